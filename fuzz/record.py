@@ -1,30 +1,31 @@
 #!/usr/bin/env python3
-"""Stands before tailrace and writes down what real clients send, as seeds for the fuzz targets kafka_request and nats_protocol.
+"""Runs in place of tailrace and records what real clients send, as seeds for the fuzz targets kafka_request
+and nats_protocol.
 
-It is started in place of the binary, by the suites of interop/ for one:
+Start it in place of the binary, for example from the suites of interop/:
 
     TAILRACE=target/release/tailrace FOLDER=/tmp/recorded TAILRACE_BIN=$PWD/fuzz/record.py interop/run.sh --smoke python go nats-go
 
-`serve` gets other ports than it was told; the old ones are listened at here. Everything else is passed on as it is. seeds.py makes seeds
-of what has been recorded.
+It gives `serve` other ports than the requested ones, and listens at the requested ones itself. It passes
+everything else on unchanged. seeds.py makes more seeds, from the data folders of servers.
 """
 import ctypes, hashlib, os, pathlib, signal, socket, subprocess, sys, threading
 
 BINARY, FOLDER = os.environ["TAILRACE"], pathlib.Path(os.environ["FOLDER"])
-# A target takes 4096 bytes.
+# A fuzz target takes at most 4096 bytes.
 BYTES_MAX = 4096
 PR_SET_PDEATHSIG = 1
 
 
 def keep(target, name, content):
-    """Once: the name tells what it is, the hash which."""
+    """Writes the content once: the name says what it is, the hash tells contents apart."""
     folder = FOLDER / target
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}_{hashlib.sha256(content).hexdigest()[:8]}").write_bytes(content)
 
 
 class KafkaRequests:
-    """Each request without its length, by API and version."""
+    """Keeps each request without its length, by API and version."""
 
     def __init__(self):
         self.buffer = bytearray()
@@ -42,7 +43,7 @@ class KafkaRequests:
 
 
 class NatsInput:
-    """What came in one piece, behind a byte that says where the target cuts it."""
+    """Keeps what one read returned, after a byte that says where the target splits it."""
 
     def __init__(self, side):
         self.side = side
@@ -73,7 +74,7 @@ def pump(source, sink, listener):
 
 
 def stand_before(address, server, listeners):
-    """Listens at an address, and passes on what comes to the server."""
+    """Listens at an address, and forwards connections to the server."""
     host, port = address.rsplit(":", 1)
     door = socket.create_server((host, int(port)))
 
@@ -102,7 +103,7 @@ def main():
     arguments += ["--set", f"advertised.listeners=PLAINTEXT://{told['--kafka']}"]
 
     def end_with_me():
-        # Also if this is killed.
+        # The server ends even if this process is killed.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
     server = subprocess.Popen([BINARY, *arguments], stdout=subprocess.PIPE, text=True, preexec_fn=end_with_me)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Seeds from the data folders of servers that real clients have used: fuzz/seeds.py FOLDER RECORDED
+"""Makes seeds from the data folders of servers that real clients have used: fuzz/seeds.py FOLDER RECORDED
 
-Looks below FOLDER for segments of logs, and writes into RECORDED: batches for record_batch, the logs of coordinators for
-coordinator_record, the metadata log for metadata_record. `KEEP=1 TMPDIR=FOLDER interop/run.sh ...` leaves such folders; those of Kafka
-are as good. What counts is chosen afterwards: `cargo +nightly fuzz cmin TARGET RECORDED/TARGET`.
+Looks below FOLDER for segments of logs, and writes into RECORDED: batches for record_batch, the logs of
+coordinators for coordinator_record, the metadata log for metadata_record.
+`KEEP=1 TMPDIR=FOLDER interop/run.sh ...` leaves such folders. Those of Kafka work as well. Afterwards choose
+the useful ones with `cargo +nightly fuzz cmin TARGET RECORDED/TARGET`.
 """
 import hashlib, pathlib, sys
 
@@ -11,14 +12,14 @@ BYTES_MAX = 4096
 HEADER_BYTES = 61
 COORDINATORS = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 METADATA = "__cluster_metadata"
-# The first byte of a coordinator's record says its length.
+# A coordinator's record has one byte for its length.
 FIELD_BYTES_MAX = 254
-# Behind the first byte of record_batch: producers choose the compression, times are theirs, keys are not wanted.
+# The first byte of record_batch: producers choose the compression and the timestamps, keys are not required.
 RULES = b"\0"
 
 
 def batches(content):
-    """Whole batches of format 2."""
+    """Yields the whole batches of format 2."""
     at = 0
     while at + HEADER_BYTES <= len(content):
         length = 12 + int.from_bytes(content[at + 8:at + 12], "big")
@@ -52,7 +53,7 @@ class Cursor:
 
 
 def records(batch):
-    """Keys and values; nothing of what is compressed, and no markers."""
+    """Yields keys and values. Skips compressed batches and markers."""
     attributes = int.from_bytes(batch[21:23], "big")
     if attributes & 7 or attributes & 32:
         return
@@ -74,7 +75,7 @@ def keep(folder, target, name, content):
 
 
 def coordinator(kind, batch):
-    """A batch as the target reads a coordinator's log."""
+    """Encodes a batch the way the fuzz target reads a coordinator's log."""
     log = bytearray([kind])
     for key, value in records(batch):
         if key is None or max(len(key), len(value or b"")) > FIELD_BYTES_MAX:
@@ -98,7 +99,7 @@ def main(source, recorded):
             elif topic == METADATA:
                 for _, value in records(batch):
                     log += (value or b"") + b"\n"
-        # All that came one after the other leads to more than each by itself.
+        # The whole sequence reaches more states than each batch by itself.
         if topic in COORDINATORS:
             keep(recorded, "coordinator_record", f"{topic.strip('_')}_log", bytes([COORDINATORS.index(topic)]) + bytes(log[:BYTES_MAX - 1]))
         elif topic == METADATA:

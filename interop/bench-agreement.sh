@@ -1,16 +1,25 @@
 #!/bin/bash
-# Does `tailrace bench run` agree with independent generators? interop/bench-agreement.sh [OPTION...] [SYSTEM...]
+# Does `tailrace bench run` agree with independent generators?
+# interop/bench-agreement.sh [OPTION...] [SYSTEM...]
 #
-# Systems: echo (bare TCP), nats, tailrace-nats, redis, http. Generators: ours; plain (tools/rate.c, in C: for http wrk2's method, else one thread that sends and
-# one that reads); and, but for http, openloop of shared/peers (Go; nats.go, go-redis). All load the same server in turn, each round beginning with another
-# one. Prints p50 and p99 of each round, and for all rounds medians, ranges, ratios, and whether the rounds can be told apart (as `bench compare` asks: how
-# often would the rounds of two, dealt to two sets at random, differ as much?). Status 1 if messages were lost or repeated; a difference is a finding, no failure.
+# Systems: echo (bare TCP), nats, tailrace-nats, redis, http. Generators: ours; plain (tools/rate.c, in C:
+# wrk2's method for http, otherwise one thread that sends and one that reads); and, except for http, openloop
+# of shared/peers (Go; nats.go, go-redis). All load the same server in turn, and each round starts with
+# another one. Prints p50 and p99 of each round, and for all rounds medians, ranges, ratios, and whether the
+# rounds can be told apart (as `bench compare` asks: how often would the rounds of two, dealt to two sets at
+# random, differ as much?). Status 1 if messages were lost or repeated. A difference is a finding, not a
+# failure.
 #
-#   --rates "1000 3000"   messages per second     --rounds 5      --seconds 10    --warm-up 2    --size 128 (bytes)
-#   --stall SECONDS       stops the server (SIGSTOP) for so long, three seconds into what is measured: both must charge it alike
-#   --realtime            generators and servers before all other programs (chrt; root): for a machine that others use too
-#   --wire                also measures by the kernel's timestamps of packets how long the server took (tools/wire.py; root; not for http), and says where p50 goes
-#   --peers DIR           where openloop's source is (default: ../shared/peers beside the checkout; without it openloop is left out); OPENLOOP names a binary
+#   --rates "1000 3000"   messages per second
+#   --rounds 5   --seconds 10   --warm-up 2   --size 128 (bytes)
+#   --stall SECONDS       stops the server (SIGSTOP) for this long, three seconds into the measurement: all
+#                         generators must charge the stall alike
+#   --realtime            runs generators and servers before all other programs (chrt; root), for a shared
+#                         machine
+#   --wire                also measures the server's time by the kernel's timestamps of packets
+#                         (tools/wire.py; root; not for http), and says where p50 goes
+#   --peers DIR           where openloop's source is (default: ../shared/peers beside the checkout;
+#                         without it openloop is left out); OPENLOOP names a binary
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$INTEROP/bench-servers.sh"
@@ -20,12 +29,12 @@ while [ $# -gt 0 ]; do case $1 in
   --size) SIZE=${2:?}; shift ;; --stall) STALL=${2:?}; shift ;; --peers) PEERS=${2:?}; shift ;;
   --realtime) FIRST=(chrt -f 10) ;;
   --wire) WIRE=1 ;;
-  -h|--help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -h|--help) sed -n '2,22s/^# \{0,1\}//p' "$0"; exit 0 ;;
   -*) die "unknown flag $1" ;;
   *) SYSTEMS+=("$1") ;;
 esac; shift; done
 [ ${#SYSTEMS[@]} -gt 0 ] || SYSTEMS=(echo nats tailrace-nats redis http)
-LATE_SECONDS_MAX=60 # beyond what a run is to last
+LATE_SECONDS_MAX=60 # beyond the planned length of a run
 
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/bench-agreement.XXXXXX") SERVERS=() FAILED=0
 declare -A ADDRESS PID
@@ -33,7 +42,7 @@ cleanup() { end_servers; if [ -n "${KEEP:-}" ]; then echo "kept in $WORK"; else 
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-# ---- what is needed ----
+# ---- what the script needs ----
 install_openloop() {
   [ -z "${OPENLOOP:-}" ] || return 0
   [ -d "$PEERS/openloop" ] || { echo "SKIPPED openloop: it is not in $PEERS"; return 1; }
@@ -42,7 +51,7 @@ install_openloop() {
   [ -x "$OPENLOOP" ] || (cd "$PEERS" && retry quiet "$INTEROP/go/target/log" go build -o "$OPENLOOP" ./openloop) || die "openloop cannot be built"
 }
 install_plain() { cc -O2 -Wall -pthread -o "$WORK/rate" "$INTEROP/tools/rate.c" || die "tools/rate.c cannot be built"; }
-start_echo() { # tcp|http: prints nothing; ends when its standard input does, or by its id
+start_echo() { # tcp|http: prints nothing; ends when its standard input does, or when killed by its id
   ECHO_SERVER=${ECHO_SERVER:-${CARGO_TARGET_DIR:-$ROOT/target}/release/examples/echo}
   [ -x "$ECHO_SERVER" ] || (cd "$ROOT" && cargo build --release -q -p tailrace-bench --example echo) || die "the echo server cannot be built"
   [ -p "$WORK/silence" ] || { mkfifo "$WORK/silence"; exec 9<> "$WORK/silence"; }
@@ -84,15 +93,15 @@ openloop() {
   first "$OPENLOOP" -sys "$(protocol "$1")" -addr "${ADDRESS[$1]}" -size "$SIZE" -rate "$2" -dur "${MEASURED}s" -warm "${WARM}s" > "$WORK/openloop" 2> "$WORK/openloop.err" || return 1
   python3 "$INTEROP/tools/agreement.py" openloop < "$WORK/openloop"
 }
-connections() { case $1 in http) echo 4 ;; *) echo 1 ;; esac; } # one request at a time and connection
-stalled() { # SYSTEM COMMAND...: the server stands still meanwhile
+connections() { case $1 in http) echo 4 ;; *) echo 1 ;; esac; } # one request at a time per connection
+stalled() { # SYSTEM COMMAND...: stops the server during the command
   local pid=${PID[$1]} stopper=; shift
   [ -z "$STALL" ] || { first bash -c "sleep $((WARM + 3)); kill -STOP $pid; sleep $STALL; kill -CONT $pid" & stopper=$!; }
   "$@"; local rc=$?
   [ -z "$stopper" ] || wait "$stopper"
   return $rc
 }
-watched() { # SYSTEM COMMAND...: the packets on the wire meanwhile; their p50 and p99 behind what the command prints
+watched() { # SYSTEM COMMAND...: watches the packets during the command; prints their p50 and p99 after its output
   local system=$1 watcher=; shift
   if [ -n "$WIRE" ] && [ "$system" != http ]; then
     python3 "$INTEROP/tools/wire.py" "$(protocol "$system")" "$(port_of "${ADDRESS[$system]}")" "$WARM" "$SIZE" > "$WORK/wire" 2> "$WORK/wire.err" &

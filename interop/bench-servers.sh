@@ -1,12 +1,15 @@
-# Sourced by bench-systems.sh and bench-agreement.sh (bash): installs and starts the servers that `tailrace bench` is tried with.
-# Each start function sets the variables that its callers need, leaves data and log in $WORK, and the process in SERVERS; end_servers ends them all.
-# Prints FAIL, with the end of the log, if a server does not start. Redis, mosquitto, PostgreSQL and RabbitMQ come from Debian (`.ci/run` installs them).
+# Sourced by bench-systems.sh and bench-agreement.sh (bash): installs and starts the servers that
+# `tailrace bench` is tried with. Each start function sets the variables that its callers need, leaves data
+# and log in $WORK, and the process in SERVERS; end_servers ends them all. If a server does not start, the
+# function prints FAIL with the end of the log. Redis, mosquitto, PostgreSQL and RabbitMQ come from Debian
+# (`.ci/run` installs them).
 SERVER_SECONDS_MAX=240 NSQ_VERSION=v1.3.0
 have() { command -v "$1" > /dev/null 2>&1; }
 
-# Nobody listens there; and connections within the machine come from 127.0.0.1, so that none of them takes the port meanwhile.
+# Nothing else listens on this address. Connections within the machine come from 127.0.0.1, so none of them
+# takes the port meanwhile.
 free_address() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.2", 0)); print("127.0.0.2:%d" % s.getsockname()[1])'; }
-# The same for servers that must have 127.0.0.1.
+# The same for servers that need 127.0.0.1.
 local_address() { echo "127.0.0.1:$(python3 "$INTEROP/python/ports.py" 1)"; }
 port_of() { echo "${1##*:}"; }
 accepts() { (exec 3<> "/dev/tcp/${1%:*}/${1##*:}") 2>/dev/null; }
@@ -31,7 +34,8 @@ end_servers() {
   done
 }
 
-# An authority of its own, ca.pem, and certificates of it: server.pem for this machine, client.pem for alice, each with its key.
+# A private authority, ca.pem, and its certificates: server.pem for this machine, client.pem for alice, each
+# with its key.
 make_certificates() {
   local dir=$WORK/tls
   [ ! -s "$dir/server.pem" ] || return 0
@@ -53,7 +57,7 @@ start_redis() { # NAME ADDRESS OPTION...
   redis-server --bind 127.0.0.2 --port "$(port_of "$address")" --save '' --appendonly no --dir "$WORK" --proto-max-bulk-len 1mb "$@" > "$WORK/$name.log" 2>&1 < /dev/null &
   ready "$name" $! accepts "$address"
 }
-start_redis_secure() { # over TLS alone; alice and the default user have passwords; a second one demands certificates
+start_redis_secure() { # over TLS only; alice and the default user have passwords; a second server demands certificates
   REDIS_SECURE=$(free_address) REDIS_MUTUAL=$(free_address)
   local tls=$WORK/tls
   make_certificates && start_redis secure "$REDIS_SECURE" --tls-port "$(port_of "$REDIS_SECURE")" --port 0 --tls-cert-file "$tls/server.pem" --tls-key-file "$tls/server.key" \
@@ -61,7 +65,7 @@ start_redis_secure() { # over TLS alone; alice and the default user have passwor
     start_redis mutual "$REDIS_MUTUAL" --tls-port "$(port_of "$REDIS_MUTUAL")" --port 0 --tls-cert-file "$tls/server.pem" --tls-key-file "$tls/server.key" \
       --tls-ca-cert-file "$tls/ca.pem" --tls-auth-clients yes --requirepass s3cret
 }
-redis_closed_to_publishers() { # ADDRESS: whoever connects from now on may not publish
+redis_closed_to_publishers() { # ADDRESS: clients that connect from now on may not publish
   python3 -c '
 import socket, sys
 host, port = sys.argv[1].rsplit(":", 1)
@@ -114,7 +118,7 @@ find_postgres() {
   have initdb && have postgres
 }
 unprivileged() { if [ "$(id -u)" = 0 ]; then setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; else "$@"; fi; } # PostgreSQL refuses to run as root
-start_postgres() { # user postgres, password s3cret; with TLS for those who ask for it; template1 demands certificates
+start_postgres() { # user postgres, password s3cret; with TLS for clients that ask for it; template1 demands certificates
   local home=$WORK/postgres
   POSTGRES=$(free_address)
   mkdir -p "$home" && echo s3cret > "$home/password" && chmod 711 "$WORK"
@@ -127,12 +131,13 @@ start_postgres() { # user postgres, password s3cret; with TLS for those who ask 
   [ "$(id -u)" != 0 ] || chown 65534:65534 "$home"/*.pem "$home/server.key"
   (cd "$home" && LC_ALL=C exec_unprivileged postgres -D data -h 127.0.0.2 -p "$(port_of "$POSTGRES")" -c unix_socket_directories= -c fsync=off \
     -c ssl=on -c ssl_cert_file="$home/server.pem" -c ssl_key_file="$home/server.key" -c ssl_ca_file="$home/ca.pem") >> "$WORK/postgres.log" 2>&1 < /dev/null &
-  # It accepts connections, and refuses them, before it is ready.
+  # Before it is ready it accepts connections and then refuses them.
   ready postgres $! grep -q 'ready to accept connections' "$WORK/postgres.log"
 }
 exec_unprivileged() { if [ "$(id -u)" = 0 ]; then exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; else exec "$@"; fi; }
 
-# guest may do everything, bob may connect and no more. Erlang's port mapper is its own too. Each protocol has a port with TLS, which demands certificates, and there is the management API.
+# guest may do everything, bob may only connect. Erlang's port mapper is private, too. Each protocol has a
+# port with TLS, which demands certificates, and there is the management API.
 start_rabbitmq() {
   local home=$WORK/rabbitmq epmd distribution
   AMQP=$(free_address) RABBITMQ_MQTT=$(free_address) RABBITMQ_STOMP=$(free_address) epmd=$(local_address) distribution=$(local_address)
@@ -166,14 +171,14 @@ J
   RABBITMQ_ENVIRONMENT=(HOME="$home" RABBITMQ_NODENAME=bench$$@localhost RABBITMQ_DIST_PORT="$(port_of "$distribution")" RABBITMQ_CONFIG_FILE="$home/rabbitmq"
     RABBITMQ_MNESIA_BASE="$home/data" RABBITMQ_LOG_BASE="$home" RABBITMQ_ENABLED_PLUGINS_FILE="$home/plugins" RABBITMQ_PID_FILE="$home/pid"
     RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-kernel inet_dist_use_interface {127,0,0,1}" ERL_EPMD_PORT="$(port_of "$epmd")" ERL_EPMD_ADDRESS=127.0.0.1)
-  # A broker that crashes leaves its dump where it was started.
+  # A broker that crashes leaves its dump in its working directory.
   (cd "$home" && exec env "${RABBITMQ_ENVIRONMENT[@]}" /usr/lib/rabbitmq/bin/rabbitmq-server) > "$WORK/rabbitmq.log" 2>&1 < /dev/null &
   ready rabbitmq $! grep -q 'Starting broker... completed with [0-9]* plugins' "$WORK/rabbitmq.log"
 }
 
 rabbitmq_tool() { env "${RABBITMQ_ENVIRONMENT[@]}" RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS= /usr/lib/rabbitmq/bin/rabbitmqctl "$@" 2>> "$WORK/rabbitmqctl.log"; }
 
-start_tailrace() { # name and settings
+start_tailrace() { # the plain server
   tailrace_server tailrace || return 1
   TAILRACE_NATS=$FOUND_NATS TAILRACE_KAFKA=$FOUND_KAFKA
 }
@@ -181,7 +186,7 @@ start_tailrace_closed() {
   tailrace_server tailrace-closed --set tailrace.nats.user=alice --set tailrace.nats.password=s3cret || return 1
   TAILRACE_NATS_CLOSED=$FOUND_NATS
 }
-start_tailrace_secure() { # over TLS alone; alice has a password, Kafka has no users
+start_tailrace_secure() { # over TLS only; alice has a password, Kafka has no users
   make_certificates && tailrace_server tailrace-secure --set tailrace.nats.user=alice --set tailrace.nats.password=s3cret --set tailrace.nats.tls=required --set tailrace.kafka.tls=true \
     --set tailrace.tls.certificate.file="$WORK/tls/server.pem" --set tailrace.tls.key.file="$WORK/tls/server.key" || return 1
   TAILRACE_NATS_SECURE=$FOUND_NATS TAILRACE_KAFKA_SECURE=$FOUND_KAFKA
@@ -200,10 +205,11 @@ tailrace_server() { # NAME ARGUMENT...
   FOUND_NATS=$(sed -n 's/^ready.* nats=\([^ ]*\).*/\1/p' <<< "$line") FOUND_KAFKA=$(sed -n 's/^ready.* kafka=\([^ ]*\).*/\1/p' <<< "$line")
 }
 
-# With JetStream; with a password; where nothing may be published; without JetStream; over TLS with a token; over TLS with certificates of clients; with an nkey, whose seed is NATS_SEED.
+# With JetStream; with a password; closed to publishers; without JetStream; over TLS with a token; over TLS
+# with client certificates; with an nkey, whose seed is NATS_SEED.
 start_nats() {
   NATS_OPEN=$(free_address) NATS_CLOSED=$(free_address) NATS_READ_ONLY=$(free_address) NATS_PLAIN=$(free_address) NATS_SECURE=$(free_address) NATS_KEY=$(free_address) NATS_MUTUAL=$(free_address) NATS_MONITOR=$(free_address)
-  # The example of NATS's documentation.
+  # The example from NATS's documentation.
   NATS_SEED=SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY
   make_certificates &&
     nats_server nats-secure "$NATS_SECURE" "tls { cert_file: \"$WORK/tls/server.pem\", key_file: \"$WORK/tls/server.key\" }
@@ -225,7 +231,9 @@ nats_server() { # NAME ADDRESS LINES
   ready "$1" $! accepts "$2"
 }
 
-start_kafka() { # one combined node, as interop/server.sh starts it; a second listener has TLS, and alice (PLAIN) and bob (SCRAM-SHA-256) log in there; a third demands certificates
+# One combined node, as interop/server.sh starts it. A second listener has TLS, where alice (PLAIN) and bob
+# (SCRAM-SHA-256) log in. A third one demands certificates.
+start_kafka() {
   local state=$WORK/kafka tls=$WORK/tls
   make_certificates && cat "$tls/server.key" "$tls/server.pem" "$tls/ca.pem" > "$tls/kafka.pem" || return 1
   KAFKA_SECURE=$(local_address) KAFKA_MUTUAL=$(local_address)
@@ -246,7 +254,7 @@ kafka_user() { # NAME PASSWORD: may log in by SCRAM-SHA-256
     --add-config "SCRAM-SHA-256=[password=$2]" --entity-type users --entity-name "$1" > "$WORK/kafka-user.log" 2>&1 || { echo "FAIL kafka: no user can be added: $(tail -2 "$WORK/kafka-user.log")"; return 1; }
 }
 
-install_nsqd() { # from the module itself: nothing of it may be changed by whoever builds it
+install_nsqd() { # from the module itself, which the build must not change
   local dir=$INTEROP/go/target/nsqd source
   NSQD_BIN=${NSQD_BIN:-$dir/nsqd}
   [ ! -x "$NSQD_BIN" ] || return 0
@@ -273,7 +281,7 @@ install_activemq() {
   newer "$dir/target/libs/stamp" "$dir/pom.xml" || return 0
   (cd "$dir" && retry quiet target/log mvn -q -B dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=target/libs) && touch "$dir/target/libs/stamp"
 }
-start_activemq() { # ends when its standard input does, or by its id
+start_activemq() { # ends when its standard input does, or when killed by its id
   mkfifo "$WORK/activemq.in"
   java -Xms64m -Xmx256m -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$INTEROP/activemq/target/libs/*" "$INTEROP/activemq/Broker.java" "$WORK/activemq" \
     < "$WORK/activemq.in" > "$WORK/activemq.out" 2> "$WORK/activemq.log" &

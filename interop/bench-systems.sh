@@ -1,27 +1,32 @@
 #!/bin/bash
-# The adapters of `tailrace bench` against the systems themselves: interop/bench-systems.sh [--full] [GROUP...]
+# The adapters of `tailrace bench` against the systems themselves:
+# interop/bench-systems.sh [--full] [GROUP...]
 #
-# Groups: harness (noop, tcp-echo, http), nng and zeromq (with their own libraries), redis, mosquitto, postgres, rabbitmq (AMQP, MQTT, STOMP),
-# tailrace (over NATS and Kafka); with --full also nats (core and JetStream), kafka (with librdkafka, too), activemq, and nsq. Each group starts its servers on free ports of loopback, with data in a folder of its own, and ends them.
+# Groups: harness (noop, tcp-echo, http), nng and zeromq (with their own libraries), redis, mosquitto,
+# postgres, rabbitmq (AMQP, MQTT, STOMP), tailrace (over NATS and Kafka); with --full also nats (core and
+# JetStream), kafka (with librdkafka, too), activemq, and nsq. Each group starts its servers on free ports of
+# loopback, with data in a folder of its own, and ends them.
 #
-# Per system: the tests of crates/bench/tests/systems that speak to it (every message comes back once, in order, unharmed; a stall is seen as long as it
-# was), which must have run; `tailrace bench run` with checked counts, also over TLS and with credentials; refusals, each of which is one line and status 1;
-# and, with --full, what `bench clean` finds and removes of a run that was killed. Prints PASS or FAIL for each check,
-# and SKIPPED with the reason where a server cannot be installed. Status 1 if a check failed. KEEP=1 keeps data and logs.
+# Per system: the tests of crates/bench/tests/systems that speak to it (every message comes back once, in
+# order, undamaged; a stall shows at its true length), which must have run; `tailrace bench run` with checked
+# counts, also over TLS and with credentials; refusals, each of which is one line and status 1; and, with
+# --full, what `bench clean` finds and removes of a killed run. Prints PASS or FAIL for each check, and
+# SKIPPED with the reason if a server cannot be installed. Status 1 if a check failed. KEEP=1 keeps data and
+# logs.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$INTEROP/bench-servers.sh"
 FULL='' GROUPS_WANTED=()
 while [ $# -gt 0 ]; do case $1 in
   --full) FULL=1 ;;
-  -h|--help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -h|--help) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 0 ;;
   -*) die "unknown flag $1" ;;
   *) GROUPS_WANTED+=("$1") ;;
 esac; shift; done
 [ ${#GROUPS_WANTED[@]} -gt 0 ] || GROUPS_WANTED=(rabbitmq postgres nng zeromq redis mosquitto tailrace harness ${FULL:+kafka activemq nats nsq})
-GROUPS_AT_ONCE=4 # the checks wait for most of their time
+GROUPS_AT_ONCE=4 # the checks mostly wait
 RATE=500 SECONDS_MEASURED=2 RUN_SECONDS_MAX=120 TEST_SECONDS_MAX=300
-ANSWER_SECONDS_MAX=60 # counts must be right on a busy machine, too: what is late is not lost
+ANSWER_SECONDS_MAX=60 # counts must be right on a busy machine, too: a late message is not lost
 
 pass() { echo "PASS $*"; }
 fail() { echo "FAIL $*"; }
@@ -34,35 +39,39 @@ tested() { # SYSTEM REQUIRED TEST [VARIABLE=VALUE...]: a test of crates/bench/te
   else fail "$system: test $test"; tail -15 "$log"; fi
 }
 bench() { timeout $RUN_SECONDS_MAX "$BENCH_BIN" bench run -q --rate $RATE --warm-up 200ms "$@" < /dev/null; }
-counted() { # NAME a|r|ar ARGUMENT...: a run of the program; a late generator (status 1) is no fault of the system
+counted() { # NAME a|r|ar ARGUMENT...: a run of the program; a late generator (status 1) is not the system's fault
   local name=$1 expected=$2 wrong rc; shift 2
   bench --duration ${SECONDS_MEASURED}s --timeout ${ANSWER_SECONDS_MAX}s -o json "$@" > "$WORK/$name.json" 2> "$WORK/$name.err"; rc=$?
   [ $rc -le 1 ] && [ -s "$WORK/$name.json" ] || { fail "$name: bench run ended with status $rc: $(tail -3 "$WORK/$name.err")"; return; }
   if wrong=$(python3 "$INTEROP/tools/bench_counts.py" $((RATE * SECONDS_MEASURED)) "$expected" < "$WORK/$name.json" 2>&1); then
-    pass "$name: $((RATE * SECONDS_MEASURED)) messages counted ($(python3 -c 'import json, sys; print(json.load(sys.stdin)["system_version"] or "tells no version")' < "$WORK/$name.json"))"
+    pass "$name: $((RATE * SECONDS_MEASURED)) messages counted ($(python3 -c 'import json, sys; print(json.load(sys.stdin)["system_version"] or "reports no version")' < "$WORK/$name.json"))"
   else fail "$name: $wrong"; fi
 }
-refused() { # NAME WORDS ARGUMENT...: nothing on standard output, one line that has the words on standard error, status 1
+refused() { # NAME WORDS ARGUMENT...: nothing on standard output, one line with the words on standard error, status 1
   local name=$1 words=$2 rc out=$WORK/refused-$1; shift 2
   bench --duration 1s "$@" > "$out.out" 2> "$out.err"; rc=$?
   if [ $rc = 1 ] && [ ! -s "$out.out" ] && [ "$(wc -l < "$out.err")" = 1 ] && grep -qF -- "$words" "$out.err"; then pass "$name is refused: $(cut -c1-160 "$out.err")"
   else fail "$name: status $rc, not one line with '$words': $(head -c 600 "$out.err" "$out.out")"; fi
 }
 
-# What a killed run leaves. TOOL stands for two functions: TOOL_names prints what is on the server, by the server's own means, and TOOL_make makes
-# something there. What only looks like ours must stay.
-cleaned() { # NAME SYSTEM TOOL ARGUMENT...: a run is killed; what it had named is there, is listed, removed, and gone, and nothing else
+# Checks of what a killed run leaves. TOOL stands for two functions: TOOL_names prints what is on the server,
+# by the server's own means, and TOOL_make makes something there. Names that only look like ours must stay.
+# NAME SYSTEM TOOL ARGUMENT...: kills a run. What the run had named must exist, be listed and be removed, and
+# nothing else may be.
+cleaned() {
   [ -n "$FULL" ] || return 0
   local name=$1 system=$2 tool=$3 out=$WORK/cleaned-$1 said; shift 3
   earlier_are_gone "$tool"
   strangers "$tool" > "$out.before" || { fail "$name: nothing can be made with $tool"; return; }
   killed "$out" "$tool" "$system" "$@"
   said=$(sed -n 's/.*makes the [a-z]* \([^ ,;]*\) to \([^ ,;]*\)[,;].*/\1 \2/p' "$out.run" | tr ' ' '\n' | sort)
-  # A list that was empty when the run was killed is no more.
+  # A list that was empty when the run was killed no longer exists.
   { cat "$out.before"; "${tool}_names" | sort | comm -12 - <(echo "$said"); } | sort > "$out.expected"
   judged_clean "$name" "$out" "$tool" "$system" "$@"
 }
-judged_clean() { # NAME OUT TOOL SYSTEM ARGUMENT...: of what is there (OUT.expected), all but what was there before is listed, and removed with --yes alone
+# NAME OUT TOOL SYSTEM ARGUMENT...: of what exists (OUT.expected), everything except what existed before is
+# listed, and removed only with --yes.
+judged_clean() {
   local name=$1 out=$2 tool=$3 system=$4; shift 4
   comm -13 "$out.before" "$out.expected" > "$out.ours"
   "${tool}_names" | sort > "$out.there"
@@ -74,21 +83,21 @@ judged_clean() { # NAME OUT TOOL SYSTEM ARGUMENT...: of what is there (OUT.expec
     pass "$name: a killed run left $(paste -sd ' ' "$out.ours"); bench clean removed that, and nothing of $(paste -sd ' ' "$out.before")"
   else fail "$name: bench clean: $(tail -n 20 "$out.run" "$out.expected" "$out.there" "$out.listed" "$out.untouched" "$out.after" "$WORK/clean.err")"; fi
 }
-earlier_are_gone() { # TOOL: what servers still take away of runs that have ended would be missed later
+earlier_are_gone() { # TOOL: waits until servers have removed what ended runs left, which would be missed later
   local end=$((SECONDS + 60))
   while "$1_names" | grep -qE '^tailrace-bench[.-][0-9]{2,}[.-][0-9]+(#ephemeral)?$' && [ $SECONDS -lt $end ]; do sleep 0.2; done
 }
-strangers() { # TOOL: makes what is not ours, and prints all that is there
+strangers() { # TOOL: makes names that are not ours, and prints everything that exists
   local tool=$1 one separator=.
   [ "$tool" != jetstream ] || separator=-
   for one in mine 7.0.1; do "${tool}_make" "tailrace-bench$separator${one//./$separator}" || return 1; done
   "${tool}_make" "tailrace-benchmark${separator}7${separator}0" || return 1
   "${tool}_names" | sort
 }
-killed() { # OUT TOOL SYSTEM ARGUMENT...: a run over two connections, killed when both of what it makes are there
+killed() { # OUT TOOL SYSTEM ARGUMENT...: a run over two connections, killed once both of what it makes exist
   local out=$1 tool=$2 system=$3 pid there end=$((SECONDS + 60)) before; shift 3
   before=$(wc -l < "$out.before")
-  # A list is there only while something is in it: more is sent than one BRPOP after the other can take.
+  # A list exists only while it has elements: the run sends more than one BRPOP after the other can take.
   [ "$system" != redis-lists ] || set -- "$@" --rate 100000
   "$BENCH_BIN" bench run --system "$system" --connections 2 --duration 300s "$@" > "$out.run" 2>&1 < /dev/null & pid=$!
   SERVERS+=($pid)
@@ -96,7 +105,7 @@ killed() { # OUT TOOL SYSTEM ARGUMENT...: a run over two connections, killed whe
   echo $((there - before)) > "$out.seen"
   kill -KILL $pid 2>/dev/null; wait $pid 2>/dev/null
 }
-leaves_nothing() { # NAME SYSTEM TOOL ARGUMENT...: a run is killed, and what it had on the server goes by itself
+leaves_nothing() { # NAME SYSTEM TOOL ARGUMENT...: kills a run; what it had on the server goes by itself
   [ -n "$FULL" ] || return 0
   local name=$1 system=$2 tool=$3 out=$WORK/leaves-$1 end; shift 3
   earlier_are_gone "$tool"
@@ -109,7 +118,7 @@ leaves_nothing() { # NAME SYSTEM TOOL ARGUMENT...: a run is killed, and what it 
   elif left "$system" "$@" > /dev/null; then fail "$name: bench clean knows of what a run leaves, and it leaves nothing"
   else pass "$name: a killed run left nothing"; fi
 }
-names_first() { # SYSTEM...: says what it makes before it meets the server, of which there is none
+names_first() { # SYSTEM...: the run says what it makes before it meets the server, which does not exist here
   local system out=$WORK/names-first
   for system in "$@"; do
     bench_loud --system "$system" --connections 2 --address 127.0.0.1:1 > "$out.out" 2> "$out.err"
@@ -121,7 +130,9 @@ names_first() { # SYSTEM...: says what it makes before it meets the server, of w
 bench_loud() { timeout $RUN_SECONDS_MAX "$BENCH_BIN" bench run --rate 100 --duration 1s "$@" < /dev/null; }
 left() { timeout 20 "$BENCH_BIN" bench clean "$@" < /dev/null 2>> "$WORK/clean.err"; }
 
-wants_certificate() { # NAME a|r|ar WORDS ARGUMENT...: a server that demands a certificate of clients gets one; without one it refuses in WORDS, a stranger's by TLS
+# NAME a|r|ar WORDS ARGUMENT...: a server that demands a client certificate gets one. Without one it refuses
+# in WORDS, and it refuses a foreign one by TLS.
+wants_certificate() {
   local name=$1 expected=$2 words=$3; shift 3
   set -- "$@" --set tls-ca="$CA"
   counted "$name-certificate" "$expected" "$@" --set tls-cert="$WORK/tls/client.pem" --set tls-key="$WORK/tls/client.key"
@@ -130,7 +141,7 @@ wants_certificate() { # NAME a|r|ar WORDS ARGUMENT...: a server that demands a c
 }
 
 # ---- the groups ----
-group_harness() { # its tests need nothing else, and are run with all others
+group_harness() { # its tests need nothing else, and run with all others
   counted noop a --system noop
   counted tcp-echo r --system tcp-echo
   counted http r --system http --connections 4
@@ -139,7 +150,7 @@ group_harness() { # its tests need nothing else, and are run with all others
 redis_tool() { redis-cli -h "${REDIS_OPEN%:*}" -p "$(port_of "$REDIS_OPEN")" "$@"; }
 redis_names() { redis_tool --raw keys '*' | grep .; }
 redis_make() { [ "$(redis_tool set "$1" 1)" = OK ]; }
-channels_names() { redis_tool --raw pubsub channels | sed "/^$/d"; } # none are an empty line
+channels_names() { redis_tool --raw pubsub channels | sed "/^$/d"; } # no channel is an empty line
 jetstream_names() { curl -fsS "http://$NATS_MONITOR/jsz?streams=1" | python3 -c 'import json, sys; [print(s["name"]) for a in json.load(sys.stdin).get("account_details", []) for s in a.get("stream_detail", [])]'; }
 jetstream_make() { python3 "$INTEROP/tools/make_stream.py" "$NATS_OPEN" "$1"; }
 kafka_tool() { java -Xmx128m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$KAFKA_LIBS/*" org.apache.kafka.tools.TopicCommand --bootstrap-server "$KAFKA" "$@" 2>> "$WORK/kafka-tool.log"; }
@@ -153,7 +164,8 @@ nsq_names() { curl -fsS "http://$NSQ_HTTP/stats?format=json" | python3 -c 'impor
 nsq_make() { curl -fsS -X POST "http://$NSQ_HTTP/topic/create?topic=$1"; }
 postgres_names() { PGPASSWORD=s3cret psql -h "${POSTGRES%:*}" -p "$(port_of "$POSTGRES")" -U postgres -Atc "select pid from pg_stat_activity where application_name = 'tailrace bench' union select oid from pg_class where relname like 'tailrace%'"; }
 
-# An nsqd that is busy when a run is killed reads what was published after it has missed the subscriber, and keeps the topic. It is held for that moment.
+# An nsqd that is busy when a run is killed reads what was published after it has noticed that the subscriber
+# is gone, and keeps the topic. nsqd is stopped for that moment.
 cleaned_nsq() {
   local out=$WORK/cleaned-nsq pid tries=0
   strangers nsq > "$out.before" || { fail "nsq: no topics can be made"; return; }
@@ -168,7 +180,7 @@ cleaned_nsq() {
   done
   judged_clean nsq "$out" nsq nsq --address "$NSQD" --set http="$NSQ_HTTP"
 }
-nsq_settles() { # FILE: what is there when no topic has a subscriber any more
+nsq_settles() { # FILE: what exists when no topic has a subscriber any more
   local end=$((SECONDS + 30))
   while curl -fsS "http://$NSQ_HTTP/stats?format=json" | grep -q '"client_id"' && [ $SECONDS -lt $end ]; do sleep 0.2; done
   nsq_names | sort > "$1"
@@ -252,7 +264,7 @@ group_postgres() {
 group_rabbitmq() {
   have rabbitmq-server || { fail "rabbitmq: rabbitmq-server is not installed"; return; }
   start_rabbitmq || return
-  local tests=() # at once: this is the longest group
+  local tests=() # together: this is the longest group
   tested rabbitmq rabbitmq servers::rabbitmq TAILRACE_BENCH_RABBITMQ="$AMQP" & tests+=($!)
   tested "rabbitmq's MQTT" mqtt servers::mqtt TAILRACE_BENCH_MQTT="$RABBITMQ_MQTT" & tests+=($!)
   tested "rabbitmq's STOMP" stomp servers::stomp TAILRACE_BENCH_STOMP="$RABBITMQ_STOMP" & tests+=($!)
@@ -358,7 +370,7 @@ group_activemq() {
 }
 
 # ---- running them ----
-run_group() { # in a process of its own: ends what it started
+run_group() { # in a process of its own, which ends what it started
   WORK=$WORK_ALL/$1 SERVERS=()
   mkdir -p "$WORK"
   trap end_servers EXIT
@@ -367,10 +379,10 @@ run_group() { # in a process of its own: ends what it started
   end_servers
 }
 install_libraries() { install_brokerless || { fail "the libraries pynng and pyzmq cannot be installed"; BENCH_PYTHON=''; }; }
-build_tests() { # the tests' binary, and a program that knows all systems
+build_tests() { # the tests' binary, and a program with all systems
   local features=() log=$WORK_ALL/build.log
   [ -z "$FULL" ] || features=(--features tailrace-bench/kafka)
-  # With the features of the whole workspace, so that what `cargo test` has built is used.
+  # With the features of the whole workspace, to reuse what `cargo test` has built.
   (cd "$ROOT" && cargo test --workspace "${features[@]}" --test systems --no-run) > "$log" 2>&1 || { tail -20 "$log"; die "the tests of bench cannot be built"; }
   TESTS_BIN=$(sed -n 's/.*Executable .*systems.*(\(.*\))$/\1/p' "$log" | tail -1)
   case $TESTS_BIN in /*) ;; *) TESTS_BIN=$ROOT/$TESTS_BIN ;; esac
@@ -393,7 +405,7 @@ cleanup() {
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
-chmod 711 "$WORK_ALL" # PostgreSQL runs as somebody else
+chmod 711 "$WORK_ALL" # PostgreSQL runs as another user
 for group in "${GROUPS_WANTED[@]}"; do declare -F "group_$group" > /dev/null || die "unknown group $group"; done
 case " ${GROUPS_WANTED[*]} " in *" nng "*|*" zeromq "*) install_libraries > "$WORK_ALL/libraries.out"; cat "$WORK_ALL/libraries.out" ;; esac
 build_tests

@@ -1,18 +1,25 @@
 #!/bin/bash
-# Three real nodes under faults: interop/cluster.sh [--minutes 1] [--seed N] [--faults LIST] [--set KEY=VALUE,...] [--java] [--claims]
-#                                interop/cluster.sh --failover 20
+# Three real nodes under faults:
+# interop/cluster.sh [--minutes 1] [--seed N] [--faults LIST] [--set K=V,...] [--java] [--claims] [--compact]
+# interop/cluster.sh --failover 20
 #
-# Idempotent producers, transactional copiers, groups and readers (franz-go and librdkafka) run while nodes are killed, frozen and shut
-# down, and links between them are cut, in one direction too: all from a schedule that the seed decides. Then everything heals, every
-# record is read back, and the history of all clients is judged: lost, doubled, re-ordered or changed records, records of aborted or
-# unfinished transactions, readers and group offsets that go back, replicas that differ. Any of these is exit status 1.
-# --java: Kafka's own system-test clients are the load instead: VerifiableProducer, VerifiableConsumer of both protocols,
-# VerifiableShareConsumer and TransactionalMessageCopier, killed and started again while nodes are, too.
-# --claims: clients create and delete topics as well, and count epochs of producers up; porcupine judges whether the answers are
-# linearizable.
-# --compact: what is copied in transactions goes to a compacted topic.
-# --faults: kill kill2 killall stop stop2 term rolling cut oneway deaf mute isolate split refuse reset delay; disk, which has to
-# mount; rot, which flips bytes in files of one node at a time and waits until it is whole again. --failover kills the leader of a partition so many times; the time until the next acknowledged write is to be below 2 s.
+# Idempotent producers, transactional copiers, groups and readers (franz-go and librdkafka) run while nodes
+# are killed, frozen and shut down, and links between them are cut, in one direction too. The seed decides the
+# schedule. Then everything heals, every record is read back, and the history of all clients is judged: lost,
+# doubled, re-ordered or changed records, records of aborted or unfinished transactions, readers and group
+# offsets that go back, replicas that differ. Any of these is exit status 1.
+#
+# --java: Kafka's own system-test clients are the load instead: VerifiableProducer, VerifiableConsumer of both
+# protocols, VerifiableShareConsumer and TransactionalMessageCopier. They are killed and restarted while nodes
+# are, too.
+# --claims: clients also create and delete topics, and increment epochs of producers; porcupine judges whether
+# the answers are linearizable.
+# --compact: transactional copies go to a compacted topic.
+# --faults: kill kill2 killall stop stop2 term rolling cut oneway deaf mute isolate split refuse reset delay;
+# disk, which has to mount; rot, which flips bytes in files of one node at a time and waits until it is whole
+# again.
+# --failover kills the leader of a partition this many times; the next acknowledged write must come
+# within 2 s.
 # KEEP=1 keeps data and logs.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -29,10 +36,10 @@ install_python || die "the Python clients cannot be installed"
 install_tailrace || die "tailrace does not build"
 mkdir -p "$DIR/target"
 (cd "$DIR" && retry quiet target/log go build -o target/cluster .) || die "the harness does not build"
-# adya judges what the copiers did, as Jepsen's Elle does: a port of it that others maintain.
-ELLE=$ROOT/target/tools/bin/adya # as of cargo xtask judge
+# adya, a port of Jepsen's Elle that others maintain, judges what the copiers did.
+ELLE=$ROOT/target/tools/bin/adya # where cargo xtask judge puts it
 [ -x "$ELLE" ] || retry quiet "$DIR/target/log" cargo install --quiet --locked --no-default-features --version 0.1.0 --root "$ROOT/target/tools" adya || die "adya cannot be installed"
-# Both judges find what is made up, or their silence means nothing.
+# Both judges must find planted anomalies, or their silence means nothing.
 (cd "$DIR" && ELLE=$ELLE quiet target/log go test .) || die "a judge misses an anomaly"
 STATE=$(mktemp -d "${TMPDIR:-/tmp}/interop-cluster.XXXXXX")
 cleanup() {

@@ -1,10 +1,11 @@
 #!/bin/bash
-# Corners of a cluster of three real nodes: interop/corners.sh; ONLY=REGEX runs those whose names match, KEEP=1 keeps data and logs.
+# Corners of a cluster of three real nodes: interop/corners.sh
+# ONLY=REGEX runs those whose names match, KEEP=1 keeps data and logs.
 #
-# Reading from the nearest replica, TLS between nodes, NATS clients on different nodes, cuts of a network of namespaces (left out
-# where they cannot be made), folders, numbers and bytes that do not belong there, min.insync.replicas, all nodes stopped at once,
-# taking a node out, throttles of replication, a rolling upgrade to a build of the next level (TAILRACE_NEXT_BIN, built if it is
-# not named), clocks that are hours apart (left out without libfaketime).
+# Reading from the nearest replica, TLS between nodes, NATS clients on different nodes, cuts of a network of
+# namespaces (skipped if they cannot be made), foreign folders, numbers and bytes, min.insync.replicas, all
+# nodes stopped at once, decommission, throttles of replication, a rolling upgrade to a build of the next
+# level (TAILRACE_NEXT_BIN, built if not given), clocks that are hours apart (skipped without libfaketime).
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 [ $# = 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }

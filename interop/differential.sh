@@ -1,15 +1,15 @@
 #!/bin/bash
-# The same random conversations with tailrace and with the system that it stands in for, answer by answer:
+# The same random conversations with tailrace and with the system that it replaces, compared answer by answer:
 # interop/differential.sh nats|kafka|all [--quick | --minutes N] [--seed N]
 #
-# nats: nats-server, byte for byte. kafka: Apache Kafka's broker, error codes, offsets, records, states of groups. What may differ stands
-# in a list with its reason (differential/nats, differential/kafka); a long run names what is listed and no longer happens.
-# --quick: a minute or two each. --minutes: how long each goes on. --seed: where the seeds begin; a failing one is printed, with the
-# shortest conversation that was found to show the same.
+# nats: nats-server, byte for byte. kafka: Apache Kafka's broker, error codes, offsets, records, states of
+# groups. A list has what may differ, with the reason (differential/nats, differential/kafka). A long run
+# names entries that no longer occur. --quick: a minute or two each. --minutes: the length of each. --seed:
+# the first seed. A failing seed is printed, with the shortest conversation found that shows the same.
 set -uo pipefail
 DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/differential
 WHAT=${1:-all} RC=0; shift
-# Kafka's is quick unless it is told how many minutes.
+# Kafka's run is the quick one unless it gets a number of minutes.
 play() { local one=$1; shift; [ "$one" = nats ] || set -- "${@/#--quick/}"; set -- $*; "$DIR/$one.sh" "$@"; }
 case $WHAT in
   nats|kafka) play "$WHAT" "$@" ;;

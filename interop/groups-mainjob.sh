@@ -1,8 +1,10 @@
 #!/bin/bash
-# Words counted by Kafka Streams, exactly once: interop/groups-mainjob.sh [--target tailrace|kafka] [--megabytes 5] [--kills 1] [--full]
+# Kafka Streams counts words exactly once: interop/groups-mainjob.sh [--target tailrace|kafka] [--megabytes 5]
+#                                                                    [--kills 1] [--full]
 #
-# A text of at least so many megabytes (the words of the Rust sources in the cargo registry) goes in line by line while Kafka
-# Streams counts them with exactly_once_v2 and the server is killed with SIGKILL. The counts must be those of awk.
+# A text of at least this many megabytes (the words of the Rust sources in the cargo registry) goes in line by
+# line while Kafka Streams counts them with exactly_once_v2 and the server is killed with SIGKILL. The counts
+# must be those of awk.
 # --full: 200 MB and three kills.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

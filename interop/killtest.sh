@@ -1,9 +1,11 @@
 #!/bin/bash
-# Every acknowledged record survives kill -9: interop/killtest.sh [--target tailrace|kafka] [--rounds 20] [--seed N]
+# Every acknowledged record survives kill -9:
+# interop/killtest.sh [--target tailrace|kafka] [--rounds 20] [--seed N]
 #
-# Three idempotent producers with acks=all run at full speed while the server is killed and restarted at random moments.
-# Then every acknowledged record must be there once, in order, byte for byte. A kill keeps the page cache, so this says
-# nothing about fsync; it says that recovery, producer state and acknowledgements fit together.
+# Three idempotent producers with acks=all run at full speed while the server is killed and restarted at
+# random moments. Then every acknowledged record must exist once, in order, byte for byte. A kill keeps the
+# page cache, so this says nothing about fsync. It says that recovery, producer state and acknowledgements fit
+# together.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 TARGET=tailrace ROUNDS=20 SEED=${RANDOM}${RANDOM}

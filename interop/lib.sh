@@ -1,5 +1,5 @@
-# Sourced by the scripts of interop/ (bash): where things are, installing what a suite needs, a server per suite.
-# Packages come from the registries that the clients (pip, go, mvn, npm) are configured to use.
+# Sourced by the scripts of interop/ (bash): paths, installation of what a suite needs, and a server per
+# suite. Packages come from the registries that the clients (pip, go, mvn, npm) are configured to use.
 INTEROP=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) ROOT=$(cd "$INTEROP/.." && pwd)
 PYTHON=$INTEROP/python/.venv/bin/python GO_NATS_BIN=$INTEROP/go/target/interop-nats GO_JOB_BIN=$INTEROP/go/target/natsjob
 export GO_BIN=$INTEROP/go/target/interop GO_MEMBER_BIN=$INTEROP/go/target/member
@@ -41,7 +41,7 @@ install_js() {
   (cd "$dir" && retry quiet "$dir/node_modules/log" npm ci --no-audit --no-fund --loglevel=error); local rc=$?
   [ $rc = 0 ] && touch "$dir/node_modules/stamp"
 }
-install_nats_server() { # the second target of the NATS suites
+install_nats_server() { # the other target of the NATS suites
   local dir=$INTEROP/go/target/nats-server
   if [ -z "${NATS_SERVER_BIN:-}" ] && [ ! -x "$dir/nats-server" ]; then
     mkdir -p "$dir"

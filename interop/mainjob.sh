@@ -1,9 +1,10 @@
 #!/bin/bash
 # The main job on real input: interop/mainjob.sh [--target tailrace|kafka] [--megabytes 200]
 #
-# A text of at least so many megabytes (the Rust sources in the cargo registry) goes in line by line, once through
-# `tailrace produce` and once through confluent-kafka while the server is killed with SIGKILL and restarted. It comes out
-# through `tailrace consume` and through franz-go, with the same SHA-256 each time. On Kafka only the real clients run.
+# A text of at least this many megabytes (the Rust sources in the cargo registry) goes in line by line, once
+# through `tailrace produce` and once through confluent-kafka, while the server is killed with SIGKILL and
+# restarted. It comes out through `tailrace consume` and through franz-go, with the same SHA-256 each time. On
+# Kafka only the real clients run.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 TARGET=tailrace MEGABYTES=200
@@ -11,7 +12,7 @@ while [ $# -gt 0 ]; do case $1 in
   --target) TARGET=${2:?}; shift ;; --megabytes) MEGABYTES=${2:?}; shift ;; *) die "unknown argument $1" ;;
 esac; shift; done
 
-# tailrace's own commands stand here and nowhere else.
+# Only this script uses tailrace's own commands.
 cli_create() { "$TAILRACE_BIN" topic create "$1" --partitions 1 --config max.message.bytes=20000000 -b "$BOOTSTRAP"; }
 cli_produce() { "$TAILRACE_BIN" produce "$1" -b "$BOOTSTRAP" --acks all --compression lz4; }
 cli_consume() { "$TAILRACE_BIN" consume "$1" -b "$BOOTSTRAP" --from beginning --count "$2" --format '%v\n' < /dev/null; }
@@ -51,8 +52,8 @@ read_with() { # TOPIC HOW-IT-WENT-IN
   [ "$TARGET" != tailrace ] || verdict "$2, out through tailrace consume" "$(cli_consume "$1" "$LINES_IN" | sha)"
 }
 
-# send TOPIC WHAT COMMAND...: the text goes in while the server is killed a few times, and once more after the last
-# acknowledgement; then it is read.
+# send TOPIC WHAT COMMAND...: sends the text while the server is killed a few times, and once more after the
+# last acknowledgement. Then reads it.
 send() {
   local topic=$1 what=$2 kills=0 sender; shift 2
   "$@" < "$WORK/text" & sender=$!

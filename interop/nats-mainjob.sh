@@ -1,9 +1,10 @@
 #!/bin/bash
-# The main job of the NATS front on real subjects: interop/nats-mainjob.sh [--messages 10000000] [--subscriptions 1000]
+# The main job of the NATS front on real subjects:
+# interop/nats-mainjob.sh [--messages 10000000] [--subscriptions 1000]
 #
-# The paths of the files in the cargo registry become subjects. NATS clients publish to them at full speed while wildcard
-# subscriptions come and go; a topic captures all of it, and a Kafka client (franz-go) reads it meanwhile. Counts and checksums
-# agree for each subject, in order. See go/natsjob.
+# The paths of the files in the cargo registry become subjects. NATS clients publish to them at full speed
+# while wildcard subscriptions come and go. A topic captures all messages, and a Kafka client (franz-go) reads
+# it meanwhile. Counts and checksums must agree for each subject, in order. See go/natsjob.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 MESSAGES=10000000 SUBSCRIPTIONS=1000
@@ -18,7 +19,7 @@ WORK=$(mktemp -d "${TMPDIR:-/tmp}/interop-nats.XXXXXX") INTEROP_STATE=$WORK/stat
 cleanup() { "$INTEROP_SERVER" stop "$INTEROP_STATE" KILL 2>/dev/null || true; [ -n "${KEEP:-}" ] || rm -rf "$WORK"; }
 trap cleanup EXIT
 
-# crate-1.2.3/src/lib.rs becomes crate-1_2_3.src.lib_rs. In an order that does not depend on the file system.
+# crate-1.2.3/src/lib.rs becomes crate-1_2_3.src.lib_rs. The order does not depend on the file system.
 sources=${CARGO_HOME:-$HOME/.cargo}/registry/src
 [ -d "$sources" ] || sources=$ROOT
 (cd "$sources" && find . -type f -print) | sed -E 's#^\./([^/]*\.[^/]*/)?##; s#[^A-Za-z0-9_/-]#_#g; s#/#.#g' | LC_ALL=C sort -u > "$WORK/subjects"

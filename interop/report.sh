@@ -1,13 +1,13 @@
 #!/bin/bash
 # The page of `tailrace bench report` in a headless Chromium: interop/report.sh
 #
-# Measures three systems for some seconds, one of which stands still for two, and a load that waits for answers. Opens the
-# page that the run left, and that of the same runs with one called invalid, at 1,280 and 390 columns, and reads what a
-# person reads: verdicts, labels, seconds without a message. It fails if a script error was logged, a curve is missing
-# from the document or its colour from the screenshot, a label is too small to be read, the page is wider than the
-# screen, or a wide screen does not show a table to its last column. Then it must fail on pages with a curve or a verdict
-# removed, with a table that is too wide, and with a script that fails: this proves it. KEEP=1 keeps pages and
-# screenshots. Skipped where no Chromium is.
+# Measures three systems for some seconds, one of which stalls for two, and a load that waits for answers.
+# Opens the page of that run, and the page of the same runs with one marked invalid, at 1,280 and 390 columns.
+# Then reads what a person reads: verdicts, labels, seconds without a message. Fails if a script error was
+# logged, a curve is missing from the document or its colour from the screenshot, a label is too small to be
+# read, the page is wider than the screen, or a wide screen does not show a table to its last column. To prove
+# the check, it must also fail on pages with a curve or a verdict removed, with a table that is too wide, and
+# with a script that fails. KEEP=1 keeps pages and screenshots. Skipped without a Chromium.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 CHROMIUM=${CHROMIUM:-$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)}
@@ -19,7 +19,7 @@ trap cleanup EXIT
 trap 'exit 130' INT TERM
 SYSTEMS="noop tcp-echo proxied"
 
-measure() { # the server under test of the third system is a proxy before an echo server, so that a server is sampled too
+measure() { # the third system's server is a proxy before an echo server, so that a server is sampled too
   local port echo_port
   port=$(free_port) && echo_port=$(free_port) || return 1
   python3 "$INTEROP/tools/echo.py" "$echo_port" & ECHO=$!
@@ -42,7 +42,7 @@ rate = 500
 duration = "6s"
 warm-up = "200ms"
 PLAN
-  # A run on a busy machine may be invalid: the page must say so then, and is no worse for this check.
+  # A run on a busy machine may be invalid. The page must say so then, and still passes this check.
   "$TAILRACE_BIN" bench run "$WORK/plan.toml" --out "$WORK/results" -q > "$WORK/said"
   kill "$ECHO"; wait "$ECHO" 2> /dev/null
   grep -q "$WORK/results/report.html" "$WORK/said" || { echo "the plan does not name the page"; return 1; }
@@ -51,7 +51,7 @@ PLAN
   cp "$WORK/closed/report.html" "$WORK/closed.html"
 }
 free_port() { python3 "$INTEROP/python/ports.py" 1; }
-invalid() { # the same runs, but one is invalid, and no other
+invalid() { # the same runs with exactly one invalid
   cp -r "$WORK/results" "$WORK/late" || return 1
   python3 - "$WORK"/late/*/*/*/result.json <<'PY' || return 1
 import json, sys
@@ -63,7 +63,7 @@ for path in sys.argv[1:]:
 PY
   "$TAILRACE_BIN" bench report "$WORK/late" --html "$WORK/invalid.html" --svg "$WORK/pictures" --png "$WORK/pictures"
 }
-browse() { # PAGE WIDTH: leaves PAGE.WIDTH.dom, PAGE.WIDTH.log and PAGE.WIDTH.png (of the first screens: decoding takes its time)
+browse() { # PAGE WIDTH: leaves PAGE.WIDTH.dom, PAGE.WIDTH.log and PAGE.WIDTH.png (first screens only: decoding is slow)
   local flags=(--headless --no-sandbox --disable-gpu --no-first-run --hide-scrollbars "--user-data-dir=$WORK/profile" --enable-logging=stderr)
   local height=14000 out=$1.$2
   python3 "$INTEROP/tools/frame.py" "$1" "$2" "$height" > "$out.html" &&
@@ -102,7 +102,7 @@ from when a request was due until its answer had come
 reconnections
 cut off
 PHRASES
-# Whatever the verdicts of these runs are, a person reads them.
+# A person must be able to read these runs, whatever their verdicts are.
 python3 - "$WORK"/results/*/*/*/result.json >> "$WORK/phrases" <<'PY'
 import json, sys
 for path in sys.argv[1:]:

@@ -1,13 +1,16 @@
 #!/bin/bash
-# Real clients against the server: interop/run.sh [--target tailrace|kafka|nats] [--nodes N] [--smoke|--full] [SUITE...]
+# Real clients against the server:
+# interop/run.sh [--target tailrace|kafka|nats] [--nodes N] [--smoke|--full] [SUITE...]
 #
-# Suites: python (confluent-kafka, kafka-python, aiokafka), go (franz-go), java (kafka-clients), tools (Kafka's console
-# tools, DumpLogSegments), js (kafkajs), groups and transactions (members and copiers of every client in processes of their
-# own, killed under load), group-tools (console tools for groups and transactions), streams (Kafka Streams, Connect), raw (every API at every version, and input that no client sends);
-# nats-python (nats-py), nats-go (nats.go), nats-js (nats.js), nats-java (jnats), mixed (NATS clients and Kafka clients).
-# Each suite installs what it needs, gets a fresh server, prints PASS or FAIL per test and a summary line.
-# Real Kafka and nats-server are other targets: they prove the tests. ONLY=REGEX runs the tests whose names match.
-# --nodes 3: against a cluster of so many nodes, with as many replicas of every topic. raw is left out then: it talks to one node only.
+# Suites: python (confluent-kafka, kafka-python, aiokafka), go (franz-go), java (kafka-clients), tools
+# (Kafka's console tools, DumpLogSegments), js (kafkajs), groups and transactions (members and copiers of
+# every client in processes of their own, killed under load), group-tools (console tools for groups and
+# transactions), streams (Kafka Streams, Connect), raw (every API at every version, and input that no client
+# sends); nats-python (nats-py), nats-go (nats.go), nats-js (nats.js), nats-java (jnats), mixed (NATS clients
+# and Kafka clients). Each suite installs what it needs, gets a fresh server, and prints PASS or FAIL per test
+# and a summary line. Real Kafka and nats-server are other targets: they prove the tests. ONLY=REGEX runs the
+# tests whose names match. --nodes 3: against a cluster of this many nodes, with as many replicas of every
+# topic; without raw, which talks to one node only.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 TARGET=tailrace; export INTEROP_MODE=full; SUITES=()
@@ -16,7 +19,7 @@ while [ $# -gt 0 ]; do case $1 in
   --nodes) export INTEROP_NODES=${2:?} INTEROP_REPLICAS=$2; shift ;;
   --smoke) INTEROP_MODE=smoke ;;
   --full) INTEROP_MODE=full ;;
-  -h|--help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  -h|--help) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 0 ;;
   -*) die "unknown flag $1" ;;
   *) SUITES+=("$1") ;;
 esac; shift; done

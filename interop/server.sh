@@ -1,21 +1,22 @@
 #!/bin/bash
-# Starts, stops and restarts the server under test. What runs is remembered in a state folder, so that a test in any
+# Starts, stops and restarts the server under test. A state folder records what runs, so that a test in any
 # language can restart it in the middle by calling this script.
 #
-#   server.sh start STATE tailrace|kafka|nats   fresh data, free ports; prints the bootstrap address (nats: the NATS address)
+#   server.sh start STATE tailrace|kafka|nats   fresh data, free ports; prints the bootstrap address (nats:
+#                                               the NATS address)
 #   server.sh stop STATE [TERM|KILL]       waits until the process is gone
 #   server.sh again STATE                  starts on the same port and data folder
 #   server.sh restart STATE [TERM|KILL]    stop, then again
 #
-# The state folder has the addresses: addr (Kafka), nats, ws (of WebSocket), http; and what NATS_FRONT makes: ca.pem, client.pem,
-# client.key, seed.
+# The state folder has the addresses: addr (Kafka), nats, ws (of WebSocket), http; and what NATS_FRONT makes:
+# ca.pem, client.pem, client.key, seed.
 #
-# With INTEROP_NODES=3 tailrace is a cluster of so many nodes, and the addresses are those of the first; stop and again are for all of
-# them. The others are in STATE/node2 and so on, with the same files.
+# With INTEROP_NODES=3 tailrace is a cluster of three nodes, and the addresses are those of the first one;
+# stop and again apply to all of them. The others are in STATE/node2 and so on, with the same files.
 #
-# Environment: TAILRACE_BIN, TAILRACE_ARGS (more arguments for `tailrace serve`), KAFKA_LIBS, KAFKA_EXTRA (more properties),
-# NATS_SERVER_BIN, NATS_FRONT (who may connect to NATS, and how: plain, user, token, nkey, tls, tls-verify, tls-first).
-# Deliberately absent: any knowledge of tests.
+# Environment: TAILRACE_BIN, TAILRACE_ARGS (more arguments for `tailrace serve`), KAFKA_LIBS, KAFKA_EXTRA
+# (more properties), NATS_SERVER_BIN, NATS_FRONT (how clients may connect to NATS: plain, user, token, nkey,
+# tls, tls-verify, tls-first). Deliberately absent: any knowledge of tests.
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 KAFKA_LIBS=${KAFKA_LIBS:-$HERE/java/target/libs}
@@ -24,7 +25,8 @@ START_SECONDS_MAX=120 STOP_SECONDS_MAX=60
 command=${1:?start, stop, again or restart} state=${2:?state folder}
 say() { cat "$state/$1"; }
 die() { echo "server.sh: $*" >&2; exit 1; }
-# A zombie nobody reaps counts as gone, once its last thread is: until then it holds its files, and the lock of its folder.
+# A zombie counts as gone once its last thread is gone: until then it holds its files, and the lock of its
+# folder.
 alive() {
   local tasks
   [ -r "/proc/$1/stat" ] || return 1
@@ -32,13 +34,14 @@ alive() {
   tasks=$(ls "/proc/$1/task" 2>/dev/null | wc -l)
   [ "$tasks" -gt 1 ]
 }
-# A server must not hold the pipes of whoever started it.
+# A server must not hold the pipes of the process that started it.
 detached() { local fd; for fd in /proc/self/fd/*; do fd=${fd##*/}; [ "$fd" -le 2 ] || eval "exec $fd>&-" 2>/dev/null; done; exec setsid "$@"; }
-# Below those that the kernel gives to connections: while the server is restarted, its port must not go to a client.
+# Below the range that the kernel gives to connections, so that no client gets the port while the server
+# restarts.
 free_ports() { python3 "$HERE/python/ports.py" "${1:-3}"; }
 
-# ---- who may connect to NATS ----
-# The same for every server and client: alice with the password s3cret, the token open-sesame, the key in STATE/seed.
+# ---- how clients may connect to NATS ---- The same for every server and client: alice with the password
+# s3cret, the token open-sesame, the key in STATE/seed.
 front() { if [ -f "$state/front" ]; then say front; else echo "${NATS_FRONT:-plain}" | tee "$state/front"; fi; }
 make_front() {
   case $1 in
@@ -73,7 +76,8 @@ nats_front() {
   esac
 }
 
-# The same for tailrace and Kafka: with the new protocol a killed member is missed after 10 s. Locks of share groups may be short.
+# The same for tailrace and Kafka: with the new protocol a killed member is removed after 10 s. Locks of share
+# groups may be short.
 GROUP_SETTINGS="group.initial.rebalance.delay.ms=0
 group.consumer.min.session.timeout.ms=6000
 group.consumer.session.timeout.ms=10000
@@ -89,7 +93,7 @@ launch_tailrace() {
   front=$(front)
   make_front "$front"
   for setting in $GROUP_SETTINGS $(tailrace_front "$front"); do settings+=(--set "$setting"); done
-  # Four for each node, all different: Kafka, NATS, HTTP, other nodes.
+  # Four for each node, all different: Kafka, NATS, HTTP, peers.
   [ -f "$state/ports" ] || free_ports $((4 * nodes)) > "$state/ports"
   if [ "$nodes" -gt 1 ]; then
     settings+=(--set "default.replication.factor=$nodes")
@@ -108,7 +112,7 @@ launch_tailrace() {
   done
   for folder in $(folders); do settled "$folder"; done
 }
-settled() { # FOLDER: waits for the node there, and takes down its addresses
+settled() { # FOLDER: waits for the node there, and records its addresses
   local line
   wait_until_ready "$1" grep -q '^ready' "$1/out"
   line=$(grep -m1 '^ready' "$1/out")
@@ -150,7 +154,7 @@ P
 }
 kafka_answers() { (exec 3<> "/dev/tcp/127.0.0.1/$(say addr | cut -d: -f2)") 2>/dev/null; }
 
-launch_nats() { # JetStream is on, so that its publishing can be compared
+launch_nats() { # JetStream is on, so that publishing to it can be compared
   local ports
   if [ ! -f "$state/nats.conf" ]; then
     front > /dev/null

@@ -1,13 +1,15 @@
-//! Tells the program which commit it was built from, for results of `tailrace bench`. Without git it does not know.
+//! Passes the commit that the program was built from to the compiler, for results of `tailrace bench`. The
+//! commit stays empty without git.
 
 use std::process::Command;
 
-/// What the program is made of, as git's paths; a change there makes it another one.
+/// Git pathspecs of the program's sources. A change under them makes a different program.
 const SOURCES: [&str; 4] =
     [":(glob)crates/*/src/**", ":(glob)crates/*/Cargo.toml", "Cargo.toml", "Cargo.lock"];
 
 fn main() {
-    // Only results of `tailrace bench` hold it: without it no change elsewhere makes this package another one.
+    // Only results of `tailrace bench` contain the commit. Without that feature, changes elsewhere need not
+    // rebuild this package.
     println!("cargo::rerun-if-changed=build.rs");
     if std::env::var_os("CARGO_FEATURE_BENCH").is_none() {
         return;
@@ -17,10 +19,10 @@ fn main() {
     println!("cargo::rustc-env=TAILRACE_COMMIT={}", told.or_else(commit).unwrap_or_default());
 }
 
-/// The commit, marked if the sources differ from it.
+/// The commit, marked if the working tree differs from it.
 fn commit() -> Option<String> {
     let top = git(&["rev-parse", "--show-toplevel"])?;
-    // The commit changes with HEAD, and with the log of what HEAD pointed to.
+    // The commit changes with HEAD, and with the log of the branch that HEAD points to.
     for name in ["HEAD", "logs/HEAD"] {
         let path = git(&["rev-parse", "--path-format=absolute", "--git-path", name])?;
         if std::path::Path::new(&path).exists() {

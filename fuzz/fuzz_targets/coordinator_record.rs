@@ -1,8 +1,9 @@
-//! Any bytes as the log of a coordinator: of groups, of transactions, or of the state of share groups. Replaying them must not panic,
-//! nor must what follows when time passes; and a coordinator must understand what one writes.
+//! Arbitrary bytes as the log of a coordinator: of groups, of transactions, or of the state of share groups.
+//! Replaying the log, and the ticks that follow, must not panic. Another coordinator must understand every
+//! record that the first one writes.
 //!
-//! The first byte says which coordinator. Of each record there is a byte of the key's length, the key, a byte of the value's length,
-//! or 255 for none, and the value.
+//! The first byte chooses the coordinator. Each record is a byte with the key's length, the key, a byte with
+//! the value's length (255 for no value), and the value.
 //!
 //! Run: `cargo +nightly fuzz run coordinator_record -- -max_len=4096 -rss_limit_mb=512`
 
@@ -20,7 +21,7 @@ use tailrace_coordination::transactions::TransactionCoordinator;
 use tailrace_metadata::{Controller, MetadataImage};
 use tailrace_types::{LeaderEpoch, Offset, TimestampMs};
 
-/// How often time passes.
+/// Number of ticks after the replay.
 const TICKS: usize = 8;
 
 fuzz_target!(|data: &[u8]| {
@@ -51,7 +52,7 @@ fn play<C: Coordinator>(new: fn() -> C, mut log: &[u8], image: &Arc<MetadataImag
     }
 }
 
-/// What it writes, a new one reads.
+/// Asserts that a new coordinator can replay everything in `effects`.
 fn understand<C: Coordinator>(mut reader: C, effects: &Effects<C>) {
     for record in effects.appends.iter().flat_map(|append| &append.records) {
         let read = reader.replay(replayed(&record.key, record.value.as_deref(), Offset(0)));
@@ -63,7 +64,7 @@ fn replayed<'a>(key: &'a [u8], value: Option<&'a [u8]>, offset: Offset) -> Repla
     Replayed::Record { key, value, timestamp: TimestampMs(1_700_000_000_000), offset, producer: None }
 }
 
-/// The next record of a log, and what comes behind it.
+/// Splits off the next record of a log: its key, its value, and the rest of the log.
 fn record(log: &[u8]) -> Option<(&[u8], Option<&[u8]>, &[u8])> {
     let (key_bytes, rest) = log.split_first()?;
     let (key, rest) = rest.split_at_checked((*key_bytes).into())?;

@@ -1,5 +1,5 @@
-//! Any bytes as a Kafka request: header, body by key and version. Decoding must not panic, and what was decoded must
-//! encode to bytes that decode to the same.
+//! Arbitrary bytes as a Kafka request: header, then body by key and version. Decoding must not panic, and
+//! what was decoded must encode to bytes that decode to the same.
 //!
 //! Run: `cargo +nightly fuzz run kafka_request -- -max_len=4096 -rss_limit_mb=512`
 
@@ -24,7 +24,7 @@ struct Body {
 }
 
 fn decode_any(key: ApiKey, body: Body) {
-    // Keys without messages are none of our business.
+    // Keys without messages are skipped.
     let _ = with_request(key, body);
 }
 
@@ -32,7 +32,7 @@ impl RequestVisitor for Body {
     type Output = ();
 
     fn visit<R: Request>(self) {
-        // The same bytes are a response, too, as far as a client is concerned.
+        // Clients decode responses, so the same bytes are tried as a response, too.
         judge::<R::Response>(self.reader.clone(), self.version);
         judge::<R>(self.reader, self.version);
     }
@@ -42,7 +42,7 @@ fn judge<M: Message>(reader: Reader, version: i16) {
     let Ok(first) = decode_body::<M>(reader, version) else { return };
     let encoded = encode(&first, version);
     let second = decode_body::<M>(Reader::new(encoded.clone()), version).expect("our own encoding decodes");
-    // Bytes are compared, not values: NaN differs from itself.
+    // Compare bytes, not values: NaN differs from itself.
     assert_eq!(encoded, encode(&second, version), "{} v{version}", M::NAME);
 }
 

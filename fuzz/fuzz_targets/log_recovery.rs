@@ -1,8 +1,8 @@
-//! Any changes to the files of a log that was not closed. Opening it must not panic; what is opened must be read to its end without
-//! a panic; and opening it once more must find the same.
+//! Arbitrary changes to the files of a log that was not closed. Opening it must not panic. If it opens,
+//! reading it to its end must not panic, and opening it again must find the same end.
 //!
-//! A change is four bytes: which file, where in it (two bytes), and what to do there: 0 cuts the file off, 1 removes it, 2 adds a
-//! byte at its end, and anything else is xored with the byte there.
+//! A change is four bytes: which file, where in it (two bytes), and the operation. 0 truncates the file, 1
+//! removes it, 2 adds a byte at its end, and any other value is xored with the byte at that place.
 //!
 //! Run: `cargo +nightly fuzz run log_recovery -- -max_len=64 -rss_limit_mb=512`
 
@@ -24,7 +24,7 @@ const SEGMENT_BYTES: u64 = 400;
 const SEGMENTS_OPEN: usize = 16;
 const NOW: TimestampMs = TimestampMs(1_700_000_000_000);
 
-/// Names and contents.
+/// Names and contents of files.
 type Files = Vec<(String, Vec<u8>)>;
 
 fuzz_target!(|data: &[u8]| {
@@ -39,7 +39,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(opened_end(&folder).expect("it was opened before"), first);
 });
 
-/// One for each process: the fuzzer may run several.
+/// Returns a folder that only this process uses: the fuzzer may run several processes.
 fn folder(name: &str) -> PathBuf {
     let shared = Path::new("/dev/shm");
     let parent = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
@@ -54,7 +54,7 @@ fn open(folder: &Path) -> Result<Log<RealDisk>, LogError> {
     Log::open(&store, folder, &identity, config, NOW).map(|(log, _)| log)
 }
 
-/// Opens a log, and reads all of it that can be read.
+/// Opens a log, reads everything in it that can be read, and returns its end.
 fn opened_end(folder: &Path) -> Result<LogEnd, LogError> {
     let log = open(folder)?;
     let end = log.log_end();
@@ -66,7 +66,7 @@ fn opened_end(folder: &Path) -> Result<LogEnd, LogError> {
                 at = slice.next_offset;
             }
             Ok(None) => break,
-            // Damage is named, and passed over.
+            // The log reports damage. Skip one offset and go on.
             Err(_) => at = at.plus(1),
         }
     }
@@ -88,11 +88,10 @@ fn sound_files(folder: &Path) -> Files {
         }
     }
     drop(log);
-    let names =
-        fs::read_dir(folder).expect("it is there").map(|entry| entry.expect("it is there").file_name());
+    let names = fs::read_dir(folder).expect("it exists").map(|entry| entry.expect("it exists").file_name());
     let mut files: Files = names
         .map(|name| {
-            let content = fs::read(folder.join(&name)).expect("it is there");
+            let content = fs::read(folder.join(&name)).expect("it exists");
             (name.into_string().expect("it is ASCII"), content)
         })
         .collect();

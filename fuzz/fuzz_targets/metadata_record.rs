@@ -1,5 +1,6 @@
-//! Any lines as records of the metadata log. Decoding and applying them must not panic; what was decoded must encode to a record that
-//! decodes to the same; and what records lead to must follow from the snapshot of it.
+//! Arbitrary lines as records of the metadata log. Decoding and applying them must not panic. A decoded
+//! record must encode to a record that decodes to the same. The records of a snapshot must lead to the same
+//! snapshot.
 //!
 //! Run: `cargo +nightly fuzz run metadata_record -- -max_len=4096 -rss_limit_mb=512`
 
@@ -15,10 +16,10 @@ fuzz_target!(|data: &[u8]| {
     for line in data.split(|byte| *byte == b'\n') {
         let Ok(record) = MetadataRecord::decode(line) else { continue };
         assert_eq!(MetadataRecord::decode(&record.encode()).as_ref(), Ok(&record));
-        // One that contradicts what was before it is refused.
+        // A record that contradicts earlier ones is refused.
         let _ = controller.apply(&record);
     }
-    let (mut again, snapshot) = (controller.anew(), controller.snapshot_records());
+    let (mut again, snapshot) = (controller.emptied(), controller.snapshot_records());
     for record in &snapshot {
         assert_eq!(again.apply(record).map_err(|error| error.to_string()), Ok(()), "{record:?}");
     }

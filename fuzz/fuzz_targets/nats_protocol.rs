@@ -1,5 +1,6 @@
-//! Any bytes as what a NATS client or server sends, whole and in two pieces. Parsing must not panic, must mean the same however
-//! the bytes arrive, must ask for no more than an operation may have, and what was published must survive being delivered.
+//! Arbitrary bytes as the input of a NATS client or server, whole and in two pieces. Parsing must not panic,
+//! must give the same result however the bytes arrive, and must not ask for more bytes than an operation may
+//! have. A published message must survive delivery.
 //!
 //! Run: `cargo +nightly fuzz run nats_protocol -- -max_len=4096 -rss_limit_mb=512`
 
@@ -21,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
     server(input);
 });
 
-/// The operations of `input`, of which the first `at` bytes come first.
+/// Parses the operations of `input`, whose first `at` bytes arrive first.
 fn client(input: &[u8], at: usize) -> Vec<String> {
     let (mut parser, mut ops, mut from, mut wanted) = (ClientParser::new(LIMITS), Vec::new(), 0, 0);
     parser.allow_headers(true);
@@ -29,7 +30,7 @@ fn client(input: &[u8], at: usize) -> Vec<String> {
         while upto - from >= wanted && upto > from {
             match parser.next(&input[from..upto]) {
                 Ok(Step::Done(op, bytes)) => {
-                    // What follows PING may be skipped in any number of pieces.
+                    // The parser may skip what follows PING in any number of pieces.
                     if op != ClientOp::Ignored {
                         look(&op);
                         ops.push(format!("{op:?}"));

@@ -1,5 +1,5 @@
-//! Any bytes as a frame of another node: a byte of kind, the payload. Decoding must not panic, and what was decoded must encode to
-//! a frame that decodes to the same.
+//! Arbitrary bytes as a frame from another node: a byte for the kind, then the payload. Decoding must not
+//! panic, and what was decoded must encode to a frame that decodes to the same.
 //!
 //! Run: `cargo +nightly fuzz run peer_frame -- -max_len=4096 -rss_limit_mb=512`
 

@@ -1,5 +1,6 @@
-//! Any bytes as what one replica says to another, and as what an entry says of a change of the members. Decoding must not panic,
-//! and what was decoded must encode to bytes that decode to the same. What is read of a change is what the engine's own parser reads.
+//! Arbitrary bytes as a message from one replica to another, and as the membership change of an entry.
+//! Decoding must not panic, and what was decoded must encode to bytes that decode to the same. For a
+//! membership change, our parser and the engine's own must read the same.
 //!
 //! Run: `cargo +nightly fuzz run peer_message -- -max_len=4096 -rss_limit_mb=512`
 

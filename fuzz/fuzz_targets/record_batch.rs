@@ -1,7 +1,8 @@
-//! Record batches: whatever the bytes, nothing panics, memory stays within the limit, and what is accepted can be read.
+//! Arbitrary bytes as record batches. Nothing may panic, memory must stay within the limit, and every
+//! accepted batch must be readable.
 //!
-//! The first byte chooses the topic's rules. Unless its high bit is set, length and CRC are made right, so that the
-//! records behind them are reached.
+//! The first byte chooses the topic's rules. Unless its high bit is set, length and CRC are corrected first,
+//! so that the fuzzer reaches the records after them.
 
 #![no_main]
 

@@ -10,13 +10,14 @@ import org.apache.activemq.security.DefaultAuthorizationMap;
 import org.apache.activemq.security.SimpleAuthenticationPlugin;
 
 /**
- * ActiveMQ Classic with STOMP on two ports of 127.0.0.1, its data in a folder: anybody may do anything on the broker of the first; on that
- * of the second, only alice with the password s3cret, and bob, with the same password, may not use queues.
+ * ActiveMQ Classic with STOMP on two ports of 127.0.0.1, its data in a folder. On the broker of the first port
+ * all clients may do everything. On that of the second, only alice with the password s3cret may, and bob, with
+ * the same password, may not use queues.
  *
  * Arguments: folder. Prints `ready PORT PORT`, and ends with its standard input.
  */
 public final class Broker {
-    /** Bytes of a frame's body that the brokers take. */
+    /** The largest body of a frame that the brokers take, in bytes. */
     private static final int BODY_BYTES_MAX = 4 << 20;
 
     public static void main(String[] arguments) throws Exception {

@@ -1,17 +1,19 @@
-"""The table of all APIs and verbs that the sweep goes through. A new one that ApiVersions names, or that the parser of NATS knows, must be
-entered here: a cell fails until it is. Usually `{}` is enough: fields, versions and arrays are read from the definitions.
+"""The table of all APIs and verbs that the sweep goes through. A new one that ApiVersions names, or that the
+parser of NATS knows, must be entered here: a cell fails until it is. Usually `{}` is enough: fields, versions
+and arrays are read from the definitions.
 
-`versions`: the last one by default; one more where another version has other arrays, or another road.
-`values`: what fields have, where the usual value (`VALUES`) would be refused before the array is looked at; a list is an array as it is.
-`before`: what is there when the request comes, by a name in sweep.py's `BEFORE`; it yields values, too.
+`versions`: the last one by default; one more if another version has other arrays, or takes another path.
+`values`: values of fields for which the usual value (`VALUES`) would be refused before the array is looked
+at; a list is an array as it is.
+`before`: what exists when the request comes, by a name in sweep.py's `BEFORE`; it yields values, too.
 """
 import payloads
 from measure import TOPIC
 from wire import MARK, MARK_INT32, MARK_INT64
 
-# A name that no other request has.
+# Makes a name that no other request has.
 UNIQUE = "unique"
-# What a field is given by its name, where it is not the default of the definition.
+# Values of fields by name, if they differ from the default of the definition.
 VALUES = {
     "Topic": TOPIC, "TopicName": TOPIC, "Name": TOPIC, "ResourceName": TOPIC, "TopicNames": TOPIC, "SubscribedTopicNames": TOPIC,
     "GroupId": "sweep", "Group": "sweep", "GroupIds": "sweep", "Groups": "sweep", "GroupsNames": "sweep",
@@ -19,13 +21,14 @@ VALUES = {
     "MemberId": "sweep", "ProtocolType": "consumer", "ProtocolName": "range",
     "ResourceType": 2, "SessionTimeoutMs": 10_000, "RebalanceTimeoutMs": 10_000, "TimeoutMs": 1000, "timeoutMs": 1000, "TransactionTimeoutMs": 10_000,
     "MaxWaitMs": 100, "MinBytes": 1, "MaxBytes": 1 << 20, "PartitionMaxBytes": 1 << 20, "MaxRecords": 500, "BatchSize": 100,
-    # What would last is only tried out.
+    # Requests with a lasting effect only validate.
     "validateOnly": True, "ValidateOnly": True, "DryRun": True, "AllowAutoTopicCreation": False,
     "NumPartitions": 1, "ReplicationFactor": 1, "Count": 2, "Timestamp": -1, "ResponsePartitionLimit": 2000, "EndpointType": 1,
     "StatesFilter": "Stable", "StateFilters": "Ongoing", "TypesFilter": "classic", "EntityType": "user", "Feature": "metadata.version",
     "GenerationIdOrMemberEpoch": -1, "GenerationId": -1, "ProducerId": 1, "Acks": 1, "ClientSoftwareName": "sweep", "ClientSoftwareVersion": "1",
 }
-# What it is given where every item is to be another one: marks are numbered. Names of what does not exist cost another way than names of what does.
+# Values for arrays in which every item differs: marks are numbered. Names of things that do not exist have
+# another cost than names of things that do.
 DISTINCT = {**VALUES, **{name: MARK for name, value in VALUES.items() if value in (TOPIC, "sweep")},
             "PartitionIndex": MARK_INT32, "Partition": MARK_INT32, "Index": MARK_INT32, "PartitionIndexes": MARK_INT32, "Partitions": MARK_INT32,
             "TopicId": MARK.encode() * 2, "ProducerId": MARK_INT64, "Host": MARK, "User": MARK, "Key": MARK, "CoordinatorKeys": MARK}
@@ -92,8 +95,8 @@ KAFKA = {
     "DeleteShareGroupOffsets": {"before": "shared"},
 }
 
-# What is repeated of each verb of NATS, as lines with a number in them; by the verbs' names in the parser (crates/nats-wire/src/client_op.rs).
-# `before` is sent once; `payload` makes the items larger.
+# The items repeated for each verb of NATS, as lines with a number in them, by the verbs' names in the parser
+# (crates/nats-wire/src/client_op.rs). `before` is sent once; `payload` makes the items larger.
 NATS = {
     "CONNECT": {"small": b'CONNECT {"verbose":false,"headers":true,"no_responders":true,"name":"########"}\r\n',
                 "nested": b'CONNECT {"jwt":' + b"[" * 2000 + b"]" * 2000 + b"}\r\n",
@@ -116,7 +119,7 @@ NATS = {
     "-ERR": {"same": b"-ERR 'no'\r\n"},
 }
 
-# Frames of WebSocket; a function makes what inflates.
+# Frames of WebSocket. Functions make those that inflate.
 WEBSOCKET = {
     "messages that inflate": payloads.deflated,
     "one byte each": b"".join(payloads.websocket_frame(bytes([byte])) for byte in b"PING\r\n"),
@@ -127,7 +130,7 @@ WEBSOCKET = {
     "pongs": payloads.websocket_frame(b"", 0x8A),
 }
 
-# Every page that `/` lists, and what it is asked with.
+# Every page that `/` lists, and its queries.
 HTTP = {
     **{path: ("",) for path in ("/healthz", "/metrics", "/clusterz", "/varz", "/routez", "/gatewayz", "/leafz", "/accountz", "/accstatz", "/jsz", "/stacksz",
                                 "/ipqueuesz")},

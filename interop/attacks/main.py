@@ -15,7 +15,7 @@ ONLY = os.environ.get("ONLY", "")
 FIGURES = HERE / "target/figures.json"
 
 
-# What keeps a cell from being played; anything else is a fault of the suite.
+# Errors that keep a cell from being played. Any other error is a fault of the suite.
 UNPLAYABLE = (OSError, RuntimeError, subprocess.SubprocessError, ValueError, KeyError, AssertionError, measure.wire.kproto.Closed)
 
 
@@ -24,9 +24,9 @@ class Cell:
     name: str
     play: Callable
     quick: bool = False
-    # Settings that the server needs beside its defaults.
+    # Settings that the server needs besides its defaults.
     settings: Callable = lambda: ()
-    # A server on which nothing was left may be used again by the next cell of this kind.
+    # If nothing was left on the server, the next cell of this kind may use it again.
     shares: bool = False
 
 
@@ -58,7 +58,7 @@ class Bench:
 
 
 def once(bench, cell, quick):
-    """One try: the figures, and what is wrong with them."""
+    """Plays a cell once. Returns the figures, and what is wrong with them."""
     server = bench.server(cell)
     attack, spoilt = Attack(server, quick), True
     try:
@@ -75,7 +75,7 @@ def once(bench, cell, quick):
 
 
 def play(bench, cell, quick):
-    """Plays a cell, again if the machine was not quiet; says what came of it, and returns the figures."""
+    """Plays a cell, again if the machine was not quiet. Prints the result, and returns the figures."""
     began = time.monotonic()
     for _ in range(measure.TRIES):
         try:
@@ -117,7 +117,7 @@ def main():
         print(*(cell.name for cell in chosen), sep="\n")
         return 0
     bench, figures, began, where = Bench(), {}, time.monotonic(), machine()
-    # Whoever ends this ends the server with it.
+    # SIGTERM for this process ends the server, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         for cell in chosen:

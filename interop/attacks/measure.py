@@ -1,4 +1,4 @@
-"""A server of its own, the prober beside it, and what a cell is judged by."""
+"""A server for each cell, the prober beside it, and the criteria by which a cell is judged."""
 import json, os, shutil, subprocess, tempfile, time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,31 +12,33 @@ PROBE = HERE / "target/probe"
 TOPIC = "probe"
 # What one connection may cost the others: the longest wait of a probe on another connection, on two cores.
 GAP_MS_MAX = float(os.environ.get("ATTACKS_GAP_MS", 50))
-# What is quick is to be judged on machines that are not: beside what the machine itself was kept waiting it fails from here on. What was found
-# first cost seconds with a release build, and ten times as much with a debug build.
+# Quick cells are also judged on busy machines: they fail from this wait on, beyond what the machine itself
+# delayed its prober. The attacks found first cost seconds with a release build, and ten times as much with a
+# debug build.
 QUICK_GAP_MS_MAX = float(os.environ.get("ATTACKS_QUICK_GAP_MS", 1000))
-# The documented budget (queued.max.request.bytes, by default), and what the goal allows beside it.
+# The documented budget (queued.max.request.bytes, by default), and what the goal allows on top of it.
 BUDGET_MIB = int(os.environ.get("ATTACKS_BUDGET_MIB", 100))
 BESIDE_MIB = 64
-# A cell whose machine kept its own prober waiting for longer says nothing of the server, and is played again.
+# If the machine delayed its own prober for longer, the cell says nothing about the server, and is played
+# again.
 MACHINE_MS_MAX = 20
 TRIES = int(os.environ.get("ATTACKS_TRIES", 3))
-# The server is killed when it takes more: the machine is not to suffer.
+# The server is killed when it takes more, to protect the machine.
 GUARD_MIB = int(os.environ.get("ATTACKS_GUARD_MIB", 8192))
-# What stays is looked at after this time.
+# Delay before what is left is measured.
 LEFT_AFTER_SECONDS = 5
-# So much above the baseline counts as nothing: arenas and buffers that are warm.
+# This much above the baseline counts as nothing: arenas and buffers that are warm.
 LEFT_MIB_NOTHING = 16
 KINDS = ("kafka", "produce", "nats", "pubsub", "http", "ws")
 
 
-# What is sent may make a tenth of its bytes of log; so much is nothing.
+# The log may grow by a tenth of the bytes that were sent; this much counts as nothing.
 LOG_SHARE_MAX = 0.1
 LOG_BYTES_NOTHING = 64 << 10
 
 
 class Failure(Exception):
-    """What a cell demands does not hold."""
+    """A cell's requirement does not hold."""
 
 
 def check(condition, what):
@@ -53,12 +55,12 @@ class Figures:
     left: float = 0
     metric: float = 0
     cpu_seconds: float = 0
-    # The kernel had taken away pages of the server's code, and the server waited for the disk.
+    # How often the kernel had dropped pages of the server's code, so that the server waited for the disk.
     major_faults: int = 0
     sent: int = 0
     received: int = 0
     logged: int = 0
-    # Connections that the server has closed without a whole answer, and how many there were.
+    # Connections that the server has closed without a whole answer, and the number of connections.
     closed: int = 0
     connections: int = 0
     killed: bool = False
@@ -109,7 +111,7 @@ class Server:
     """A fresh server, its topic, and the prober. Ends both by their ids."""
 
     def __init__(self, settings=()):
-        # In memory where there is room: a slow disk is not what is measured.
+        # In memory if there is room, so that a slow disk does not affect the figures.
         shm = Path("/dev/shm")
         roomy = shm.is_dir() and shutil.disk_usage(shm).free > 4096 * MIB
         self.folder = Path(tempfile.mkdtemp(prefix="interop-attacks.", dir=shm if roomy else None))
@@ -156,7 +158,7 @@ class Server:
     def start_probe(self):
         command = [PROBE, "-kafka", self.kafka, "-nats", self.nats, "-http", self.http, "-pid", str(self.pid), "-topic", TOPIC, "-guard", str(GUARD_MIB * MIB)]
         self.probe = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        # The first second is that of connecting and of first times.
+        # The first second is spent connecting, and first operations are slow.
         time.sleep(0.3)
         self.tell("begin")
         time.sleep(0.3)
@@ -176,7 +178,7 @@ class Server:
 
     @property
     def is_clean(self):
-        """Nothing is left of what was done to it."""
+        """Whether nothing is left of what was done to the server."""
         said = self.tell("peek")
         return not said["gone"] and said["resident_now"] - self.baseline < LEFT_MIB_NOTHING * MIB
 
@@ -197,7 +199,7 @@ class Server:
 
 
 class Attack:
-    """What an attack has at hand: the server, connections that are closed in the end, and its figures."""
+    """What an attack works with: the server, connections that are closed in the end, and its figures."""
 
     def __init__(self, server, quick):
         self.server, self.quick, self.figures = server, quick, Figures()
@@ -214,7 +216,7 @@ class Attack:
         return one
 
     def send(self, one, *data):
-        """In the background; counted."""
+        """Sends in the background, and counts the bytes."""
         self.figures.sent += sum(map(len, data))
         one.send(*data)
 
@@ -228,7 +230,7 @@ class Attack:
 
     @contextmanager
     def watched(self, left=True):
-        """The window that is measured. Behind it the strangers are gone, and it is looked at what stays."""
+        """The measured window. After it the strangers are gone, and what stays is measured."""
         server, figures = self.server, self.figures
         server.tell("begin")
         logged = server.log.stat().st_size
@@ -242,7 +244,7 @@ class Attack:
             for one in self.strangers:
                 one.close()
         said = server.tell("peek")
-        # What the end of many connections costs others counts, too.
+        # The cost to others of ending many connections counts, too.
         if left and not said["gone"]:
             end = time.monotonic() + (1 if self.quick else LEFT_AFTER_SECONDS)
             while said["resident_now"] - server.baseline > LEFT_MIB_NOTHING * MIB and time.monotonic() < end:

@@ -1,10 +1,10 @@
-"""Bytes that are small and grow, or are dear to look at; made by hand, because no library makes them."""
+"""Bytes that are small and inflate, or are expensive to check; made by hand, because no library makes them."""
 import random, struct, time, uuid, zlib
 from functools import lru_cache
 from wire import MIB, kproto
 
 GZIP, LZ4, ZSTD = 1, 3, 4
-# What a block of zstd becomes at most.
+# The largest content of a zstd block.
 ZSTD_BLOCK = 128 * 1024
 
 
@@ -13,18 +13,20 @@ def batch(value):
 
 
 def compressed(codec, packed):
-    """A batch of one record whose compressed form is given."""
+    """A batch of one record with the given compressed bytes."""
     return kproto.batch([(None, None)], body=packed, attributes=codec, ts=int(time.time() * 1000))
 
 
 def around(length):
-    """What comes before and behind a value of so many bytes, so that both and it are a record without key and headers."""
+    """What comes before and after a value of this many bytes, so that together they are a record without key
+    and headers."""
     inner = b"\0\0\0" + kproto.varint(-1) + kproto.varint(length)
     return kproto.varint(len(inner) + length + 1) + inner, b"\0"
 
 
 def zstd_frame(before, byte, count, behind=b""):
-    """A frame of blocks that repeat one byte (RFC 8878, 3.1.1.2: RLE), four bytes for 128 KiB, and what stands around them."""
+    """A frame of blocks that repeat one byte (RFC 8878, 3.1.1.2: RLE), four bytes for 128 KiB, and the bytes
+    around them."""
     def header(size, kind, last=0):
         return struct.pack("<I", size << 3 | kind << 1 | last)[:3]
 
@@ -39,7 +41,8 @@ def zstd_bomb(inflated=64 * MIB - 64 * 1024):
 
 
 def header_bomb(inflated=64 * MIB - 64 * 1024):
-    """A batch of 2 KB: one record, with so many headers without name and value, two bytes each. A line of NATS has 24 for each of them."""
+    """A batch of 2 KB: one record with as many headers without name and value as fit, two bytes each. NATS
+    needs a line of 24 bytes for each of them."""
     count = inflated // ZSTD_BLOCK
     size = count * ZSTD_BLOCK
     inner = b"\0\0\0" + kproto.varint(-1) + kproto.varint(-1) + kproto.varint(size // 2)
@@ -58,16 +61,16 @@ def gzip_bomb(inflated=30 * MIB):
 
 @lru_cache
 def text_batch(inflated=250 * 1024):
-    """A batch of 16 KB that becomes so much text, which takes long to compress well (170 ms at zstd's level 22): a few words of two letters, so
-    that much looks alike everywhere."""
+    """A batch of 16 KB that becomes this much text, which takes long to compress well (170 ms at zstd's level
+    22): a few words of two letters, so that much looks alike everywhere."""
     chance = random.Random(1)
     words = ["".join(chance.choices("ab", k=24)) for _ in range(30)]
     return gzip_batch("".join(chance.choices(words, k=inflated // 24)).encode())
 
 
 def lz4_bomb(packed=31 * 1024):
-    """A frame of independent blocks of at most 4 MiB: a literal, a match of it at distance 1, 255 bytes for one, and six literals, for a block
-    must end with five."""
+    """A frame of independent blocks of at most 4 MiB: a literal, a match of it at distance 1, 255 bytes for
+    one, and six literals, because a block must end with five."""
     longest = 4 * MIB // 255 - 64
     runs = [longest] * (packed // longest) + [packed % longest]
     before, behind = around(sum(1 + 19 + 255 * run + 6 for run in runs) - 1)
@@ -101,7 +104,7 @@ UPGRADE = (b"GET / HTTP/1.1\r\nHost: sweep\r\nConnection: Upgrade\r\nUpgrade: we
 
 
 def websocket_frame(payload, first=0x82):
-    """Masked with zeros, which changes nothing."""
+    """A frame masked with zeros, which changes nothing."""
     if len(payload) < 126:
         return bytes([first, 0x80 | len(payload)]) + bytes(4) + payload
     return bytes([first, 0x80 | 126]) + struct.pack(">H", len(payload)) + bytes(4) + payload
@@ -109,14 +112,15 @@ def websocket_frame(payload, first=0x82):
 
 @lru_cache
 def deflated(inflated=7 * MIB):
-    """A compressed message of 7 KB that becomes 7 MiB of PONGs, which mean nothing."""
+    """A compressed message of 7 KB that becomes 7 MiB of PONGs, which have no effect."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = packer.compress(b"PING\r\n" + b"PONG\r\n" * (inflated // 6)) + packer.flush(zlib.Z_SYNC_FLUSH)
     return websocket_frame(packed[:-4], 0xC2)
 
 
 def canonical(lengths):
-    """The Huffman code of each symbol, as deflate has it (RFC 1951, 3.2.2), by the lengths of the codes; as text of bits."""
+    """The Huffman code of each symbol, as deflate has it (RFC 1951, 3.2.2), from the lengths of the codes; as
+    text of bits."""
     codes, code, before = {}, 0, 0
     for length, symbol in sorted((length, symbol) for symbol, length in lengths.items()):
         code <<= length - before
@@ -126,15 +130,17 @@ def canonical(lengths):
 
 
 def blocks_of_nothing(count=3000):
-    """A compressed message of so many empty blocks of deflate, 21 bytes each, that each bring codes of their own (RFC 1951, 3.2.7): two tables
-    are made for each, as large as the first tables of an inflater are, and nothing comes out."""
+    """A compressed message of this many empty blocks of deflate, 21 bytes each, each with codes of its own
+    (RFC 1951, 3.2.7). The inflater makes two tables for each, as large as its first tables, and nothing comes
+    out."""
     def number(value, bits):
         return format(value, f"0{bits}b")[::-1]
 
-    # Codes of the symbols 246 to 256, of which the last, the end of the block, has the shortest; and of ten distances.
+    # Codes of the symbols 246 to 256, of which the last, the end of the block, has the shortest; and of ten
+    # distances.
     literals = [2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 1]
     distances = [1, 2, 3, 4, 5, 6, 7, 8, 9, 9]
-    # Of the lengths themselves; 18 stands for 11 to 138 symbols without a code.
+    # Codes of the lengths themselves; 18 stands for 11 to 138 symbols without a code.
     lengths = {**dict.fromkeys((1, 2, 3, 4, 9), 3), **dict.fromkeys((5, 6, 7, 8, 10, 18), 4)}
     order = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1)
     codes = canonical(lengths)
@@ -144,7 +150,7 @@ def blocks_of_nothing(count=3000):
     block += "".join(codes[length] for length in literals + distances) + "0"
     eight = block * 8
     packed = bytes(int(eight[at:at + 8][::-1], 2) for at in range(0, len(eight), 8))
-    # At the end the beginning of a stored block, of which the sender leaves out the rest (RFC 7692, 7.2.1).
+    # It ends with the start of a stored block, of which the sender leaves out the rest (RFC 7692, 7.2.1).
     return websocket_frame(packed * (count // 8) + b"\0", 0xC2)
 
 
@@ -155,5 +161,6 @@ def member_id(number):
 
 
 def expression(number):
-    r"""Sixteen bytes that compile to nearly a MiB, the most that is taken: letters of all scripts in either case, again and again."""
+    r"""Sixteen bytes that compile to nearly a MiB, the most that the server takes: letters of all scripts in
+    either case, repeated."""
     return r"(?i:\pL){20}" + f"x{number}"

@@ -5,9 +5,10 @@ import payloads, wire
 from measure import BESIDE_MIB, TOPIC, check
 from wire import MIB, Many
 
-# Connections that attack at once, where one request has one of its own: as many as the server's threads, by default one per processor.
+# Connections that attack at once, if each request has its own: as many as the server's threads, by default
+# one per processor.
 TWO = 2
-# An attack that has no end by itself ends after this.
+# An attack without an end of its own ends after this.
 SECONDS = 20
 
 
@@ -18,12 +19,12 @@ def produce_request(server, topic, batch, partitions, version=9):
 
 
 def produce_everywhere(attack, topic, batch, partitions, connections=TWO, version=9):
-    """A batch into each partition of a topic, by each connection in one request."""
+    """Each connection sends one request with a batch for each partition of a topic."""
     all_at_once(attack, produce_request(attack.server, topic, batch, partitions, version), connections)
 
 
 def all_at_once(attack, request, connections=TWO, seconds=SECONDS, then=lambda: True):
-    """The same request on so many connections; until each has its answer, and `then`."""
+    """Sends the same request on this many connections, and waits until each has its answer, and `then` holds."""
     strangers = [attack.stranger() for _ in range(connections)]
     with attack.watched():
         for one in strangers:
@@ -46,7 +47,7 @@ def inflate(batch_of, partitions=40):
 # ---- 2: frames that are announced ----
 
 def announced(attack):
-    """Lengths of huge frames on three connections, twelve bytes; then somebody produces 200 KB."""
+    """Lengths of huge frames on three connections, twelve bytes. Then another client produces 200 KB."""
     server, value = attack.server, random.Random(1).randbytes(200_000)
     body = {"Acks": 1, "TimeoutMs": 30_000, "TopicData": [{"Name": TOPIC, "PartitionData": [{"Index": 0, "Records": payloads.batch(value)}]}]}
     request = wire.frame(server.schema, "Produce", 9, body)
@@ -73,7 +74,7 @@ def announced(attack):
 # ---- 3: what is kept of a frame ----
 
 def kept_slices(api, version, count=20):
-    """Frames of 20 MB of which 100 bytes are wanted; their groups live for half an hour."""
+    """Frames of 20 MB of which the server needs 100 bytes; their groups live for half an hour."""
     def play(attack):
         server = attack.server
         trailing = bytes(20_000_000)
@@ -94,7 +95,7 @@ def kept_slices(api, version, count=20):
 
 
 def join(server, group):
-    """The only member of a group that lives for half an hour, and its generation."""
+    """Joins a group that lives for half an hour as its only member. Returns the member id and the generation."""
     body = {"GroupId": group, "SessionTimeoutMs": 1_800_000, "RebalanceTimeoutMs": 1_800_000, "ProtocolType": "consumer",
             "Protocols": [{"Name": "range", "Metadata": bytes(100)}]}
     answer = server.call("JoinGroup", 3, body)
@@ -105,8 +106,8 @@ def join(server, group):
 # ---- 4 and 5: names repeated ----
 
 def fetch_repeated(frame_mib, connections, what):
-    """One partition, named a million times (16 bytes each): it is empty and waited for; or it has a batch of 108 bytes, which is sent each time; or it
-    is the one that the prober writes to."""
+    """One partition, named a million times (16 bytes each). It is empty and waited for; or it has a batch of
+    108 bytes, which is sent each time; or the prober writes to it."""
     def play(attack):
         topic = TOPIC if what == "written to" else "repeated"
         if topic != TOPIC:
@@ -139,7 +140,7 @@ def list_offsets(how, frame_bytes=45_000_000):
 # ---- 6 and 11: subscriptions ----
 
 def wide_subscriptions(words, publishes):
-    """Every mixture of `a` and `*` in so many words; then subjects that come to nothing at the last word, another one each time."""
+    """Every mixture of `a` and `*` in this many words; then different subjects that fail at the last word."""
     def play(attack):
         lines = []
         for number, choice in enumerate(product("a*", repeat=words)):
@@ -153,7 +154,8 @@ def wide_subscriptions(words, publishes):
 
 
 def shapes_of_many(connections, shapes, publishes):
-    """Each connection has other mixtures of `a` and `*` in sixteen words; together they are more than the server has tables for."""
+    """Each connection has other mixtures of `a` and `*` in sixteen words. Together they are more than the
+    server has tables for."""
     def play(attack):
         strangers = [attack.nats() for _ in range(connections)]
         for number, one in enumerate(strangers):
@@ -173,13 +175,14 @@ def fan_out(reads):
         one = attack.nats(reads=reads)
         attack.send(one, "".join(f"SUB x {number}\r\n" for number in range(50_000)).encode())
         one.sender.join(30)
-        time.sleep(1)  # what the kernel still holds is subscribed by then; a client that does not read hears no PONG
+        time.sleep(1)  # by then the server has read what the kernel still held; a client that does not read gets no PONG
         publish(attack, [b"PUB x 8\r\n12345678\r\n"] * (40 if attack.quick else 800))
     return play
 
 
 def publish(attack, messages):
-    """From two connections, so that no thread of the server is left out; until all are taken care of."""
+    """Publishes from two connections, so that no thread of the server is left out, until all messages are
+    processed."""
     others = [attack.nats() for _ in range(TWO)]
     with attack.watched():
         for number, other in enumerate(others):
@@ -191,7 +194,7 @@ def publish(attack, messages):
 # ---- 7 and 12: expressions ----
 
 def expressions(members):
-    """Members of a group, each with a regular expression of its own that is dear to compile."""
+    """Members of a group, each with a regular expression of its own that is expensive to compile."""
     def play(attack):
         server, took = attack.server, []
         with attack.watched():
@@ -207,13 +210,13 @@ def expressions(members):
         first, last = sum(took[:quarter]) / quarter, sum(took[-quarter:]) / quarter
         attack.figures.more = {"processor time": f"{attack.figures.cpu_seconds:.1f} s", "a heartbeat of the first quarter": f"{first * 1000:.0f} ms",
                                "of the last": f"{last * 1000:.0f} ms"}
-        # What others have had compiled is not compiled again.
-        check(last <= 3 * first + (1 if attack.quick else 0.05), f"a heartbeat takes {last * 1000:.0f} ms where others have expressions, {first * 1000:.0f} where nobody has")
+        # An expression that others have had compiled is not compiled again.
+        check(last <= 3 * first + (1 if attack.quick else 0.05), f"a heartbeat takes {last * 1000:.0f} ms if others have expressions, {first * 1000:.0f} if no member has")
     return play
 
 
 def patterns(each):
-    """ListTransactions with a pattern that is dear to compile, pipelined on eight connections."""
+    """ListTransactions with a pattern that is expensive to compile, pipelined on eight connections."""
     def play(attack):
         request = wire.frame(attack.server.schema, "ListTransactions", 2, {"TransactionalIdPattern": payloads.expression(0), "DurationFilter": -1})
         strangers = [attack.stranger() for _ in range(8)]
@@ -228,7 +231,8 @@ def patterns(each):
 # ---- 8: HTTP ----
 
 def silent_http(reconnecting):
-    """Connections that say nothing; a probe of /healthz is to be answered within a second, on a machine that may be noisy within five."""
+    """Silent connections. A probe of /healthz must be answered within a second, on a noisy machine within
+    five."""
     def play(attack):
         within = 5 if attack.quick else 1
         count = 200 if reconnecting else 64
@@ -273,7 +277,7 @@ def users_file():
 
 
 def refused(line):
-    """Refused as fast as they can be sent, with control bytes in them."""
+    """Lines that the server refuses, sent as fast as possible, with control bytes in them."""
     def play(attack):
         seconds = 1 if attack.quick else 3
         before = attack.server.log.stat().st_size
@@ -296,10 +300,11 @@ def refused(line):
     return play
 
 
-# ---- 10 and 12: what is held for those who do not read, or send little ----
+# ---- 10 and 12: what the server holds for clients that do not read, or send little ----
 
 def unread_offsets(connections, each):
-    """A group's 200 positions with 4 KB of metadata each, named again and again in a frame of 8 KB; nobody reads."""
+    """A group's 200 positions with 4 KB of metadata each, named again and again in a frame of 8 KB. The
+    client does not read."""
     def play(attack):
         server, topic, group = attack.server, "o", "g"
         server.create(topic, 200)
@@ -315,7 +320,7 @@ def unread_offsets(connections, each):
 
 
 def unread_groups(connections, each):
-    """A group whose only member has 500 KB of metadata, described again and again; nobody reads."""
+    """A group whose only member has 500 KB of metadata, described again and again. The client does not read."""
     def play(attack):
         server, group = attack.server, "m"
         protocols = [{"Name": "range", "Metadata": bytes(500_000)}]
@@ -340,7 +345,8 @@ def unread_answers(attack, requests, connections):
 
 
 def unread(attack):
-    """20 connections, 50 DescribeConfigs of 16 KB on each; an answer has some tens of MB, and nobody reads."""
+    """20 connections, 50 DescribeConfigs of 16 KB on each. An answer has some tens of MB, and the clients do
+    not read."""
     topic = "d"
     attack.server.create(topic)
     body = {"Resources": Many({"ResourceType": 2, "ResourceName": topic, "ConfigurationKeys": None}), "IncludeSynonyms": True, "IncludeDocumentation": True}
@@ -348,7 +354,7 @@ def unread(attack):
 
 
 def small_frames(connections):
-    """So many connections that each hold nearly 64 KiB of a frame that does not end."""
+    """This many connections that each hold nearly 64 KiB of an unfinished frame."""
     def play(attack):
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         count = min(connections, soft - 500)
@@ -387,7 +393,7 @@ def per_address(which):
                 one = attack.stranger(where)
                 strangers.append(one)
                 attack.send(one, greeting)
-            # A refusal is told in a few bytes, or by closing; INFO of NATS has more.
+            # A refusal is a few bytes, or a close. INFO of NATS has more.
             least = {"nats": 200, "http": 300, "kafka": 1}[which]
             attack.until(lambda: all(one.received >= least or one.closed for one in strangers), seconds)
             served = sum(one.received >= least and not one.closed for one in strangers)
@@ -419,15 +425,16 @@ TOO_LARGE = 'tailrace_nats_live_undeliverable_records_total{reason="too_large"}'
 
 
 def live(attack):
-    """A record in each batch that has millions of headers, which a message of NATS would have as lines; a subscriber hears of all topics."""
+    """Each batch has a record with millions of headers, which a NATS message would have as lines. A
+    subscriber hears of all topics."""
     server, partitions = attack.server, 2 if attack.quick else 16
     batch = payloads.header_bomb()
     server.create("live", partitions)
     listener = attack.nats()
     attack.send(listener, b"SUB > 1\r\n")
-    # What the prober publishes comes on the same connection, so that a PONG is not seen.
+    # The prober's messages come on the same connection and would hide a PONG.
     listener.sender.join(30)
-    time.sleep(1)  # the subscription is there by then
+    time.sleep(1)  # by then the subscription exists
     came_to = 0
 
     def all_offered():
@@ -442,7 +449,7 @@ def live(attack):
 
 
 def metric(server, name):
-    """Its value; 0 if there is none, or no answer."""
+    """The value of a metric. 0 if there is none, or no answer."""
     try:
         with urllib.request.urlopen(f"http://{server.http}/metrics", timeout=5) as answer:
             lines = answer.read().decode().splitlines()
@@ -451,13 +458,14 @@ def metric(server, name):
     return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
 
 
-# ---- 14: batches that are compressed anew ----
+# ---- 14: batches that are recompressed ----
 
 def compressed_anew(attack, partitions=40):
-    """Text to a topic that compresses as well as zstd can; a request on each of two connections, again for a second."""
+    """Text to a topic that compresses as well as zstd can. A request on each of two connections, repeated for
+    a second."""
     server, batch = attack.server, payloads.text_batch()
-    server.create("anew", partitions, {"compression.type": "zstd", "compression.zstd.level": "22"})
-    request = produce_request(server, "anew", batch, partitions)
+    server.create("recompressed", partitions, {"compression.type": "zstd", "compression.zstd.level": "22"})
+    request = produce_request(server, "recompressed", batch, partitions)
     asked = {attack.stranger(): 0 for _ in range(TWO)}
 
     def all_answered():
@@ -515,5 +523,5 @@ def cells(Cell):
         Cell("row 12: 480 ListTransactions with a pattern", patterns(60)),
         Cell("row 12: a page of a rebound name", rebound, quick=True),
         Cell("row 13: a subscriber to >, 2 Produces of 16 zstd batches, 2 KB to 33 million headers", live, quick=True),
-        Cell("row 14: text in 40 gzip batches of 16 KB, compressed anew by zstd at level 22", compressed_anew),
+        Cell("row 14: text in 40 gzip batches of 16 KB, recompressed by zstd at level 22", compressed_anew),
     ]

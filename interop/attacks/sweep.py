@@ -1,8 +1,9 @@
 """Every API of Kafka and every verb of NATS with items repeated up to the frame's size.
 
-The requests are made from the definitions by themselves: each array of each API is repeated, its ancestors have one element. `same` names one
-thing that exists again and again, `other` another one each time, which does not. Then what may stand in any frame: bytes behind the body, and unknown
-tagged fields. What the table (apis.py) lacks is a failure of its own.
+The requests follow from the definitions: each array of each API is repeated, and its ancestors have one
+element. `same` repeats the name of one thing that exists; `other` names another one each time, which does not
+exist. Then come things that any frame may have: bytes after the body, and unknown tagged fields. Anything
+missing from the table (apis.py) is a failure of its own.
 """
 import itertools, re, time, urllib.request
 import apis, payloads, wire
@@ -19,7 +20,7 @@ def inside(field, version):
 
 
 def arrays(fields, version, above=()):
-    """The paths of all arrays at a version, outermost first."""
+    """Yields the paths of all arrays at a version, outermost first."""
     for field in fields:
         if not inside(field, version):
             continue
@@ -52,7 +53,7 @@ class Body:
             if not on_the_way and isinstance(self.values.get(field["name"]), list):
                 return self.values[field["name"]]
             nullable = field["nullableVersions"] != "none" and wire.kproto.inr(self.version, field["nullableVersions"])
-            # What is repeated has one of everything: else there is nothing to look up in it.
+            # A repeated item has one of everything, or there would be nothing to look up in it.
             if on_the_way or path[:len(self.path)] == self.path != () and not nullable:
                 return [self.one(field, kind, path)]
             return None if nullable else []
@@ -81,23 +82,23 @@ def fits(kind, value):
     return isinstance(value, bytes) and kind == "uuid" or isinstance(value, str) and kind == "string"
 
 
-# ---- what is there before ----
+# ---- what exists before ----
 
 def member(server, name):
-    """A classic group with one member, from whom the request comes."""
+    """A classic group with one member, which sends the request."""
     member_id, generation = join(server, name)
     return {"GroupId": name, "MemberId": member_id, "GenerationId": generation}
 
 
 def committed(server, name):
-    """A group that has nothing but an offset."""
+    """A group that has only an offset."""
     body = {"GroupId": name, "GenerationIdOrMemberEpoch": -1, "Topics": [{"Name": TOPIC, "Partitions": [{"PartitionIndex": 0}]}]}
     server.call("OffsetCommit", 8, body)
     return {"GroupId": name}
 
 
 def sharer(server, name, then=()):
-    """A share group with one member, from whom the request comes."""
+    """A share group with one member, which sends the request."""
     member_id = payloads.member_id(next(NUMBERS))
     for epoch in (0, *then):
         answer = server.call("ShareGroupHeartbeat", 1, {"GroupId": name, "MemberId": member_id, "MemberEpoch": epoch, "SubscribedTopicNames": [TOPIC]})
@@ -111,7 +112,7 @@ def shared(server, name):
 
 
 def transaction(server, name):
-    """A producer that has begun nothing yet."""
+    """A producer that has not started a transaction yet."""
     answer = server.call("InitProducerId", 4, {"TransactionalId": name, "TransactionTimeoutMs": 10_000, "ProducerId": -1, "ProducerEpoch": -1})
     check(answer["ErrorCode"] == 0, f"a producer: {answer}")
     return {"TransactionalId": name, "V3AndBelowTransactionalId": name, "ProducerId": answer["ProducerId"], "V3AndBelowProducerId": answer["ProducerId"], "GroupId": name}
@@ -141,7 +142,7 @@ def request(server, api, version, path, how, frame_bytes):
 
 
 def plain(server, api, version):
-    """A body with no items, for what stands around or behind it."""
+    """A body without items, for what is around or after it."""
     definition = server.schema.request(api)
     return Body(values_of(api, "same", server), version, ()).of(definition["fields"])
 
@@ -160,7 +161,8 @@ def trailing(api, version, frame_bytes):
 
 
 def tags(api, version, frame_bytes):
-    """Unknown tagged fields, as many as fit: their numbers must rise. With four bytes each they stay below what decoding may take, 16 times the frame."""
+    """Unknown tagged fields, as many as fit: their numbers must rise. With four bytes each they stay below
+    the limit of decoding, 16 times the frame."""
     def play(attack):
         count, first = frame_bytes // 10, 1 << 28
         fields = b"".join([wire.kproto.uvarint(first + number) + b"\4tags" for number in range(count)])
@@ -179,7 +181,7 @@ def kafka_cells(Cell, frame_bytes):
             for number, path in enumerate(arrays(definition["fields"], version)):
                 for how in ("same", "other"):
                     name = f"sweep: {api} v{version}, {'.'.join(path)}, {how} each time"
-                    # What is quick goes through the outermost array of every API.
+                    # Quick cells go through the outermost array of every API.
                     brief = number == 0 and version == versions[-1] and how == "other"
                     yield Cell(name, repeated(api, version, path, how, frame_bytes), quick=brief, shares=True)
         bare = not any(True for _ in arrays(definition["fields"], last))
@@ -191,7 +193,7 @@ def kafka_cells(Cell, frame_bytes):
 # ---- NATS ----
 
 def quiet(stranger):
-    """Everything is sent, the last PING has its PONG, and nothing more comes."""
+    """Waits until everything is sent, the last PING has its PONG, and nothing more comes."""
     if stranger.sender.is_alive() or not wire.nats_done(stranger, 0):
         return False
     before = stranger.received
@@ -230,7 +232,7 @@ def websocket(what, total, connections=TWO):
             one.socket.sendall(payloads.UPGRADE)
             check(one.until(lambda s: s.received, 5) and not one.closed, "no WebSocket")
             strangers.append(one)
-        # What inflates is bounded by what it becomes.
+        # Items that inflate are bounded by their inflated size.
         data = item * max(1, min(total // len(item), 64 if callable(what) else total))
         with attack.watched():
             for one in strangers:
@@ -247,7 +249,8 @@ def websocket_cells(Cell, frame_bytes):
 # ---- HTTP ----
 
 def page(path):
-    """Asked for a hundred times on each of two connections, where one client has 20,000 subscriptions."""
+    """Requests each page a hundred times on each of two connections, while one client has 20,000
+    subscriptions."""
     def play(attack):
         other = attack.nats()
         other.send("".join(f"SUB page.{number}.* {number}\r\n" for number in range(20_000)).encode() + b"PING\r\n")
@@ -277,7 +280,7 @@ def all_pages(attack):
 # ---- the table is whole ----
 
 def all_apis(attack):
-    """What ApiVersions names is in the table, and the other way round."""
+    """Checks that the table has everything that ApiVersions names, and the other way round."""
     server = attack.server
     answer = server.call("ApiVersions", 3, {"ClientSoftwareName": "sweep", "ClientSoftwareVersion": "1"})
     named = {key: api for api, key in server.schema.keys.items()}
@@ -291,7 +294,8 @@ def all_apis(attack):
 
 
 def all_requests(attack):
-    """Each request with a few items is understood: what is played below is refused for its size, if it is, and not for a fault of the sweep."""
+    """Checks that the server understands each request with a few items: the requests below may then be
+    refused for their size only, and not for a fault of the sweep."""
     server, count, closed = attack.server, 0, []
     for api, entry in apis.KAFKA.items():
         definition = server.schema.request(api)

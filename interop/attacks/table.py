@@ -6,7 +6,7 @@ def keep(path, figures):
     """Adds the figures of a run, by the names of its cells."""
     path.parent.mkdir(exist_ok=True)
     with open(path, "a+") as file:
-        # Two runs at once lose nothing.
+        # The lock keeps two runs at once from losing figures.
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         kept = json.loads(file.read() or "{}") | figures

@@ -1,8 +1,9 @@
 """Frames that no client sends, of any API, from the messages that `cargo xtask codegen` wrote for the server.
 
-The definitions are read from the generated Rust (crates/kafka-wire/src/messages), which names every field with its versions: so nothing is
-needed but the checkout, and a request is made of what this very server reads. `Many` stands for an array of so many items; they are encoded
-once and repeated, so that a frame of millions of them takes no time.
+It reads the definitions from the generated Rust (crates/kafka-wire/src/messages), which names every field
+with its versions. So it needs only the checkout, and a request has exactly the fields that this server reads.
+`Many` stands for an array of many items. They are encoded once and repeated, so that a frame of millions of
+them takes no time.
 """
 import re, socket, struct, sys, threading, time
 from pathlib import Path
@@ -12,7 +13,7 @@ sys.path.insert(0, str(ROOT / "interop/raw"))
 import kproto  # noqa: E402
 
 MIB = 1 << 20
-# Eight of these in an item, as text or in a number, become its number; four of them in a number of four bytes.
+# Eight of these in an item, as text or in a number, become the item's number; four in a number of four bytes.
 MARK = "########"
 MARK_INT32, MARK_INT64 = 0x23232323, 0x2323232323232323
 
@@ -26,7 +27,7 @@ TYPES = {"String": "string", "bool": "bool", "i8": "int8", "i16": "int16", "u16"
 
 
 def definition(path):
-    """One message, in the form of Kafka's own definitions, which kproto reads."""
+    """Reads one message, and returns it in the form of Kafka's own definitions, which kproto reads."""
     text = path.read_text()
     name, key, low, high, flexible = HEAD.search(text).groups()
     high = high or low
@@ -66,7 +67,7 @@ def definition(path):
 
 
 class Schema:
-    """Every request and response of the server; what `kproto.Conn` asks of a schema."""
+    """Every request and response of the server, with the methods that `kproto.Conn` expects of a schema."""
 
     def __init__(self, folder=ROOT / "crates/kafka-wire/src/messages"):
         self.requests, self.responses, self.keys = {}, {}, {}
@@ -106,7 +107,7 @@ class Many:
 
 
 class Codec(kproto.Codec):
-    # What `Many` without a count leaves free for the rest of the frame.
+    # Space that `Many` without a count leaves for the rest of the frame.
     REST_BYTES = 1024
 
     def __init__(self, definition, version, frame_bytes=MIB):
@@ -118,7 +119,7 @@ class Codec(kproto.Codec):
             return super()._w(out, field, kind, value)
         one = bytearray()
         super()._w(one, {**field, "nullableVersions": "none"}, kind[2:], value.item)
-        # An item of no bytes is not legal anywhere.
+        # An item without bytes is not legal anywhere.
         if value.count is None:
             value.count = max(1, (self.frame_bytes - self.REST_BYTES) // max(1, len(one)))
         self._len(out, value.count, self.flex and field.get("flexibleVersions") != "none", False)
@@ -126,7 +127,7 @@ class Codec(kproto.Codec):
 
 
 def frame(schema, name, version, body=None, *, trailing=b"", tags=b"", frame_bytes=MIB):
-    """A request with its length in front. `tags`: instead of an empty list of tagged fields at the body's end."""
+    """A request after its length. `tags` replaces the empty list of tagged fields at the body's end."""
     definition = schema.request(name)
     codec = Codec(definition, version, frame_bytes)
     content = codec.encode(body or {})
@@ -145,13 +146,14 @@ def address(text):
 
 
 class Stranger:
-    """A connection that sends what it is told to. Whatever comes back is counted and dropped, unless it does not read."""
+    """A connection that sends what it is told to. It counts and drops all answers, or does not read at all."""
 
     def __init__(self, where, reads=True, seconds=30):
         self.socket = socket.create_connection(address(where), timeout=seconds)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.received, self.closed, self.tail = 0, False, b""
-        # Whole answers of Kafka, if it is Kafka that answers: what is left of one, and the bytes of a length that has begun.
+        # Counts whole answers, if it is Kafka that answers: the rest of the current one, and the bytes of an
+        # incomplete length.
         self.answers, self._left, self._length = 0, 0, b""
         self.sender = None
         self.reader = threading.Thread(target=self._read, daemon=True) if reads else None
@@ -196,7 +198,7 @@ class Stranger:
         self.sender.start()
 
     def until(self, condition, seconds):
-        """Waits until it holds, or the connection is closed. Whether it holds."""
+        """Waits until the condition holds, or the connection is closed. Returns whether it holds."""
         end = time.monotonic() + seconds
         while not condition(self):
             if self.closed or time.monotonic() > end:
@@ -220,12 +222,13 @@ def nats(where, reads=True, connect='{"verbose":false,"headers":true,"protocol":
 
 
 def nats_done(stranger, seconds):
-    """Everything that was sent before has been taken care of: the last PING has its PONG."""
+    """Waits until everything sent before is processed: the last PING has its PONG."""
     return stranger.until(lambda s: s.tail.endswith(b"PONG\r\n"), seconds)
 
 
 def http_get(where, path="/healthz", seconds=5):
-    """The status of one request on a connection of its own, and the seconds that it took; None if none came in time."""
+    """The status of one request on a connection of its own, and its duration in seconds. None if there was no
+    answer in time."""
     began = time.monotonic()
     try:
         with socket.create_connection(address(where), timeout=seconds) as one:

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// The judge is told of every operation when it ends, and looks for what must never be seen. Every value is unique: producers number
-// their records in each partition, copiers their transactions. An operation is ok, failed (it certainly did nothing) or unknown.
+// The judge is told of every operation when it ends, and looks for results that must never occur. Every value
+// is unique: producers number their records in each partition, and copiers their transactions. An operation
+// is ok, failed (it certainly had no effect) or unknown.
 
 type outcome byte
 
@@ -41,11 +42,11 @@ type item struct {
 type transaction struct {
 	copier    string
 	began     int // on the judge's clock
-	done      int // 0 if nobody knows
+	done      int // 0 if unknown
 	outcome   outcome
 	items     []item
-	commitAt  time.Time // when the commit was asked for
-	firstSeen time.Time // when the first reader had a record of it
+	commitAt  time.Time // when the commit was requested
+	firstSeen time.Time // when the first reader got a record of it
 }
 
 type value struct {
@@ -55,7 +56,7 @@ type value struct {
 
 func (v value) String() string { return fmt.Sprintf("%d/%d", v.producer, v.sequence) }
 
-// position is how far one reader is in one partition.
+// position is how far one reader has read in one partition.
 type position struct {
 	topic, reader string
 	partition     int32
@@ -74,8 +75,8 @@ func (b bits) has(i int64) bool { return i/64 < int64(len(b)) && b[i/64]&(1<<(i%
 
 type groupPartition struct {
 	processed bits
-	committed int64 // the highest that was acknowledged
-	attempted int64 // the highest that was asked for
+	committed int64 // the highest acknowledged offset
+	attempted int64 // the highest requested offset
 }
 
 type judge struct {
@@ -92,7 +93,7 @@ type judge struct {
 	acknowledged int
 	clock        int    // events so far
 	backs        []back // of librdkafka's reader
-	returned     int    // of these, those that it may do
+	returned     int    // of these, those that are allowed
 	renewed      int    // generations of idempotent producers beyond their first
 }
 
@@ -113,7 +114,7 @@ func newJudge() *judge {
 	return j
 }
 
-// accuse notes an anomaly. The caller holds the lock.
+// accuse records an anomaly. The caller holds the lock.
 func (j *judge) accuse(kind, format string, a ...any) {
 	j.found[kind]++
 	if j.found[kind] <= examplesMax {
@@ -144,7 +145,8 @@ func (j *judge) send(producer int, partition int32) int {
 	return len(of[partition]) - 1
 }
 
-// answered notes what became of a record. A client may know that it is there and not where: its offset is then nowhere.
+// answered records the outcome of a send. A client may know that a record is stored but not where: its offset
+// is then nowhere.
 func (j *judge) answered(producer int, partition int32, sequence int, o outcome, offset int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -158,7 +160,8 @@ func (j *judge) answered(producer int, partition int32, sequence int, o outcome,
 	}
 }
 
-// polled notes a record of the load topic. Its partitions have no gaps: nobody writes transactions there.
+// polled records a record of the load topic. Its partitions have no gaps, because nothing writes transactions
+// there.
 func (j *judge) polled(reader string, partition int32, offset int64, v value) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -188,7 +191,7 @@ func (j *judge) polled(reader string, partition int32, offset int64, v value) {
 	}
 }
 
-// advance notes a reader's next offset; contiguous: whether there can be no gap.
+// advance records a reader's next offset. contiguous says that there can be no gap.
 func (j *judge) advance(key position, offset int64, contiguous bool) {
 	last, known := j.positions[key]
 	if known && offset <= last {
@@ -204,8 +207,9 @@ func (j *judge) advance(key position, offset int64, contiguous bool) {
 	j.positions[key] = offset
 }
 
-// judgeBacks: librdkafka may go back to where a leader's epoch begins. When leaders change it asks where the epoch before ended, and
-// returns there even if it has read beyond. It gets the same records once more. Anywhere else, going back is an anomaly.
+// judgeBacks judges readers that went back. librdkafka may go back to where a leader's epoch starts. When
+// leaders change it asks where the previous epoch ended, and returns there even if it has read beyond. It
+// gets the same records once more. Anywhere else, going back is an anomaly.
 func (j *judge) judgeBacks(partition int32, epochStarts map[int64]bool) (tolerated int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -221,7 +225,7 @@ func (j *judge) judgeBacks(partition int32, epochStarts map[int64]bool) (tolerat
 	return tolerated
 }
 
-// highWatermark notes the high watermark that came with a reader's records.
+// highWatermark records the high watermark that came with a reader's records.
 func (j *judge) highWatermark(reader string, partition int32, offset int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -230,7 +234,8 @@ func (j *judge) highWatermark(reader string, partition int32, offset int64) {
 	}
 }
 
-// judgeLoad: ends are the high watermarks in the end, and last is the reader that read everything below them.
+// judgeLoad judges the load topic. ends are the final high watermarks, and last is the reader that read
+// everything below them.
 func (j *judge) judgeLoad(ends [partitions]int64, last string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -272,7 +277,7 @@ func (j *judge) begin(copier string) int {
 	return len(j.transactions) - 1
 }
 
-// tick is the time of an event; the caller holds the lock.
+// tick is the time of an event. The caller holds the lock.
 func (j *judge) tick() int {
 	j.clock++
 	return j.clock
@@ -299,7 +304,7 @@ func (j *judge) ended(txn int, o outcome) {
 	j.transactions[txn].done = j.tick()
 }
 
-// polledCopy notes a record that a reader of committed records got.
+// polledCopy records a record that a reader of committed records got.
 func (j *judge) polledCopy(reader string, partition int32, offset int64, v value, at time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -329,7 +334,7 @@ func (j *judge) polledCopy(reader string, partition int32, offset int64, v value
 	}
 }
 
-// judgeCopies: committed are the copier's offsets in the end.
+// judgeCopies judges the copies. committed are the copiers' final offsets.
 func (j *judge) judgeCopies(committed [partitions]int64, last string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -347,11 +352,11 @@ func (j *judge) judgeCopies(committed [partitions]int64, last string) {
 		}
 		switch {
 		case t.outcome == failed && !t.firstSeen.IsZero():
-			j.accuse("aborted-read", "transaction %d was aborted, %d of %d records are there", number, found, len(t.items))
+			j.accuse("aborted-read", "transaction %d was aborted, %d of %d records exist", number, found, len(t.items))
 		case t.outcome == ok && found < len(t.items):
-			j.accuse("lost-write", "transaction %d was committed, %d of %d records are there", number, found, len(t.items))
+			j.accuse("lost-write", "transaction %d was committed, %d of %d records exist", number, found, len(t.items))
 		case t.outcome == unknown && found != 0 && found != len(t.items):
-			j.accuse("torn-transaction", "transaction %d: %d of %d records are there", number, found, len(t.items))
+			j.accuse("torn-transaction", "transaction %d: %d of %d records exist", number, found, len(t.items))
 		case !t.firstSeen.IsZero() && found == 0:
 			j.accuse("lost-read", "transaction %d was read, but is not there in the end", number)
 		}
@@ -379,7 +384,7 @@ func (j *judge) judgeCopies(committed [partitions]int64, last string) {
 
 func (b *bits) contains(i int64) bool { return b != nil && b.has(i) }
 
-// judgeSkips: readers of committed records saw everything that was there between their first and last record.
+// judgeSkips checks that readers of committed records saw everything between their first and last record.
 func (j *judge) judgeSkips(last string) {
 	for key, seen := range j.read {
 		all := j.read[position{copiesTopic, last, key.partition}]
@@ -398,14 +403,15 @@ func (j *judge) judgeSkips(last string) {
 	}
 }
 
-// dataLoss: a client was told that the epoch which it read last ends before its position. franz-go advances its position over markers
-// and aborted records, but not its epoch, so that it is wrong if there is nothing else in between.
+// dataLoss judges a client's error that the epoch which it read last ends before its position. franz-go
+// advances its position over markers and aborted records, but not its epoch. So the error is wrong if there
+// is nothing else in between.
 func (j *judge) dataLoss(who, topic string, partition int32, resetTo, consumedTo int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for offset := resetTo; offset < consumedTo; offset++ {
 		if _, data := j.copies[partition][offset]; data || topic != copiesTopic {
-			j.accuse("client-sees-data-loss", "%s: %s-%d, offset %d, is to be gone", who, topic, partition, offset)
+			j.accuse("client-sees-data-loss", "%s: %s-%d, offset %d, is reported as lost", who, topic, partition, offset)
 			return
 		}
 	}
@@ -442,7 +448,7 @@ func (j *judge) committedOffset(group string, partition int32, offset int64) {
 	g.committed = max(g.committed, offset)
 }
 
-// committedSoFar is the lowest offset that a fetch which begins now may return.
+// committedSoFar is the lowest offset that a fetch which starts now may return.
 func (j *judge) committedSoFar(group string) [partitions]int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -465,7 +471,7 @@ func (j *judge) fetchedOffset(group string, partition int32, offset, floor int64
 	}
 }
 
-// judgeGroup: everything below the group's offsets was processed.
+// judgeGroup checks that everything below the group's offsets was processed.
 func (j *judge) judgeGroup(name string, committed [partitions]int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Made-up histories: each anomaly must be found, and nothing in a history without one.
+// Made-up histories: each anomaly must be found, and nothing may be found in a history without one.
 
 type history func(j *judge)
 
@@ -14,7 +14,7 @@ var began = time.Unix(1, 0)
 
 func ends(end int64) (all [partitions]int64) { all[0] = end; return all }
 
-// written sends so many records of producer 1 to partition 0, and all are acknowledged.
+// written sends this many records of producer 1 to partition 0, all of which are acknowledged.
 func written(j *judge, count int) {
 	for range count {
 		n := j.send(1, 0)

@@ -7,9 +7,10 @@ import (
 	"slices"
 )
 
-// What the copiers did with their group's offsets, for a judge that others maintain: adya, a port of Jepsen's Elle. Each partition's offset
-// is a register. A transaction reads it (where its records begin) and writes it (where they end), so that a history that is strictly
-// serializable has each record copied once, and none by a copier that was fenced off.
+// What the copiers did with their group's offsets, for a judge that others maintain: adya, a port of Jepsen's
+// Elle. Each partition's offset is a register. A transaction reads it (where its records start) and writes it
+// (where they end). So a history that is strictly serializable has each record copied once, and none by a
+// fenced copier.
 
 // operation is one line of a history in the format of elle-cli.
 type operation struct {
@@ -19,8 +20,8 @@ type operation struct {
 	at      int
 }
 
-// history leaves out transactions of which nothing is there: what they would have written is written again by others. One whose outcome
-// nobody knows, and whose records are there, may have been committed (info).
+// history leaves out transactions of which no record exists: others write again what they would have written.
+// A transaction with an unknown outcome whose records exist may have been committed (info).
 func (j *judge) history(last string) []operation {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -41,7 +42,7 @@ func (j *judge) history(last string) []operation {
 			processes[t.copier] = process
 		}
 		end, done := "ok", t.done
-		if t.outcome == unknown { // as in Jepsen, a process that does not know is not heard of again
+		if t.outcome == unknown { // as in Jepsen, a process that does not know the outcome ends here
 			delete(processes, t.copier)
 			end, done = "info", j.clock+1
 		}
@@ -51,7 +52,7 @@ func (j *judge) history(last string) []operation {
 	return all
 }
 
-// registers is what a transaction read and wrote; what it read is not known before it has ended.
+// registers is what a transaction read and wrote. What it read is not known before it has ended.
 func (t *transaction) registers(isKnown bool) (value [][3]any) {
 	first, next := map[int32]int64{}, map[int32]int64{}
 	for _, i := range t.items {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// adya has to find what two copiers do to each other, or its silence means nothing. ELLE names it.
+// adya must find a conflict between two copiers, or its silence means nothing. ELLE names the binary.
 func TestElle(t *testing.T) {
 	adya := os.Getenv("ELLE")
 	for name, c := range map[string]struct {
@@ -40,7 +40,7 @@ func TestElle(t *testing.T) {
 	}
 }
 
-// copied is a transaction that copies some records of partition 0; all of them are there unless it was aborted.
+// copied is a transaction that copies some records of partition 0. All of them exist unless it was aborted.
 func copied(j *judge, copier string, first, next int64, end outcome) {
 	txn := j.begin(copier)
 	for offset := first; offset < next; offset++ {

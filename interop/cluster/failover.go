@@ -19,7 +19,7 @@ const (
 	writeInterval  = 10 * time.Millisecond
 )
 
-// acknowledgements of one client's records: when each was sent and answered.
+// acknowledgements are those of one client's records: when each was sent and answered.
 type writer struct {
 	client *kgo.Client
 	mu     sync.Mutex
@@ -59,8 +59,9 @@ func (w *writer) after(p int32, since time.Time) (time.Time, bool) {
 	return first, !first.IsZero()
 }
 
-// failover kills the leader of a partition under load, and takes the time to the next acknowledged write to that partition: with a
-// client that asks for the new leader every 20 ms, which shows the servers' share, and with franz-go as it comes.
+// failover kills the leader of a partition under load, and measures the time to the next acknowledged write
+// to that partition: with a client that asks for the new leader every 20 ms, which shows the servers' share,
+// and with franz-go unmodified.
 func failover(c *cluster, rounds int, seed int64) error {
 	eager, err := newWriter(c.seeds(), kgo.MetadataMinAge(20*time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
 		kgo.DialTimeout(time.Second))
@@ -126,7 +127,7 @@ func (w *writer) wait(p int32, since time.Time) time.Duration {
 	return recoverMax
 }
 
-// settled waits until all three nodes are in sync everywhere and writes go through, and says who leads.
+// settled waits until all three nodes are in sync everywhere and writes go through. It returns the leader.
 func settled(admin *kadm.Client, w *writer, p int32) (int32, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), recoverMax)
 	defer cancel()

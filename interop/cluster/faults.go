@@ -29,11 +29,11 @@ type fault struct {
 }
 
 type kind struct {
-	most time.Duration // how long it lasts; at least a second, or nothing
+	most time.Duration // the longest duration; at least a second, or nothing
 	run  func(c *chaos, f fault)
 }
 
-// Why a function: the entries name methods that use the table.
+// kinds is a function because the entries name methods that use the table.
 func kinds() map[string]kind {
 	return map[string]kind{
 		"kill":    {10 * time.Second, func(c *chaos, f fault) { c.down(f, 1, (*node).kill) }},
@@ -65,7 +65,8 @@ func kinds() map[string]kind {
 
 var everyDirection = [][2]int{{0, 1}, {1, 0}, {0, 2}, {2, 0}, {1, 2}, {2, 1}}
 
-// usual is what --faults chooses from when it is not given; `disk` needs to mount, and after `rot` the logs of nodes are full of it.
+// usual is what --faults chooses from by default. `disk` needs to mount, and `rot` fills the logs of nodes
+// with errors.
 var usual = []string{"kill", "kill2", "killall", "stop", "stop2", "term", "rolling", "cut", "oneway", "deaf", "mute", "isolate", "split", "refuse", "reset", "delay"}
 
 // schedule deals the kinds like cards: each once before any comes again.
@@ -105,7 +106,7 @@ type chaos struct {
 	running sync.WaitGroup
 	mu      sync.Mutex
 	counts  map[string]int
-	filled  map[int]bool // nodes whose disk had no room
+	filled  map[int]bool // nodes whose disk was full
 	rotten  map[int]bool // nodes with flipped bytes
 	rotting sync.Mutex
 }
@@ -145,7 +146,7 @@ func (c *chaos) start(n *node) {
 	}
 }
 
-// claim keeps other faults away from the first so many victims. Always in the order of their numbers.
+// claim keeps other faults away from the first victims. It locks them in the order of their numbers.
 func (c *chaos) claim(f fault, count int) (release func()) {
 	numbers := slices.Sorted(slices.Values(f.nodes[:count]))
 	for _, n := range numbers {
@@ -158,7 +159,7 @@ func (c *chaos) claim(f fault, count int) (release func()) {
 	}
 }
 
-// down ends so many nodes, and starts them again.
+// down ends this many nodes, and starts them again.
 func (c *chaos) down(f fault, count int, end func(*node)) {
 	defer c.claim(f, count)()
 	for i := range count {
@@ -207,7 +208,7 @@ func (c *chaos) cut(f fault, which [][2]int, d direction) {
 	time.Sleep(f.length)
 	for _, w := range which {
 		c.cluster.links.set(f.nodes[w[0]], f.nodes[w[1]], direction{})
-		// A connection outlives its cut, or not.
+		// Half of the connections outlive their cut.
 		if f.dice%2 == 0 && d.held {
 			c.cluster.links.reset(f.nodes[w[0]], f.nodes[w[1]])
 		}
@@ -225,7 +226,7 @@ func (c *chaos) resets(f fault) {
 	}
 }
 
-// fill leaves no room on the node's file system, which is its own.
+// fill leaves no room on the node's file system, which no other node uses.
 func (c *chaos) fill(f fault) {
 	path := filepath.Join(c.victim(f, 0).data, "..", fmt.Sprintf("disk%d", f.nodes[0]), "filler")
 	file, err := os.Create(path)

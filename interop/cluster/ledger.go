@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// ledger is what Kafka's clients have told of the source topic, which has no gaps: nobody writes transactions there.
+// ledger is what Kafka's clients have reported of the source topic, which has no gaps, because nothing writes
+// transactions there.
 type ledger struct {
 	judge     *judge
-	sent      [partitions]map[int64]string // what was acknowledged
-	told      [partitions]map[int64]string // what was acknowledged, consumed or delivered
-	positions map[member]int64             // of what a client has assigned: the next offset, or nowhere before its first record
-	floors    map[member]int64             // the lowest offset at which a client may begin
+	sent      [partitions]map[int64]string // acknowledged values
+	told      [partitions]map[int64]string // acknowledged, consumed or delivered values
+	positions map[member]int64             // for assigned partitions: the next offset, or nowhere before its first record
+	floors    map[member]int64             // the lowest offset at which a client may start
 	shared    [partitions]map[int64]*share
 }
 
@@ -22,12 +23,12 @@ type member struct {
 	partition int32
 }
 
-// share is one record in the share group; times are in ms, and 0 is never.
+// share is one record in the share group. Times are in ms, and 0 is never.
 type share struct {
 	delivered int64 // the last time
 	accepted  int64
-	holder    string // who it was delivered to last
-	isUnsure  bool   // its holder may have accepted it without hearing so
+	holder    string // the client that got it last
+	isUnsure  bool   // its holder may have accepted it without getting the answer
 }
 
 func newLedger(j *judge) *ledger {
@@ -40,7 +41,7 @@ func newLedger(j *judge) *ledger {
 
 func (g *ledger) lock() func() { g.judge.mu.Lock(); return g.judge.mu.Unlock }
 
-// tell: an offset has one value, for every client. The caller holds the lock.
+// tell records that an offset has one value, for every client. The caller holds the lock.
 func (g *ledger) tell(who string, partition int32, offset int64, value string) {
 	if before, known := g.told[partition][offset]; known && before != value {
 		g.judge.accuse("inconsistent-offsets", "source, partition %d, offset %d: %s and %s (%s)", partition, offset, before, value, who)
@@ -57,7 +58,8 @@ func (g *ledger) acked(partition int32, offset int64, value string) {
 
 // ---- consumer groups ----
 
-// begins: a client that starts has nothing assigned. What it said before it ended, it may not have heard the answer to.
+// begins records the start of a client, which has nothing assigned. It may not have received the answers to
+// its last requests before it ended.
 func (g *ledger) begins(who string) {
 	g.unsure(who)
 	defer g.lock()()
@@ -88,7 +90,7 @@ func (g *ledger) consumed(group string, partition int32, offset int64, value str
 	g.tell(group, partition, offset, value)
 }
 
-// advanced: the client has got the records from `first` to `last`, and may commit them.
+// advanced records that the client has got the records from `first` to `last`, and may commit them.
 func (g *ledger) advanced(who, group string, partition int32, first, last int64) {
 	g.judge.committingOffset(group, partition, last+1)
 	defer g.lock()()
@@ -118,7 +120,8 @@ func (g *ledger) shareOf(partition int32, offset int64) *share {
 	return s
 }
 
-// delivered: what was accepted must not come again. What several clients print is heard in any order; `at` tells which was first.
+// delivered checks that accepted records do not come again. The output of several clients arrives in any
+// order; `at` tells which was first.
 func (g *ledger) delivered(who string, partition int32, offset int64, value string, at int64) {
 	defer g.lock()()
 	g.tell(who, partition, offset, value)
@@ -128,7 +131,7 @@ func (g *ledger) delivered(who string, partition int32, offset int64, value stri
 	g.judgeShare(s, partition, offset)
 }
 
-// unsure: an acknowledgement of this client failed, and may have been taken all the same.
+// unsure records that an acknowledgement of this client failed, and may have been taken all the same.
 func (g *ledger) unsure(who string) {
 	defer g.lock()()
 	for p := range g.shared {
@@ -156,7 +159,8 @@ func (g *ledger) judgeShare(s *share, partition int32, offset int64) {
 	}
 }
 
-// notAccepted says which record the share group has not accepted yet, for certain; empty if there is none.
+// notAccepted names a record that the share group has certainly not accepted yet. It is empty if there is
+// none.
 func (g *ledger) notAccepted(ends [partitions]int64) string {
 	defer g.lock()()
 	for p, end := range ends {
@@ -171,7 +175,7 @@ func (g *ledger) notAccepted(ends [partitions]int64) string {
 
 // ---- the end ----
 
-// judgeSource: source is everything that is in the topic, by offset.
+// judgeSource judges the source topic. source is everything in it, by offset.
 func (g *ledger) judgeSource(source [partitions][]string) {
 	defer g.lock()()
 	seen := map[string]bool{}
@@ -192,7 +196,7 @@ func (g *ledger) judgeSource(source [partitions][]string) {
 		newest := map[string]int64{}
 		for offset, value := range values {
 			if seen[value] {
-				g.judge.accuse("duplicate", "source, partition %d, offset %d: %s is there twice", p, offset, value)
+				g.judge.accuse("duplicate", "source, partition %d, offset %d: %s exists twice", p, offset, value)
 			}
 			seen[value] = true
 			generation, digits, _ := strings.Cut(value, ".")
@@ -209,7 +213,8 @@ func (g *ledger) judgeSource(source [partitions][]string) {
 	}
 }
 
-// judgeCopies: what was committed is each record of the source once, in its order: a record is copied to the partition that it comes from.
+// judgeCopies checks that committed copies are each record of the source once, in its order. A record is
+// copied to the partition that it comes from.
 func (g *ledger) judgeCopies(source, copies [partitions][]string) {
 	defer g.lock()()
 	for p := range source {

@@ -1,8 +1,9 @@
 """librdkafka's part of the load: librdkafka.py BOOTSTRAP TOPIC GROUP, run by the orchestrator in this folder.
 
-Lines of the input are records to send: partition, sequence, value. The end of the input ends everything. Lines of the output:
-ack PARTITION SEQUENCE OFFSET (-1: librdkafka concluded it from the answer to a later batch), unknown PARTITION SEQUENCE ERROR, processed PARTITION OFFSET, committed PARTITION OFFSET,
-read PARTITION OFFSET :VALUE, note TEXT.
+Lines of the input are records to send: partition, sequence, value. The end of the input ends everything.
+Lines of the output: ack PARTITION SEQUENCE OFFSET (-1: librdkafka concluded it from the answer to a later
+batch), unknown PARTITION SEQUENCE ERROR, processed PARTITION OFFSET, committed PARTITION OFFSET, read
+PARTITION OFFSET :VALUE, note TEXT.
 """
 import sys, threading
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition, OFFSET_BEGINNING

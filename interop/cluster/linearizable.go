@@ -13,19 +13,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// What has to be linearizable, for a judge that others maintain: porcupine.
+// Requests that must be linearizable, for a judge that others maintain: porcupine.
 //
-// The name of a topic is a register with compare-and-set: to create it takes it from absent to present, to delete it back, and both say
-// so if it is not as they expect. A transactional id is a counter: InitProducerId counts its epoch up and returns it.
-// Clients that do not retry ask any node at any time. A request without a clear answer may have been carried out, at any time after.
+// The name of a topic is a register with compare-and-set. Creating it takes it from absent to present,
+// deleting it back, and both fail if it is not in the expected state. A transactional id is a counter:
+// InitProducerId increments its epoch and returns it. Clients that do not retry ask any node at any time. A
+// request without a clear answer may have been carried out at any time after it was sent.
 
 const (
 	claimers    = 4                // clients
 	claimed     = 2                // names at a time
-	claimRound  = 15 * time.Second // other names after that: what is unanswered stays open in all of a history
+	claimRound  = 15 * time.Second // then other names: an unanswered request stays open for all of a history
 	claimPause  = 100 * time.Millisecond
 	claimMax    = 10 * time.Second
-	claimJudge  = time.Minute // that porcupine may take
+	claimJudge  = time.Minute // limit for porcupine
 	neverEnding = int64(1) << 62
 )
 
@@ -39,19 +40,20 @@ const (
 
 func (d deed) String() string { return [...]string{"create", "delete", "InitProducerId"}[d] }
 
-// claim is one request: what is asked of which name.
+// claim is one request: the operation and the name.
 type claim struct {
 	deed deed
 	name string
 }
 
-// answer of a claim: unknown may be anything, failed is "it is there already" or "it is not there".
+// answer is the answer to a claim. unknown may be anything; failed is "it exists already" or "it does not
+// exist".
 type answer struct {
 	outcome outcome
 	epoch   epoch // of toCount
 }
 
-// epoch of a transactional id. A later producer id begins again at 0.
+// epoch is the epoch of a transactional id. A later producer id starts again at 0.
 type epoch struct {
 	producer int64
 	epoch    int16
@@ -76,10 +78,10 @@ func (c *claims) add(client int, what claim, called int64, got answer) {
 	c.history = append(c.history, porcupine.Operation{ClientId: client, Input: what, Call: called, Output: got, Return: returned})
 }
 
-// clockStart is read with the monotonic clock; all clients are one process.
+// clockStart is read from the monotonic clock. All clients are in one process.
 var clockStart = time.Now()
 
-// state of one name: whether there is such a topic, or the last epoch that was given out.
+// state is the state of one name: whether such a topic exists, or the last epoch that was given out.
 type state struct {
 	isThere bool
 	epoch   epoch
@@ -135,7 +137,7 @@ var names = porcupine.NondeterministicModel{
 	},
 }
 
-// judgeClaims writes what porcupine says of a history that is not linearizable to a page.
+// judgeClaims writes porcupine's verdict on a history that is not linearizable to a page.
 func (j *judge) judgeClaims(c *claims, page string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,7 +227,7 @@ func ask(ctx context.Context, client *kgo.Client, what claim, node int32) (answe
 		}
 		return outcomeOf(response.(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode, kerr.UnknownTopicOrPartition)
 	default:
-		// To the coordinator; the client asks who that is.
+		// The client finds the coordinator itself.
 		request := kmsg.NewPtrInitProducerIDRequest()
 		request.TransactionalID, request.TransactionTimeoutMillis = &what.name, int32(transactionTimeout.Milliseconds())
 		request.ProducerID, request.ProducerEpoch = nowhere, nowhere
@@ -240,7 +242,8 @@ func ask(ctx context.Context, client *kgo.Client, what claim, node int32) (answe
 	}
 }
 
-// outcomeOf: one refusal tells how things are. Of all others nobody knows whether the request was carried out.
+// outcomeOf returns the outcome of a code. One refusal says that the request had no effect. For all others it
+// is unknown whether the request was carried out.
 func outcomeOf(code int16, refusal *kerr.Error) (answer, error) {
 	switch err := kerr.ErrorForCode(code); {
 	case err == nil:

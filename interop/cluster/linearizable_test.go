@@ -7,7 +7,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// porcupine has to find what is not linearizable, or its silence means nothing.
+// porcupine must find what is not linearizable, or its silence means nothing.
 func TestClaims(t *testing.T) {
 	made := func(deed deed, end outcome, called, returned int64) porcupine.Operation {
 		if end == unknown {

@@ -9,22 +9,23 @@ import (
 	"time"
 )
 
-// Every node tells the others the address of a relay instead of its own. The relay knows who calls: the dialler's greeting, the
-// first bytes of a connection, has its node number (docs/cluster-protocol.md). So each direction between two nodes has a state of
-// its own, and a node that answers over a connection that the other one dialled is cut off as well.
+// Every node tells the others the address of a relay instead of its own. The relay knows the caller: the
+// dialler's greeting, the first bytes of a connection, has its node number (docs/cluster-protocol.md). So
+// each direction between two nodes has a state of its own, and a node that answers over a connection that the
+// other one dialled is cut off as well.
 
 const (
 	greetingHeadBytes = 12
 	greetingNodeAt    = greetingHeadBytes + 3
 	greetingRestMax   = 1024
-	// Bytes of one direction that a relay holds; beyond it the sender's own buffers fill up.
+	// Bytes of one direction that a relay holds. Beyond it the sender's own buffers fill up.
 	heldBytesMax = 1 << 20
 	chunkBytes   = 32 << 10
 )
 
 // direction is what happens to bytes from one node to another.
 type direction struct {
-	held  bool          // nothing gets through; what was sent arrives after the end of the fault, as with TCP
+	held  bool          // nothing gets through; bytes arrive after the end of the fault, as with TCP
 	shut  bool          // connections are reset, and new ones too
 	delay time.Duration // each way
 }
@@ -53,7 +54,7 @@ func newLinks() *links {
 	return l
 }
 
-// relayTo opens the relay of a node that listens at target, and says where.
+// relayTo opens the relay of a node that listens at target. It returns the relay's address.
 func (l *links) relayTo(node int, target string) (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -130,7 +131,7 @@ func (l *links) serve(to int, target string, caller net.Conn) {
 	l.mu.Unlock()
 }
 
-// wait returns once bytes may pass in a direction; false if it is shut.
+// wait returns once bytes may pass in a direction. It returns false if the direction is shut.
 func (l *links) wait(from, to int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -28,7 +28,7 @@ const (
 	abortEvery             = 5
 )
 
-// load is everything that runs against the cluster; each part counts its progress.
+// load is everything that runs against the cluster. Each part counts its progress.
 type load struct {
 	judge     *judge
 	seeds     []string
@@ -59,7 +59,7 @@ func (l *load) counter(name string) *atomic.Int64 {
 	return l.progress[name]
 }
 
-// note counts what clients complain about. It is no anomaly: faults cause errors.
+// note counts complaints of clients. They are not anomalies, because faults cause errors.
 func (l *load) note(who string, err error) {
 	if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return
@@ -86,7 +86,7 @@ func text(producer int, partition int32, sequence int) string {
 	return fmt.Sprintf("%d.%d/%d", producer, partition, sequence)
 }
 
-// parse reads the name of a record; a wrong partition makes it no value that was ever sent.
+// parse reads the name of a record. A wrong partition makes it a value that was never sent.
 func parse(data string, partition int32) value {
 	var v value
 	var p int32
@@ -140,7 +140,7 @@ func (l *load) franzProducer(id int, rng *rand.Rand) error {
 	return nil
 }
 
-// poller reads the load topic from its beginning, and starts over after `life`, if that is not 0.
+// poller reads the load topic from its start, and starts over after `life`, if that is not 0.
 func (l *load) poller(name string, life time.Duration) {
 	done := l.counter(name)
 	l.others.Go(func() {
@@ -321,7 +321,8 @@ func (l *load) readRegister(ctx context.Context, admin *kadm.Client) {
 
 // ---- transactions ----
 
-// copier copies the load topic to the copies topic: each transaction has records in several partitions, and the offsets of the input.
+// copier copies the load topic to the copies topic: each transaction has records in several partitions, and
+// the offsets of the input.
 func (l *load) copier(number int) {
 	who := fmt.Sprintf("copier %d", number)
 	done := l.counter(who)
@@ -348,7 +349,7 @@ func (l *load) copier(number int) {
 	})
 }
 
-// copyOnce makes one transaction; after an error the session is of no more use.
+// copyOnce makes one transaction. After an error the session is of no more use.
 func (l *load) copyOnce(session *kgo.GroupTransactSession, who string, commit bool) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*pollWait)
 	fetches := session.PollRecords(ctx, 200)

@@ -1,4 +1,5 @@
-// Three real nodes under faults: cluster --binary FILE --state FOLDER [--minutes M] [--seed N] [--faults LIST] [--failover ROUNDS].
+// Three real nodes under faults: cluster --binary FILE --state FOLDER [--minutes M] [--seed N] [--faults
+// LIST] [--failover ROUNDS].
 //
 // Run by interop/cluster.sh, which says what is proved.
 package main
@@ -25,7 +26,8 @@ const (
 	franzProducers = 3
 	recoverMax     = 60 * time.Second
 	readMax        = 5 * time.Minute
-	// A node's disk, where disks are filled: room for the records that are kept for the judge, which grow with time.
+	// The size of a node's disk, if disks are filled: room for the records that the judge needs, which grow with
+	// time.
 	diskBytes          = 512 << 20
 	diskBytesPerMinute = 16 << 20
 	notesMax           = 12
@@ -33,7 +35,7 @@ const (
 
 type options struct {
 	binary, state, python, script string
-	java                          string // Kafka's jars, if its clients are to be the load
+	java                          string // Kafka's jars, if its clients are the load
 	minutes                       float64
 	seed                          int64
 	faults                        []string
@@ -139,7 +141,8 @@ func createTopics(seeds []string, compact bool) error {
 	}
 }
 
-// copiesConfig: every record has a key of its own, so that compaction takes only what was aborted, and the markers of that.
+// copiesConfig gives every record a key of its own, so that compaction removes only aborted records and their
+// markers.
 func copiesConfig(compact bool) map[string]*string {
 	if !compact {
 		return nil
@@ -201,7 +204,7 @@ func startLoad(o options, l *load) error {
 	}
 	l.poller("poller", 0)
 	l.poller("short poller", 15*time.Second)
-	// Its commits by librdkafka are heard of late.
+	// The reports of its commits by librdkafka come late.
 	for p := range int32(partitions) {
 		l.judge.committingOffset(readersGroup, p, 1<<62)
 	}
@@ -219,7 +222,8 @@ func startLoad(o options, l *load) error {
 	return l.register()
 }
 
-// everybodyMoves waits until each part of the load got something done; false if one of them does not.
+// everybodyMoves waits until each part of the load has made progress. It returns false if one of them does
+// not.
 func (l *load) everybodyMoves(limit time.Duration) bool {
 	before := map[string]int64{}
 	l.mu.Lock()
@@ -268,7 +272,7 @@ func (l *load) finish() {
 	}
 }
 
-// lastRead reads both topics from the beginning to the end, and the groups' offsets, and judges.
+// lastRead reads both topics from start to end, and the groups' offsets, and judges them.
 func lastRead(l *load, g *ledger) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readMax)
 	defer cancel()
@@ -356,7 +360,8 @@ func readLoad(ctx context.Context, l *load, ends [partitions]int64) error {
 	return nil
 }
 
-// readCopies: the last record of a partition is a marker; if it cannot be read, a transaction hangs.
+// readCopies reads the copies to their ends. The last record of a partition is a marker; if it cannot be
+// read, a transaction hangs.
 func readCopies(ctx context.Context, l *load, ends [partitions]int64) error {
 	client, err := l.client("last", kgo.ConsumePartitions(whole(copiesTopic)), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	if err != nil {
@@ -395,11 +400,12 @@ func stopAll(c *cluster, h *chaos) {
 	}
 }
 
-// full is what nodes say of a write that found no space: replicas, coordinators.
+// full is what replicas and coordinators log about a write that found no space.
 var full = [][]byte{[]byte("no space left"), []byte("Refused(Full)")}
 
-// complaints: a node's log tells of nothing that needs somebody. A replica that finds no space refuses writes, or stops and is opened anew
-// when there is room: where the disk was filled, that is as documented, and the comparison of replicas shows whether it came back.
+// complaints checks that a node's log reports nothing that needs an operator. A replica that finds no space
+// refuses writes, or stops and is opened again when there is room. Where the disk was filled, that is as
+// documented, and the comparison of replicas shows whether it came back.
 func complaints(c *cluster, h *chaos) {
 	for _, n := range c.nodes {
 		log, _ := os.ReadFile(n.log)
@@ -418,7 +424,7 @@ func (j *judge) judgeLog(node int, log []byte, filled, rotten bool) {
 	}
 }
 
-// report prints what each client did, and the most frequent complaints; all of them go to a file.
+// report prints what each client did, and the most frequent complaints. All of them go to a file.
 func (l *load) report(path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,13 +19,13 @@ const (
 	stopTimeout  = 60 * time.Second
 )
 
-// node is one server process: killed, frozen and started again on the same folder and ports.
+// node is one server process. It can be killed, frozen and started again on the same folder and ports.
 type node struct {
 	number                         int
 	binary, data, log              string
 	kafka, http, listen, advertise string
 	arguments                      []string
-	turn                           sync.Mutex // one fault after the other
+	turn                           sync.Mutex // held by one fault at a time
 	process                        *process
 	surprise                       func(format string, a ...any)
 }
@@ -65,7 +65,7 @@ func (n *node) start() error {
 	if err := command.Start(); err != nil {
 		return err
 	}
-	// The script ends what is left, should this process be killed.
+	// The script ends what is left if this process is killed.
 	if err := os.WriteFile(n.data+".pid", []byte(fmt.Sprint(command.Process.Pid)), 0o644); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (n *node) kill() {
 	}
 }
 
-// terminate is a controlled shutdown; an error if it takes too long.
+// terminate is a controlled shutdown. It returns an error if that takes too long.
 func (n *node) terminate() error {
 	if !n.running() {
 		return nil

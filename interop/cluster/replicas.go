@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// What lies on the disks of the three nodes after they have ended: every replica has the same batches.
+// The disks of the three nodes after they have ended: every replica must have the same batches.
 
 type batch struct {
 	Base     int64  `json:"base_offset"`
@@ -19,7 +19,8 @@ type batch struct {
 	Epoch    int32  `json:"leader_epoch"`
 	Crc      uint32 `json:"crc"`
 	Producer int64  `json:"producer_id"`
-	// Generation of the producer, and the number of the first record within it: no two batches of a partition have the same.
+	// Generation of the producer, and the number of the first record within it. No two batches of a partition
+	// have the same.
 	Generation int16 `json:"producer_epoch"`
 	Sequence   int32 `json:"base_sequence"`
 	Control    bool  `json:"control"`
@@ -32,7 +33,7 @@ type stored struct {
 	sequence   int32
 }
 
-// epochStarts are the offsets at which the epochs of leaders begin.
+// epochStarts are the offsets at which leader epochs start.
 func epochStarts(batches []batch) map[int64]bool {
 	starts, last := map[int64]bool{}, int32(nowhere)
 	for _, b := range batches {
@@ -43,7 +44,8 @@ func epochStarts(batches []batch) map[int64]bool {
 	return starts
 }
 
-// repeated looks for batches that a leader took twice. Returns the generations that producers began beyond their first.
+// repeated looks for batches that a leader took twice. It returns the number of generations that producers
+// started beyond their first.
 func repeated(j *judge, name string, batches []batch) int {
 	at, renewed := map[stored]int64{}, map[stored]bool{}
 	for _, b := range batches {
@@ -91,7 +93,7 @@ func dump(binary, folder string) ([]batch, error) {
 	return batches, nil
 }
 
-// compareReplicas reports how many partitions it compared.
+// compareReplicas compares the replicas. It returns how many partitions it compared.
 func compareReplicas(c *cluster, j *judge, compact bool) int {
 	names := map[string]bool{}
 	for _, n := range c.nodes {
@@ -144,7 +146,8 @@ func comparePartition(c *cluster, j *judge, name string, compacted bool) {
 	}
 }
 
-// differing compares batches by offset: compaction drops some of the internal topics, on each node when it likes.
+// differing compares batches by offset. Compaction drops some of the internal topics, on each node at its own
+// time.
 func differing(j *judge, name string, number int, compacted bool, one, other []batch) {
 	at := map[int64]batch{}
 	for _, b := range one {

@@ -14,14 +14,16 @@ import (
 	"time"
 )
 
-// Flipped bytes in files of one node at a time: the next node's turn comes when this one is whole again.
+// Flipped bytes in files of one node at a time. The next node's turn comes when this one is whole again.
 
 const mendedWithin = 120 * time.Second
 
-// notRotted: where a vote is kept, an older slot counts when the newer one is damaged, and the replica could vote twice.
+// notRotted are the files that keep votes: an older slot counts when the newer one is damaged, and the
+// replica could vote twice.
 var notRotted = []string{"ballot"}
 
-// rot flips a byte in some files of a node, stopped by a kill or running, has the node read everything, and waits until it is whole.
+// rot flips a byte in some files of a node that a kill has stopped or that is running, has the node read
+// everything, and waits until it is whole.
 func (c *chaos) rot(f fault) {
 	c.rotting.Lock()
 	defer c.rotting.Unlock()
@@ -46,7 +48,7 @@ func (c *chaos) rot(f fault) {
 	}
 	scrub := exec.Command(n.binary, "cluster", "scrub", "--rate", "0", "--wait", "60s", "-b", n.kafka, "--http", n.http)
 	if out, err := scrub.CombinedOutput(); err != nil {
-		// A node that is down leaves it incomplete; this one is asked for below.
+		// A node that is down leaves the scrub incomplete. The node itself is asked below.
 		c.say("note: scrub: %v: %s", err, lastOf(string(out)))
 	}
 	for end := time.Now().Add(mendedWithin); ; time.Sleep(200 * time.Millisecond) {
@@ -61,10 +63,11 @@ func (c *chaos) rot(f fault) {
 	}
 }
 
-// setAside: what a replica that was given up has left for an operator. Nobody reads it.
+// setAside reports whether a folder is what an abandoned replica has left for an operator. Nothing reads it.
 func setAside(folder string) bool { return strings.HasSuffix(folder, ".damaged") }
 
-// flip returns what it has changed: every other time a segment, there are more of the other files.
+// flip flips one bit and returns what it has changed. Every other time it picks a segment, because there are
+// more of the other files.
 func flip(data string, rng *rand.Rand) string {
 	pattern := []string{"*", "*.log"}[rng.Intn(2)]
 	files, _ := filepath.Glob(filepath.Join(data, "*-*", pattern))
@@ -78,7 +81,7 @@ func flip(data string, rng *rand.Rand) string {
 	path := files[rng.Intn(len(files))]
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		// Compaction or a checkpoint has removed it meanwhile.
+		// Compaction or a checkpoint has removed the file meanwhile.
 		return ""
 	}
 	defer file.Close()
@@ -111,8 +114,8 @@ func health(n *node) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-// told is what a node that was rotted may say with ERROR: that it has found it; of an end that was cut off because it was taken for
-// torn, that the replica has to begin again.
+// told is what a rotted node may log with ERROR: that it has found the damage; or, if an end was cut off
+// because it was taken for torn, that the replica has to start again.
 var told = [][]byte{[]byte("damage"), []byte("the log lacks what the leader knows to be here")}
 
 func tellsOfRot(line []byte) bool {

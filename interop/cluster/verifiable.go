@@ -18,9 +18,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Kafka's own system-test clients take the place of the other ones (--java): VerifiableProducer, VerifiableConsumer of both protocols,
-// VerifiableShareConsumer and TransactionalMessageCopier, from its jars. Each prints what it has seen as lines of JSON, which ledger.go
-// judges. They are ended and killed while they work, and begin again.
+// Kafka's own system-test clients replace the others (--java): VerifiableProducer, VerifiableConsumer of both
+// protocols, VerifiableShareConsumer and TransactionalMessageCopier, from its jars. Each prints what it has
+// seen as lines of JSON, which ledger.go judges. They are stopped and killed while they work, and start
+// again.
 
 const (
 	sourceTopic, verifiedTopic = "source", "verified"
@@ -33,12 +34,12 @@ const (
 	producerLife               = 40 * time.Second
 	clientLife                 = 25 * time.Second
 	catchUpMax                 = 80 * time.Second // more than the 45 s of a session; with endMax no more than flushMax
-	endMax                     = 40 * time.Second // from SIGTERM on; a consumer takes 30 s if nobody answers
+	endMax                     = 40 * time.Second // from SIGTERM on; a consumer takes 30 s without an answer
 )
 
 var javaGroups = []string{classicVerifiers, consumerVerifiers, copyVerifiers}
 
-// event is one line that a client prints; a field is there or not.
+// event is one line that a client prints. Each field may be missing.
 type event struct {
 	Timestamp  int64    `json:"timestamp"` // in ms
 	Name       string   `json:"name"`
@@ -54,7 +55,7 @@ type event struct {
 	Committed  []report `json:"offsets"`
 }
 
-// report is what an event tells of one partition: an offset, the first and last of a batch, or each.
+// report is the part of an event about one partition: an offset, the first and last of a batch, or each.
 type report struct {
 	Partition int32   `json:"partition"`
 	Offset    int64   `json:"offset"`
@@ -89,7 +90,8 @@ func startJava(o options, l *load, g *ledger) error {
 
 func (v *javaLoad) producerConfig() string { return filepath.Join(v.state, "producer.properties") }
 
-// producer sends numbers. One whose life ends is asked to, and tells of all that it has sent; the next one has a prefix of its own.
+// producer sends numbers. When its life ends, it is asked to stop, and reports everything that it has sent.
+// The next one has a prefix of its own.
 func (v *javaLoad) producer(rng *rand.Rand) {
 	done := v.counter("VerifiableProducer")
 	v.producers.Go(func() {
@@ -165,7 +167,7 @@ func (v *javaLoad) sharer(member int, rng *rand.Rand) {
 		"--offset-reset-strategy", "earliest", "--verbose")
 }
 
-// copier copies what there is when it starts, ends by itself, and begins again under its transactional id.
+// copier copies what exists when it starts, ends by itself, and starts again under its transactional id.
 func (v *javaLoad) copier(member int, rng *rand.Rand) {
 	who := fmt.Sprintf("%s member %d", copyVerifiers, member)
 	done := v.counter(copyVerifiers)
@@ -181,12 +183,13 @@ func (v *javaLoad) copier(member int, rng *rand.Rand) {
 		"--transactional-id", fmt.Sprintf("copier-%d", member), "--enable-random-aborts", "--group-mode", "--use-group-metadata")
 }
 
-// members keeps one client alive until all is caught up: one life after the other, each ended by SIGTERM or by SIGKILL.
+// members keeps one client alive until all is caught up: one life after the other, each ended by SIGTERM or
+// by SIGKILL.
 func (v *javaLoad) members(who string, rng *rand.Rand, hear func(event), class string, arguments ...string) {
 	v.others.Go(func() {
 		for !v.caughtUp.Load() {
 			until, kill := time.Now().Add(lifeOf(clientLife, rng)), rng.Intn(2) == 0
-			// Once nothing is produced any more, nobody is disturbed.
+			// Once production has ended, no client is disturbed.
 			over := func() (bool, bool) {
 				disturbed := v.producing.Load() && time.Now().After(until)
 				return disturbed || v.caughtUp.Load(), disturbed && kill
@@ -197,14 +200,15 @@ func (v *javaLoad) members(who string, rng *rand.Rand, hear func(event), class s
 	})
 }
 
-// lifeOf is between a half and one and a half of what is usual.
+// lifeOf returns between a half and one and a half of the usual length.
 func lifeOf(usual time.Duration, rng *rand.Rand) time.Duration {
 	return usual/2 + time.Duration(rng.Int63n(int64(usual)))
 }
 
 func (v *javaLoad) bootstrap() string { return strings.Join(v.seeds, ",") }
 
-// run runs one of Kafka's classes until it ends, or until it is over: then it is asked to end, or killed.
+// run runs one of Kafka's classes until it ends by itself, or until over says so. Then it is asked to end, or
+// killed.
 func (v *javaLoad) run(who string, over func() (end, kill bool), hear func(event), class string, arguments ...string) {
 	command := exec.Command("java", append([]string{"-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.io.tmpdir=" + v.state,
 		"-cp", v.libs + "/*", "org.apache.kafka.tools." + class}, arguments...)...)
@@ -251,7 +255,7 @@ func (v *javaLoad) run(who string, over func() (end, kill bool), hear func(event
 	}
 }
 
-// watch ends a process when it is over.
+// watch ends a process when over says so.
 func (v *javaLoad) watch(who string, process *os.Process, over func() (end, kill bool), ended chan bool) {
 	for {
 		select {
@@ -278,7 +282,7 @@ func (v *javaLoad) watch(who string, process *os.Process, over func() (end, kill
 	}
 }
 
-// untilCaughtUp waits, once nothing is produced any more, until every group has all of it.
+// untilCaughtUp waits, after production has ended, until every group has everything.
 func (v *javaLoad) untilCaughtUp() {
 	every(turn, &v.running, func() {})
 	defer v.caughtUp.Store(true)
@@ -303,7 +307,7 @@ func (v *javaLoad) untilCaughtUp() {
 	}
 }
 
-// missing says what is behind; empty if nothing is.
+// missing says what is behind. It is empty if nothing is.
 func (v *javaLoad) missing(admin *kadm.Client) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
@@ -325,7 +329,7 @@ func (v *javaLoad) missing(admin *kadm.Client) string {
 	return v.ledger.notAccepted(ends)
 }
 
-// judgeJava reads both topics from the beginning to the end and judges.
+// judgeJava reads both topics from start to end and judges them.
 func judgeJava(ctx context.Context, l *load, g *ledger, admin *kadm.Client) error {
 	ends, err := endsOf(ctx, admin, sourceTopic)
 	if err != nil {
@@ -377,7 +381,7 @@ func endsOf(ctx context.Context, admin *kadm.Client, topic string) (ends [partit
 	return ends, err
 }
 
-// wholeOf are the committed records of a topic, by partition. The last record of one may be a marker.
+// wholeOf returns the committed records of a topic, by partition. The last record of one may be a marker.
 func wholeOf(ctx context.Context, l *load, topic string, ends [partitions]int64) (values [partitions][]string, err error) {
 	client, err := l.client("last", kgo.ConsumePartitions(whole(topic)), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	if err != nil {

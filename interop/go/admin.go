@@ -226,7 +226,8 @@ func describeProducers(t *T) {
 	}
 }
 
-// recreate: the id changes, old data is gone, a client that knew the old topic can use the new one.
+// recreate deletes and creates a topic. The id changes, old data is gone, and a client that knew the old
+// topic can use the new one.
 func recreate(t *T) {
 	adm, topic := t.admin(), t.create("recreate", 1, nil)
 	defer adm.Close()

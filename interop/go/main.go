@@ -22,7 +22,7 @@ var (
 	smoke     = os.Getenv("INTEROP_MODE") == "smoke"
 	only      = regexp.MustCompile(os.Getenv("ONLY"))
 	failed    = 0
-	// Of topics that tests make; there are as many nodes.
+	// For topics that tests make. There are as many nodes.
 	replicas = factor(os.Getenv("INTEROP_REPLICAS"))
 )
 
@@ -36,7 +36,7 @@ func factor(text string) int16 {
 // A test that hangs is a failed test.
 const testMax = 120 * time.Second
 
-// T is one test: its context ends with it.
+// T is one test. Its context ends with it.
 type T struct {
 	context.Context
 	name string
@@ -100,7 +100,7 @@ func (t *T) server(verb string, rest ...string) {
 	}
 }
 
-// eventually waits until probe holds; metadata may lag behind an admin call.
+// eventually waits until probe holds. Metadata may lag behind an admin call.
 func (t *T) eventually(what string, probe func() bool) {
 	for end := time.Now().Add(20 * time.Second); !probe(); time.Sleep(100 * time.Millisecond) {
 		t.check(time.Now().Before(end), "not within 20 s: %s", what)
@@ -109,7 +109,7 @@ func (t *T) eventually(what string, probe func() bool) {
 
 func topicName(purpose string) string { return fmt.Sprintf("franz-%s-%08x", purpose, rand.Uint32()) }
 
-// payload gives bytes that compress somewhat: half words, half noise.
+// payload returns bytes that compress somewhat: half words, half noise.
 func payload(seed int64, size int) []byte {
 	rng, out := rand.New(rand.NewSource(seed)), make([]byte, 0, size+64)
 	for len(out) < size {

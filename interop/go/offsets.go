@@ -41,7 +41,7 @@ func listOffsets(t *T) {
 	same(t, t.listed(adm.ListLocalLogStartOffsets(t, topic))(topic, 0).Offset, 0, "local start")
 	max := t.listed(adm.ListMaxTimestampOffsets(t, topic))(topic, 0)
 	same(t, fmt.Sprint(max.Offset, max.Timestamp), fmt.Sprint(1, base+900), "maximum timestamp")
-	for _, c := range [][2]int64{{0, 0}, {100, 0}, {101, 1}, {400, 1}, {900, 1}, {901, 3}} { // kadm gives the end for "none"
+	for _, c := range [][2]int64{{0, 0}, {100, 0}, {101, 1}, {400, 1}, {900, 1}, {901, 3}} { // kadm returns the end for "none"
 		same(t, t.listed(adm.ListOffsetsAfterMilli(t, base+c[0], topic))(topic, 0).Offset, c[1], fmt.Sprintf("after base+%d", c[0]))
 	}
 }

@@ -23,7 +23,7 @@ func (t *T) producer(opts ...kgo.Opt) *kgo.Client {
 	return t.client(append([]kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(3 << 20)}, opts...)...)
 }
 
-// produce sends all and gives back the first error.
+// produce sends all and returns the first error.
 func (t *T) produce(cl *kgo.Client, records ...*kgo.Record) error {
 	return cl.ProduceSync(t, records...).FirstErr()
 }
@@ -294,7 +294,7 @@ func autoCreation(t *T) {
 	t.sameValues(t.read(topic, 1, start), []string{"v"})
 }
 
-// longPoll: a waiting reader gets a record long before its maximum wait.
+// longPoll checks that a waiting reader gets a record long before its maximum wait.
 func longPoll(t *T) {
 	topic := t.create("long-poll", 1, nil)
 	cl, wait := t.producer(), 30*time.Second
@@ -315,7 +315,7 @@ func longPoll(t *T) {
 	t.check(time.Since(sent) < wait/2, "the record came after %s", time.Since(sent))
 }
 
-// sessions: what an incremental fetch session must not lose.
+// sessions checks that an incremental fetch session loses nothing.
 func sessions(t *T) { manyPartitions(t) }
 
 func noSessions(t *T) { manyPartitions(t, kgo.DisableFetchSessions()) }
@@ -379,7 +379,8 @@ func readCommitted(t *T) {
 	t.sameValues(t.read(topic, 2, start, kgo.FetchIsolationLevel(kgo.ReadCommitted())), []string{"a", "b"})
 }
 
-// restarts: the same producer and reader go on after the server stopped and started on the same port.
+// restarts checks that the same producer and reader continue after the server stopped and started on the same
+// port.
 func restarts(t *T) {
 	topic := t.create("restart", 1, nil)
 	cl, r := t.producer(), t.reader(topic, start)

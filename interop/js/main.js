@@ -1,7 +1,8 @@
 // The kafkajs suite, run by interop/run.sh with the environment that server.sh needs.
 //
-// kafkajs has no manual assignment for its consumer, and consumer groups are not used here. So reading goes through the
-// cluster and broker objects below its public consumer: the same Fetch code and decoders, without a coordinator.
+// kafkajs has no manual assignment for its consumer, and this suite uses no consumer groups. So reading goes
+// through the cluster and broker objects below its public consumer: the same Fetch code and decoders, without
+// a coordinator.
 'use strict'
 const assert = require('assert/strict')
 const { execFileSync } = require('child_process')
@@ -12,9 +13,10 @@ const zstd = require('@bokuweb/zstd-wasm')
 
 const smoke = process.env.INTEROP_MODE === 'smoke'
 const only = new RegExp(process.env.ONLY || '')
-// Kafka acknowledges a creation before the partitions have their leaders; tailrace must not need this patience.
+// Kafka acknowledges a creation before the partitions have their leaders. tailrace must not need this
+// patience.
 const leadersLate = process.env.INTEROP_TARGET === 'kafka'
-// Of topics that tests make; there are as many nodes.
+// For topics that tests make. There are as many nodes.
 const REPLICAS = Number(process.env.INTEROP_REPLICAS || 1)
 const TEST_MS_MAX = 120_000
 let failed = 0
@@ -37,7 +39,7 @@ async function run(inSmoke, name, action) {
   clearTimeout(timer)
 }
 
-// ---- codecs: kafkajs brings gzip only ----
+// ---- codecs: kafkajs itself supports only gzip ----
 
 const XERIAL = Buffer.from([130, 83, 78, 65, 80, 80, 89, 0])
 function unsnappy(buffer) {
@@ -97,7 +99,8 @@ class Reader {
     await reader.cluster.addTargetTopic(topic)
     return reader
   }
-  // One fetch at each leader, for all of its partitions; messages are [{partition, offset, key, value, headers, timestamp}].
+  // Sends one fetch to each leader, for all of its partitions. Messages are [{partition, offset, key, value,
+  // headers, timestamp}].
   async fetch(partitions = [0]) {
     const leaders = Object.entries(this.cluster.findLeaderForPartitions(this.topic, partitions))
     return (await Promise.all(leaders.map(([leader, led]) => this.fetchFrom(leader, led)))).flat()
@@ -111,7 +114,7 @@ class Reader {
     const out = []
     for (const p of responses[0].partitions) {
       for (const m of p.messages) {
-        if (Number(m.offset) < (this.next.get(p.partition) ?? 0)) continue // a batch may begin earlier
+        if (Number(m.offset) < (this.next.get(p.partition) ?? 0)) continue // a batch may start earlier
         out.push({ ...m, partition: p.partition })
         this.next.set(p.partition, Number(m.offset) + 1)
       }
@@ -251,7 +254,7 @@ async function records() {
     const reader = await Reader.open(topic, { maxWaitTime: 20_000 })
     const events = []
     const waiting = reader.read(1).then(got => events.push(String(got[0].value)))
-    await sleep(1000) // nothing may come in this time: the reader waits at the server
+    await sleep(1000) // nothing may arrive in this time: the reader waits at the server
     events.push('sends')
     const sent = Date.now()
     await produce(topic, [{ value: 'v', partition: 0 }])
@@ -284,7 +287,7 @@ async function records() {
       await p.send({ topic, messages: numbered(200).slice(100) })
     })
     sameRecords(await read(topic, 200), numbered(200))
-    // The admin client gives up sooner: let it reconnect before the next test.
+    // The admin client gives up sooner, so let it reconnect before the next test.
     for (let i = 0; i < 20; i++) if (await admin.listTopics().then(() => true, () => sleep(200))) break
   })
 }

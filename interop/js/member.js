@@ -1,5 +1,6 @@
-// One member of a group in a process of its own, so that it can be killed: node member.js key=value...
-// What it is told and what it prints is the same for every client in every language: see python/groups.py, which starts it.
+// One member of a group in a process of its own, so that it can be killed: node member.js key=value... Its
+// options and its output are the same for every client in every language: see python/groups.py, which starts
+// it.
 const fs = require('fs')
 const { Kafka, logLevel } = require('kafkajs')
 
@@ -8,7 +9,7 @@ const kafka = new Kafka({ brokers: [options.bootstrap], logLevel: logLevel.NOTHI
 let stopped
 const stopping = new Promise(resolve => { stopped = resolve })
 process.stdin.on('data', () => {}).on('end', stopped).resume()
-// One write per line, and at once: what was printed before a kill must arrive.
+// One write per line, and at once: lines printed before a kill must arrive.
 const say = (...words) => fs.writeSync(1, `${((performance.timeOrigin + performance.now()) / 1000).toFixed(6)} ${words.join(' ')}\n`)
 
 async function consumer(eachBatch, isolation) {
@@ -70,7 +71,7 @@ async function copy() {
     say('copied', batch.messages.length)
     await heartbeat()
   }
-  // What became of a transaction whose end failed is only settled by a new start.
+  // If the end of a transaction failed, only a new start settles its outcome.
   const c = await consumer(args => work(args).catch(error => { say('error', error); process.exit(3) }), 'read_committed')
   say('ready')
   await stopping

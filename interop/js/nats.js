@@ -1,4 +1,5 @@
-// nats.js over TCP and over WebSocket against the NATS front, run by interop/run.sh; the same tests pass against nats-server.
+// nats.js over TCP and over WebSocket against the NATS front, run by interop/run.sh. The same tests pass
+// against nats-server.
 'use strict'
 const assert = require('assert/strict')
 const { execFileSync } = require('child_process')
@@ -40,7 +41,7 @@ async function withFront(kind, action) {
   try { await action(said('nats', folder), folder) } finally { server('stop', folder, ['KILL']) }
 }
 
-// A transport: how to connect, and its name. Browsers bring a WebSocket; here it is that of the package ws.
+// A transport: how to connect, and its name. Browsers have a WebSocket; here it is that of the package ws.
 const overTcp = { name: 'TCP', connect: options => tcp.connect({ servers: said('nats'), timeout: 5000, ...options }) }
 const overWebSocket = compression => ({
   compression,
@@ -55,13 +56,13 @@ async function refused(what, action) {
   let connection
   try { connection = await action() } catch { return }
   await connection.close()
-  throw new Error(`${what}: the connection came about`)
+  throw new Error(`${what}: the connection succeeded`)
 }
 
-// A subscription has one iterator only.
+// A subscription has only one iterator.
 const iterators = new WeakMap()
 
-// The next messages of a subscription, in time.
+// Returns the next messages of a subscription, in time.
 async function take(subscription, count) {
   const out = []
   if (!iterators.has(subscription)) iterators.set(subscription, subscription[Symbol.asyncIterator]())
@@ -147,7 +148,7 @@ function messageTests(transport) {
     await test(true, 'messages of 1 MiB, and none larger', async () => {
       const nc = await connect()
       const inbox = nc.subscribe(`js.${id}.large`)
-      // nats-server takes a compressed frame only if all that is in it is no more than max_payload.
+      // nats-server takes a compressed frame only if its whole content is at most max_payload.
       const payload = require('crypto').randomBytes((1 << 20) - (transport.compression ? 1000 : 0))
       for (let i = 0; i < 5; i++) {
         nc.publish(`js.${id}.large`, payload)
@@ -219,7 +220,7 @@ function messageTests(transport) {
   return test.all()
 }
 
-// ---- who may connect, and how ----
+// ---- authentication and TLS ----
 
 async function works(nc) {
   const inbox = nc.subscribe('js.works')

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Certificates for a test of TLS: certificates.sh DIR writes ca.pem, server.pem, server.key, client.pem, client.key.
-# The server's is for localhost and 127.0.0.1; both are signed by an authority that is thrown away.
+# Certificates for a test of TLS: certificates.sh DIR writes ca.pem, server.pem, server.key, client.pem,
+# client.key. The server's is for localhost and 127.0.0.1. An authority that is thrown away signs both.
 set -euo pipefail
 dir=${1:?folder}
 cd "$dir"
@@ -14,5 +14,5 @@ sign() { # NAME EXTENSIONS
 sign server $'subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth\nkeyUsage=digitalSignature'
 sign client $'subjectAltName=email:alice@example.com\nextendedKeyUsage=clientAuth\nkeyUsage=digitalSignature'
 rm -f ca.key ./*.csr ./*.sec1
-# What Java reads.
+# The format that Java reads.
 openssl pkcs12 -export -in client.pem -inkey client.key -out client.p12 -passout pass:interop

@@ -1,23 +1,23 @@
-"""A rolling upgrade: two builds, the second of which speaks one level more of the protocol between nodes."""
+"""A rolling upgrade between two builds. The second one speaks one level more of the protocol between nodes."""
 import json, os, signal, subprocess, time
 from confluent_kafka import Consumer
 from harness import check, eventually, same
 from load import CLIENT, Load, Partition, create, judge
 from nodes import bootstrap, three
 
-# To the server it would look like a setting.
+# The server would take this variable for a setting.
 NEXT = os.environ.pop("TAILRACE_NEXT_BIN", None)
 LEVEL = "tailrace.cluster.level"
 PARTITIONS = 6
 
 
 def levels(cluster):
-    """What each node says is in force."""
+    """The level that each node says is in force."""
     return [json.loads(node.page("/clusterz"))["level"] for node in cluster]
 
 
 def raise_level(cluster, to):
-    """Kafka's own tool; its exit status and what it says."""
+    """Runs Kafka's own tool. Returns its exit status and its output."""
     words = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{os.environ['KAFKA_LIBS']}/*", "org.apache.kafka.tools.FeatureCommand",
              "--bootstrap-server", bootstrap(cluster), "upgrade", "--feature", f"{LEVEL}={to}"]
     done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
@@ -30,7 +30,7 @@ def whole(cluster, load):
 
 
 def meets(node, other, level):
-    """Since its last start, this is the level at which it spoke to the other one first."""
+    """Checks that since its last start the node first spoke to the other one at this level."""
     lines = [l for l in node.since_start().splitlines() if "connected to another node" in l and f"node={other.number} " in l]
     return bool(lines) and f"level={level}" in lines[-1]
 
@@ -53,14 +53,15 @@ def two_builds(folder):
         whole(cluster, load)
     replace(cluster[0], NEXT)
     replace(cluster[1], NEXT)
-    # A link that was there before may be older than the node at its other end: what counts is what was said after both were started.
+    # An older link may be from before the start of the node at its other end. Only links made after both were
+    # started count.
     eventually(lambda: meets(cluster[1], cluster[0], 2), "the two of the new build speak level 2")
     eventually(lambda: meets(cluster[1], cluster[2], 1) and meets(cluster[0], cluster[2], 1), "with the old build they speak level 1")
     same(levels(cluster), [1, 1, 1], "levels in force")
     status, said = raise_level(cluster, 2)
     check(status != 0 and LEVEL in said, f"the level was raised with an old build there: {said}")
     print(f"  raised too early: {next(l for l in said.splitlines() if LEVEL in l)[-200:]}", flush=True)
-    # Mixed, each of them dies once, and one is frozen.
+    # With mixed builds, kill each of them once, and freeze one.
     for node in cluster:
         node.kill()
         load.moves(60)
@@ -71,7 +72,7 @@ def two_builds(folder):
     load.moves(60)
     leader.signal(signal.SIGCONT)
     whole(cluster, load)
-    # Back, and forth again, as long as the level is not raised.
+    # Downgrade, and upgrade again, as long as the level is not raised.
     replace(cluster[1], old)
     replace(cluster[1], NEXT)
     replace(cluster[2], NEXT)

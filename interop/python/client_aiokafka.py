@@ -1,4 +1,4 @@
-"""aiokafka: an event loop in a thread of its own makes it look synchronous."""
+"""aiokafka. Its event loop runs in a thread of its own, which makes it look synchronous."""
 import asyncio, threading
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete

@@ -1,4 +1,4 @@
-"""confluent-kafka, that is librdkafka."""
+"""confluent-kafka, which is librdkafka."""
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition, TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
 from confluent_kafka.admin import AdminClient, NewTopic
 from harness import BOOTSTRAP, REPLICAS, check

@@ -1,27 +1,28 @@
-"""Three nodes whose clocks are hours apart: nothing that is agreed upon may rest on what time it is."""
+"""Three nodes whose clocks are hours apart: no agreement may depend on the time of day."""
 import glob, time
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from harness import Failure, check, eventually, same
 from load import CLIENT, WAIT_S, Load, Partition, create, judge, read_all
 from nodes import Node, bootstrap
 
-# Seconds. The second node's clock is right.
+# Offsets in seconds. The second node's clock is right.
 SHIFTS = [-5 * 3600, 0, 7 * 3600]
 PARTITIONS = 6
 
 
 def clock_makers():
-    """libfaketime, where it is installed."""
+    """The path of libfaketime, if it is installed."""
     return glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1") + glob.glob("/usr/lib/faketime/libfaketimeMT.so.1")
 
 
 def shifted(seconds):
-    """What a command begins with whose wall clock is to be wrong. Monotonic clocks stay: those of the machines differ anyway."""
+    """The prefix of a command whose wall clock is to be wrong. Monotonic clocks stay: those of the machines
+    differ anyway."""
     return ["env", f"LD_PRELOAD={clock_makers()[0]}", f"FAKETIME={seconds:+d}s", "FAKETIME_DONT_FAKE_MONOTONIC=1"]
 
 
 def stamps_differ(cluster):
-    """With LogAppendTime a record has its leader's time: this shows that the clocks are what they should be."""
+    """With LogAppendTime a record has its leader's time. This shows that the clocks are shifted as intended."""
     servers = bootstrap(cluster)
     create(cluster, "stamped", 3, message__timestamp__type="LogAppendTime")
     took, p = {}, Producer({"bootstrap.servers": servers, "acks": "all", **CLIENT})
@@ -35,7 +36,7 @@ def stamps_differ(cluster):
 
 
 def transaction(cluster, number, commits, group=None):
-    """Three records of a transaction, and perhaps the group's offset; a transactional id of its own."""
+    """Three records of a transaction with a transactional id of its own, and perhaps the group's offset."""
     p = Producer({"bootstrap.servers": bootstrap(cluster), "transactional.id": f"t{number}", "transaction.timeout.ms": 60_000, **CLIENT})
     p.init_transactions(WAIT_S)
     p.begin_transaction()
@@ -51,7 +52,8 @@ def hours_apart(folder):
     for number, shift in enumerate(SHIFTS, 1):
         cluster.append(Node(folder, number, [cluster[0].listen] if cluster else [], within=shifted(shift)).start())
     stamps_differ(cluster)
-    # By default a leader whose clock is an hour behind that of a producer refuses its records, as Kafka's do.
+    # By default a leader whose clock is an hour behind that of a producer refuses its records, as Kafka's
+    # leaders do.
     anyhow = {"message__timestamp__after__max__ms": str(12 * 3600 * 1000)}
     create(cluster, "hours", PARTITIONS, **anyhow)
     create(cluster, "paid", 3, **anyhow)
@@ -74,7 +76,7 @@ def hours_apart(folder):
     eventually(shared, f"the two members share the partitions ({assigned()})", 60)
     committed = []
     for turn, node in enumerate(cluster):
-        # Whoever leads and coordinates now has another clock than before.
+        # The new leader and coordinator has another clock than the old one.
         node.kill()
         load.moves(60)
         for number in range(turn * 4, turn * 4 + 4):
@@ -86,7 +88,7 @@ def hours_apart(folder):
         eventually(lambda: all(Partition(n, "hours", p).in_sync == [1, 2, 3] for n in cluster for p in range(PARTITIONS)), "all replicas are in sync", 60)
         eventually(shared, "the members have kept their partitions, or have them again", 60)
         load.moves(60)
-    # A transaction that nobody ends is ended after its timeout, not hours before or after that.
+    # A transaction that its producer does not end is ended after its timeout, not hours before or after that.
     p = Producer({"bootstrap.servers": bootstrap(cluster), "transactional.id": "left", "transaction.timeout.ms": 5_000, **CLIENT})
     p.init_transactions(WAIT_S)
     p.begin_transaction()
@@ -96,7 +98,7 @@ def hours_apart(folder):
     consumer = Consumer({"bootstrap.servers": bootstrap(cluster), "group.id": "unused", "isolation.level": "read_committed", **CLIENT})
 
     def ended():
-        """The last stable offset has reached the end."""
+        """Whether the last stable offset has reached the end."""
         admin_end = Consumer({"bootstrap.servers": bootstrap(cluster), "group.id": "unused", "isolation.level": "read_uncommitted", **CLIENT})
         try:
             at = TopicPartition("paid", 0)
@@ -106,7 +108,7 @@ def hours_apart(folder):
         finally:
             admin_end.close()
     check(not ended(), "the transaction was over at once")
-    eventually(ended, "the transaction that nobody ends is aborted", 60)
+    eventually(ended, "the transaction without an end is aborted", 60)
     took = time.monotonic() - began
     check(took > 3, f"it was aborted after {took:.1f} s, with a timeout of 5 s")
     print(f"  a transaction with a timeout of 5 s was aborted after {took:.1f} s", flush=True)

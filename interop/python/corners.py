@@ -1,10 +1,13 @@
-"""Corners of a cluster of three, each with processes of its own: reading from the nearest replica, TLS between nodes, NATS clients on different
-nodes, cuts of the network, folders and addresses that are not what they should be, min.insync.replicas, all nodes stopped at once, a node that is taken out, throttles of replication, two builds, clocks that are hours apart.
+"""Corners of a cluster of three, each test with processes of its own: reading from the nearest replica, TLS
+between nodes, NATS clients on different nodes, cuts of the network, wrong folders and addresses,
+min.insync.replicas, all nodes stopped at once, decommission, throttles of replication, two builds, clocks
+that are hours apart.
 
-Run by interop/corners.sh. Cuts need the right to make network namespaces, clocks need libfaketime; without it that test is left out.
+Run by interop/corners.sh. Cuts need the right to make network namespaces, clocks need libfaketime. Without it
+that test is skipped.
 """
 import asyncio, json, os, random, shutil, signal, socket, subprocess, sys, tempfile, threading, time
-os.environ.setdefault("BOOTSTRAP", "none")  # harness.py wants one; these tests have their own
+os.environ.setdefault("BOOTSTRAP", "none")  # harness.py needs a value; these tests have their own
 import nats
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -22,7 +25,7 @@ folder = None
 
 
 def corner(name, action):
-    """A test with a folder of its own; its nodes end with it."""
+    """A test with a folder of its own. Its nodes end with it."""
     def run():
         global folder
         folder = tempfile.mkdtemp(prefix="interop-corner.")
@@ -44,7 +47,8 @@ def corner(name, action):
 # ---- reading from the nearest replica ----
 
 class Reader:
-    """Reads one partition without a group; tells from which broker, by librdkafka's own account. It would wait a minute for one that is frozen."""
+    """Reads one partition without a group, and tells from which broker, by librdkafka's own account.
+    librdkafka would wait a minute for a frozen broker."""
 
     def __init__(self, servers, topic, rack):
         self.broker, self.got, self.stopping = None, [], threading.Event()
@@ -76,7 +80,7 @@ class Reader:
 
 
 def read_near(cluster, leader, near, rack):
-    """Consumers that are not librdkafka's get their records from the near replica, and none from the leader."""
+    """Consumers other than librdkafka's get their records from the near replica, and none from the leader."""
     kafka = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{os.environ['KAFKA_LIBS']}/*", "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server",
              bootstrap(cluster), "--topic", "near", "--from-beginning", "--max-messages", "400", "--timeout-ms", "30000", "--command-property", f"client.rack={rack}"]
     for who, words in ("Kafka's consumer", kafka), ("franz-go", [os.environ["GO_BIN"], "read", "near", "400", rack]):
@@ -111,7 +115,7 @@ def nearest_replica():
         eventually(lambda: near.number in Partition(cluster[leader - 1], "near").in_sync, f"{fault}: the replica is in sync again", 60)
         eventually(lambda: reader.broker == near.number, f"{fault}: the reader comes back to its own rack", 60)
         reader.moves()
-    # The leader dies; the reader stays where it is, or the near replica becomes the leader.
+    # The leader dies. The reader stays where it is, or the near replica becomes the leader.
     cluster[leader - 1].kill()
     load.moves()
     print(f"  the leader is killed: the next records after {reader.moves(60):.1f} s", flush=True)
@@ -178,12 +182,12 @@ def peer_tls():
     refused("stranger-who-trusts-us", shown("stranger"))
     refused("client-certificate", shown("client"))
     refused("plain", {})
-    # A member that comes back with another certificate is no member until it has its own again.
+    # A member that comes back with another certificate is not a member until it has its own again.
     third = cluster[2].stop()
     third.settings = shown("stranger")
     third.launch()
     load.moves()
-    time.sleep(3)  # so long it is let be wrong
+    time.sleep(3)  # time with the wrong certificate
     same(Partition(cluster[0], "secret").in_sync.count(3) and third.metric("tailrace_peer_links"), 0, "links of the member with a wrong certificate")
     third.kill()
     third.settings = shown("elsewhere")  # the others dial 127.0.0.1
@@ -194,7 +198,7 @@ def peer_tls():
     third.settings = shown("node3")
     third.start()
     eventually(lambda: Partition(cluster[0], "secret").in_sync == [1, 2, 3], "the third node is in sync again", 60)
-    # Who speaks no TLS, or nonsense, to the port.
+    # Clients that speak no TLS, or nonsense, to the port.
     for noise in b"GET / HTTP/1.1\r\n\r\n", b"TRPEER" + bytes(60), os.urandom(4096):
         with socket.create_connection(cluster[0].listen.split(":"), 5) as s:
             s.settimeout(10)
@@ -207,7 +211,7 @@ def peer_tls():
     load.moves()
     load.stop()
     judge(load, bootstrap(cluster))
-    # A fourth with the right certificate is welcome.
+    # A fourth node with the right certificate is admitted.
     Node(folder, 4, [cluster[0].listen], name="fourth", **shown("node4")).start()
 
 
@@ -232,7 +236,7 @@ async def until(probe, what, seconds=WAIT_S):
 
 
 async def hears(publisher, subject, subscription):
-    """Interest travels: a subscriber of another node is known shortly after its PONG."""
+    """Interest travels: other nodes know of a subscriber shortly after its PONG."""
     async def probe():
         await publisher.publish(subject, b"probe")
         await flushed(publisher)
@@ -283,7 +287,7 @@ async def nats_between(cluster):
         await flushed(one)
         return got[2] and got[3]
     await until(known, "both members of the group are known")
-    await asyncio.sleep(0.5)  # the "-1"s that are still under way come before what is counted
+    await asyncio.sleep(0.5)  # the "-1"s that are still on their way arrive before the messages that are counted
     for g in got.values():
         g.clear()
     for i in range(1000):
@@ -292,7 +296,7 @@ async def nats_between(cluster):
     await asyncio.sleep(0.5)
     same(sorted(got[2] + got[3]), list(range(1000)), "jobs")
     check(min(len(got[2]), len(got[3])) > 100, f"one member has nearly everything: {len(got[2])} and {len(got[3])}")
-    # A member where the publisher is takes all.
+    # A member on the publisher's node gets all messages.
     local = await at(cluster[0])
     await local.subscribe("jobs", "workers", taker(1))
     await flushed(local)
@@ -333,7 +337,8 @@ async def nats_between(cluster):
 
 
 async def nats_node_killed(cluster, one, two, three_):
-    """The node of a subscriber is killed: the client goes to another one, and what is published then arrives; queue members of the dead node get nothing."""
+    """The node of a subscriber is killed. The client goes to another one and gets what is published from then
+    on. Queue members of the dead node get nothing."""
     moved = await at(cluster[2], cluster[1])
     inbox = await moved.subscribe("moved")
     await flushed(moved)
@@ -373,7 +378,8 @@ def nats_clients():
     async def run():
         await nats_node_killed(cluster, *await nats_between(cluster))
     asyncio.run(run())
-    # A captured subject, published at a node that does not lead, while the leader dies: what was acknowledged is there.
+    # A captured subject is published at a follower's node while the leader dies. Acknowledged messages must
+    # exist.
     create(cluster, "events", tailrace__subjects="events.>")
     asyncio.run(captured(cluster))
 
@@ -393,7 +399,7 @@ async def captured(cluster):
             unknown.append(i)
     cluster[leader - 1].start()
     found = [v for _, _, v in read_all(bootstrap(cluster), "events")]
-    same(len(found), len(set(found)), "records that are there once")
+    same(len(found), len(set(found)), "records that exist once")
     same(sorted(set(acknowledged) - set(found)), [], "acknowledged and not there")
     check(len(unknown) <= 1, f"not acknowledged: {unknown}")
     same(sorted(set(found) - set(acknowledged) - set(unknown)), [], "never published")
@@ -403,7 +409,7 @@ async def captured(cluster):
 # ---- cuts of a real network ----
 
 class Network:
-    """A namespace for each node on a bridge of our own; gone with `remove`."""
+    """A namespace for each node on a bridge of its own. `remove` removes them."""
 
     def __init__(self, count):
         tag = f"{os.getpid() % 10_000}"
@@ -432,7 +438,7 @@ class Network:
         self.ip("link", "set", f"{self.names[n - 1]}h", state)
 
     def route(self, n, verb, *to):
-        """Packets of one node to others vanish; those of clients do not."""
+        """Drops packets of one node to others, but not those of clients."""
         for other in to:
             self.ip("-n", self.names[n - 1], "route", verb, "blackhole", f"{self.address(other)}/32")
 
@@ -494,27 +500,28 @@ def cuts():
         network.remove()
 
 
-# ---- what is not what it should be ----
+# ---- foreign folders, numbers, addresses and bytes ----
 
 def strangers():
-    """Folders, numbers, addresses and bytes that do not belong here: each is refused with words that say why, and the cluster goes on."""
+    """Folders, numbers, addresses and bytes that do not belong here. Each is refused with a reason, and the
+    cluster goes on."""
     cluster = three(folder)
     create(cluster, "kept", 3)
     load = Load(bootstrap(cluster), "kept", 3)
     load.moves()
 
     def says(what, text, *words):
-        """The first line with one of these words, and that it is there."""
+        """The first line with one of these words, which must exist."""
         line = next((l for l in text.splitlines() if any(w in l for w in words)), None)
         check(line, f"{what}: nothing says {words}: {text[-500:]}")
         print(f"  {what}: {line[-220:]}", flush=True)
-    # A copy of a folder that is in use, under the same number and under another one.
+    # A copy of a folder in use, under the same number and under another one.
     shutil.copytree(cluster[2].data, f"{folder}/copy")
     copy = Node(folder, 3, [cluster[0].listen], name="copy")
     says("a copy of a running node's folder", copy.refuses_to_start(), "another node with number 3 is alive")
     other = Node(folder, 5, [cluster[0].listen], name="copy")
     says("a folder of another node", other.refuses_to_start(), "node 3", "node id", "node=3")
-    # A node of this number is there: an empty folder does not take its place.
+    # A node of this number exists: an empty folder does not take its place.
     again = Node(folder, 2, [cluster[0].listen], name="again")
     again.launch()
     time.sleep(4)  # less than broker.session.timeout.ms
@@ -531,7 +538,7 @@ def strangers():
     same(describe(foreign), [4], "nodes of the other cluster")
     foreign.kill()
     same(len(describe(cluster[0])), 3, "nodes of the cluster")
-    # A list of seeds that names only the node itself: it is the first of the list, and founds.
+    # A list of seeds that names only the node itself: it is the first of the list, and founds a cluster.
     lonely = Node(folder, 6, name="lonely")
     lonely.seeds = [lonely.listen]
     lonely.start()
@@ -549,7 +556,7 @@ def strangers():
                     s.shutdown(socket.SHUT_WR)
                     while s.recv(4096):
                         pass
-                except OSError:  # closed before everything was said
+                except OSError:  # closed before everything was sent
                     pass
     load.moves()
     load.stop()
@@ -558,7 +565,7 @@ def strangers():
     for node in cluster:
         check("panicked" not in node.log(), f"{node.name} panicked")
         node.stop()
-    # A partition's folder of another node, in place of the own one.
+    # The folder of another node's partition in place of its own.
     shutil.rmtree(f"{cluster[1].data}/kept-0")
     shutil.copytree(f"{cluster[0].data}/kept-0", f"{cluster[1].data}/kept-0")
     for node in cluster[0], cluster[2]:
@@ -576,7 +583,7 @@ def describe(node):
     return sorted(n.id for n in admin.describe_cluster(request_timeout=10).result().nodes)
 
 
-# ---- fewer replicas than are demanded ----
+# ---- fewer replicas than required ----
 
 def too_few_in_sync():
     cluster = three(folder)
@@ -605,7 +612,7 @@ def too_few_in_sync():
     victim.start()
     print(f"  goes on {load.moves(60):.1f} s after the node is ready", flush=True)
     load.stop()
-    # Of the lonely records each is there at most as often as it was sent; those of the load once.
+    # Each of the lonely records exists at most as often as it was sent; those of the load once.
     found = [v for _, _, v in read_all(bootstrap(cluster), "all") if v >= 0]
     same(found, sorted(v for _, _, v in load.acknowledged), "the load's records, in order")
 
@@ -613,7 +620,8 @@ def too_few_in_sync():
 # ---- all nodes stop ----
 
 def all_stop():
-    """SIGTERM for all nodes at once, under load and with a group: there is nobody to hand over to, and nobody waits for that."""
+    """SIGTERM for all nodes at once, under load and with a group. No node is left to hand over to, and no
+    node waits for one."""
     cluster = three(folder)
     create(cluster, "stopping", 6)
     load = Load(bootstrap(cluster), "stopping", 6)
@@ -668,7 +676,7 @@ def decommissioned():
     load.moves()
     eventually(lambda: describe(rest[0]) == sorted(n.number for n in rest), "the node is forgotten")
     eventually(lambda: all(Partition(rest[0], "moving", p).in_sync == sorted(n.number for n in rest) for p in range(12)), "three replicas of everything are in sync")
-    # The folder of one that was taken out is no member's any more.
+    # The folder of a decommissioned node is no longer a member's.
     leaving.seeds = [rest[0].listen]
     said = leaving.refuses_to_start()
     check("was taken out of the cluster" in said, said)
@@ -676,7 +684,7 @@ def decommissioned():
     same(describe(rest[0]), sorted(n.number for n in rest), "nodes of the cluster")
     shutil.rmtree(leaving.data)
     leaving.start()
-    eventually(lambda: describe(rest[0]) == [1, 2, 3, 4], "with an empty folder it joins anew")
+    eventually(lambda: describe(rest[0]) == [1, 2, 3, 4], "with an empty folder it joins as a new member")
     load.moves()
     load.stop()
     judge(load, bootstrap(rest))

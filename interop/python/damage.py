@@ -1,8 +1,9 @@
 """One server whose files are damaged, file by file: run by interop/damage.sh, which says what is proved.
 
-A folder with a compacted, a sealed and an active segment is made once after a clean stop and once after kill -9. Each cell takes a copy
-of it, or a server that runs on one, damages a file, and looks at what `log verify`, the server, its health, a scrub, librdkafka and
-`tailrace consume` say. Then the folder is repaired from the copy, and all must be there again.
+A folder with a compacted, a sealed and an active segment is made once after a clean stop and once after kill
+-9. Each cell takes a copy of it, or a server that runs on one, damages a file, and checks what `log verify`,
+the server, its health, a scrub, librdkafka and `tailrace consume` say. Then the folder is repaired from the
+copy, and all records must be back.
 """
 import os, shutil, time
 from confluent_kafka import Consumer, TopicPartition
@@ -15,7 +16,8 @@ DATA = STATE / "server" / "data"
 PARTITION = DATA / f"{TOPIC}-0"
 # What is served then: all, all but one batch, all but that segment.
 ALL, ONE_BATCH, SEGMENT = "all", "all but a batch", "all but a segment"
-# File, change, and of a stopped server and one that was killed: status of `log verify`, what is served; of a running one: what is served.
+# File; change; for a stopped server and for a killed one: status of `log verify`, what is served; for a
+# running one: what is served.
 TABLE = [
     ("compacted log", "flip", (1, ONE_BATCH), (1, ONE_BATCH), ONE_BATCH),
     ("compacted log", "cut", (1, ONE_BATCH), (1, ONE_BATCH), ONE_BATCH),
@@ -49,7 +51,7 @@ TABLE = [
 # ---- the folder ----
 
 def make():
-    """The folders `stopped` and `killed`, and what is in them."""
+    """Makes the folders `stopped` and `killed`. Returns the records in them."""
     server("start", "tailrace")
     config = ["segment.bytes=1048576", "min.cleanable.dirty.ratio=0.01", "cleanup.policy=compact"]
     made = tailrace("topic", "create", TOPIC, "-p", 1, "-b", said("addr"), *[word for c in config for word in ("-c", c)])
@@ -59,7 +61,7 @@ def make():
     # From here on nothing is compacted.
     altered = tailrace("topic", "alter", TOPIC, "-b", said("addr"), "-c", "cleanup.policy=delete")
     check(altered.returncode == 0, altered.stderr)
-    time.sleep(2)  # a round that began before ends; nothing tells when
+    time.sleep(2)  # a round that started before ends; nothing reports when
     produce(RECORDS * 2 // 3, RECORDS, WORDS)
     server("stop", "KILL")
     shutil.copytree(DATA, STATE / "killed")
@@ -80,7 +82,8 @@ def consume():
 
 
 def librdkafka(expected):
-    """Reads on until there is an error or the end; goes on behind what is damaged. The offsets, and whether there was an error."""
+    """Reads on until there is an error or the end, and continues after damage. Returns the offsets, and
+    whether there was an error."""
     consumer = Consumer({"bootstrap.servers": said("addr"), "group.id": "damage", "enable.partition.eof": True, "check.crcs": True, "log_level": 2})
     offsets, errors, at = set(), 0, 0
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
@@ -99,7 +102,7 @@ def librdkafka(expected):
             later = [offset for offset in expected if offset >= at and offset not in offsets]
             check(later, f"librdkafka: {message.error()} behind everything")
             at = later[0] + 1
-            # An operator knows from health where the damage ends; here it is known which records are served.
+            # An operator learns from health where the damage ends. The test knows which records are served.
             beyond = [offset for offset in sorted(consume()[0]) if offset >= at]
             if not beyond:
                 break
@@ -110,7 +113,7 @@ def librdkafka(expected):
 
 
 def judge(expected, served):
-    """What is missing is what the table says, and what is there is right."""
+    """Checks that the missing records are those of the table, and that the others are right."""
     records, told = consume()
     wrong = [offset for offset, value in records.items() if expected.get(offset) != value]
     check(not wrong, f"records that are not what was written: {wrong[:5]}")
@@ -140,7 +143,7 @@ def cell(what, change, state, expectation, expected):
     status, text = health()
     check((status == 503) == (served != ALL), f"health {status}: {text}")
     check(served == ALL or path.name in text, f"health does not name {path.name}: {text}")
-    # The same after a restart, which nobody scrubs.
+    # The same after a restart, without a scrub.
     server("restart", "TERM")
     judge(expected, served)
     check(health()[0] == status, "health after a restart")
@@ -159,7 +162,7 @@ def cell(what, change, state, expectation, expected):
 
 
 def put_back(expected):
-    """A running server serves again what is put back in its place, and its health says so."""
+    """A running server serves bytes again that are put back in their place, and its health says so."""
     shutil.rmtree(DATA)
     shutil.copytree(STATE / "stopped", DATA)
     path = find(PARTITION, "sealed log")
@@ -176,7 +179,7 @@ def put_back(expected):
 
 
 def given_up(expected):
-    """What no copy has is given up: health is green, the offsets stay, and the bytes are beside."""
+    """What no copy has is given up: health is green, the offsets stay, and the bytes are kept beside."""
     shutil.rmtree(DATA)
     shutil.copytree(STATE / "stopped", DATA)
     damage(find(PARTITION, "sealed log"), "flip")
@@ -192,7 +195,8 @@ def given_up(expected):
 
 
 def fetched_unchecked():
-    """The values of all records that librdkafka takes with its default, which checks no CRC, before the first error."""
+    """The values of all records before the first error that librdkafka takes with its default, which does not
+    check the CRC."""
     consumer = Consumer({"bootstrap.servers": said("addr"), "group.id": "damage", "enable.partition.eof": True, "log_level": 2})
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
     values, end = {}, time.monotonic() + WAIT_SECONDS
@@ -207,7 +211,8 @@ def fetched_unchecked():
 
 
 def checked_first(expected):
-    """Nobody has scrubbed, and the client does not check: what the server reads the first time it checks before it sends."""
+    """Without a scrub, and with a client that does not check: the server checks what it reads the first time
+    before it sends it."""
     for after, is_checked in ((-1, False), (3600000, True), (0, True)):
         shutil.rmtree(DATA)
         shutil.copytree(STATE / "stopped", DATA)
@@ -215,7 +220,7 @@ def checked_first(expected):
         os.environ["TAILRACE_ARGS"] = f"--set tailrace.read.verify.after.ms={after}"
         server("again")
         values = fetched_unchecked()
-        # The bit may be one of a record's offset, too.
+        # The flipped bit may also be one of a record's offset.
         wrong = [offset for offset, value in values.items() if expected.get(offset) != value]
         check(len(wrong) == (0 if is_checked else 1), f"after.ms={after}: {len(wrong)} wrong records of {len(values)}")
         check((health()[0] == 503) == is_checked, f"after.ms={after}: health {health()}")

@@ -1,10 +1,12 @@
-"""Three nodes, and damage to one, two or three copies of a partition: run by interop/damage.sh, which says what is proved.
+"""Three nodes, and damage to one, two or three copies of a partition: run by interop/damage.sh, which says
+what is proved.
 
-Each cell has a partition of its own with a compacted, a sealed and an active segment. All of them are made once; the folders of the nodes are
-kept after a clean stop and after kill -9. For each state the cluster gets those folders again, all cells do their damage at once, a scrub
-reads everything, and it is timed until the health of all nodes is what the table says. What was only damaged in part must be whole
-again: every record served, the copies alike, no replica given up. What no copy has is named by every node, refused to clients,
-and given up.
+Each cell has a partition of its own with a compacted, a sealed and an active segment. All of them are made
+once. The folders of the nodes are kept after a clean stop and after kill -9. For each state the cluster gets
+those folders again, all cells do their damage at once, a scrub reads everything, and the time is taken until
+the health of all nodes is what the table says. What was damaged only in part must be whole again: every
+record served, the copies alike, no replica given up. What no copy has is named by every node, refused to
+clients, and given up.
 """
 import itertools, json, os, re, shutil, time
 from confluent_kafka import Consumer, TopicPartition
@@ -17,23 +19,27 @@ RECORDS, WORDS, SEGMENT_BYTES = 600, 30, 65536
 NODES = [STATE / "server", STATE / "server" / "node2", STATE / "server" / "node3"]
 MENDED_SECONDS_MAX = 120
 STATES = ("stopped", "killed", "running")
-# On which copies. Same: the same file, and in it the same batch. Different: another batch of the same file; for `each`, another file.
+# The damaged copies. Same: the same file, and in it the same batch. Different: another batch of the same
+# file; for `each`, another file.
 ONE, TWO_SAME, TWO, THREE, THREE_SAME = "one", "two same", "two different", "three different", "three same"
-# What is lost for good if all three copies have it.
+# What is lost for good if all three copies have the damage.
 NOTHING, A_BATCH, LAST_BATCH, SEGMENT = "nothing", "that batch", "the last batch", "the segment"
-# A server that runs may have a removed file open: then the copies are mended from what can still be read, and nothing is lost.
+# A running server may have a removed file open. Then the copies are mended from what can still be read, and
+# nothing is lost.
 UNLESS_OPEN = "the segment, unless a node has it open"
 FLIP = (ONE, TWO_SAME, TWO, THREE, THREE_SAME)
 WHOLE = (ONE, TWO_SAME, THREE_SAME)
 LOGS = ("compacted log", "sealed log", "active log")
-# File, change, on which copies, what is lost where it is all three in the same place, in which states. `each log` is another of LOGS on each copy.
+# File, change, damaged copies, what is lost if all three are damaged in the same place, states. `each log` is
+# another of LOGS on each copy.
 TABLE = [
     *((log, "flip", FLIP, A_BATCH, STATES) for log in LOGS),
     *((log, "cut", WHOLE, LAST_BATCH, STATES) for log in LOGS[:2]),
     *((log, "empty", WHOLE, SEGMENT, STATES) for log in LOGS[:2]),
     *((log, "missing", WHOLE, SEGMENT, ("stopped", "killed")) for log in LOGS[:2]),
     *((log, "missing", WHOLE, UNLESS_OPEN, ("running",)) for log in LOGS),
-    # After a kill the end of the active log may lie beyond what any row says was synced: cut on all copies it is a torn tail (docs/guarantees.md).
+    # After a kill the end of the active log may be beyond what any row says was synced: cut on all copies it
+    # is a torn tail (docs/guarantees.md).
     ("active log", "cut", WHOLE, LAST_BATCH, ("stopped", "running")),
     ("active log", "cut", (ONE,), NOTHING, ("killed",)),
     ("active log", "empty", WHOLE, SEGMENT, ("stopped", "running")),
@@ -43,7 +49,8 @@ TABLE = [
     *((f"{segment} {kind}", change, WHOLE, NOTHING, STATES)
       for segment in ("compacted", "sealed", "active") for kind in ("index", "header") for change in ("flip", "missing")),
     *((name, change, WHOLE, NOTHING, STATES) for name in ("snapshot", "checkpoint", "partition.meta") for change in ("flip", "missing")),
-    # A start that misses entries gives the replica up (docs/replication.md): another one in its place, and more than one of them is no majority.
+    # A start that misses entries gives the replica up (docs/replication.md): another one takes its place, and
+    # more than one of them leaves no majority.
     *(("entries", change, (ONE,), NOTHING, ("stopped", "killed")) for change in ("flip", "missing")),
     *(("entries", change, WHOLE, NOTHING, ("running",)) for change in ("flip", "missing")),
 ]
@@ -57,14 +64,15 @@ class Cell:
         self.lost = lost if copies == THREE_SAME else NOTHING
         self.name = f"copies: {what} {change} {copies} {state}"
         self.may_be_given_up = what == "entries" and state != "running"
-        # Which offsets no copy has, what was damaged (node, path), and why it failed.
+        # Offsets that no copy has, what was damaged (node, path), and why the cell failed.
         self.gone, self.paths, self.why, self.seconds = [], [], None, 0.0
 
     def folder(self, node):
         return NODES[node] / "data" / f"{TOPIC}-{self.partition}"
 
     def nodes(self):
-        """Leaders are hit as well as followers: it begins with another node in each cell."""
+        """Returns the copies to damage. Leaders are hit as well as followers, because each cell starts with
+        another node."""
         count = {ONE: 1, TWO_SAME: 2, TWO: 2}.get(self.copies, 3)
         return [(self.partition + turn) % 3 for turn in range(count)]
 
@@ -79,7 +87,7 @@ class Cell:
             at, batches = None, []
             if what.endswith("log"):
                 batches = list(split(before))
-                # A quarter, a half, three quarters: where copies are damaged in different places.
+                # At a quarter, a half and three quarters, if copies are damaged in different places.
                 share = 2 if self.copies in (ONE, TWO_SAME, THREE_SAME) else turn + 1
                 position, size, first, last = batches[len(batches) * share // 4]
                 at = position + size // 2
@@ -103,7 +111,7 @@ def split(log):
 
 
 def cells():
-    """Cells that differ in their state only share a partition."""
+    """Cells that differ only in their state share a partition."""
     found, partitions = [], {}
     for what, change, copies, lost, states in TABLE:
         for where, state in itertools.product(copies, states):
@@ -136,7 +144,7 @@ def records_of(folder):
 
 
 def make(partitions):
-    """The folders `stopped` and `killed` of the three nodes, and the records of each partition."""
+    """Makes the folders `stopped` and `killed` of the three nodes. Returns the records of each partition."""
     os.environ["INTEROP_NODES"] = "3"
     server("start", "tailrace")
     settings = [f"internal.segment.bytes={SEGMENT_BYTES}", "min.cleanable.dirty.ratio=0.01", "cleanup.policy=delete"]
@@ -144,7 +152,8 @@ def make(partitions):
     check(made.returncode == 0, made.stderr)
     produce(0, RECORDS // 2, WORDS, range(partitions))
     folders = [node / "data" / f"{TOPIC}-{partition}" for node in NODES for partition in range(partitions)]
-    # Each replica cleans for itself. All that there is is cleaned at once, and so the same on all of them.
+    # Each replica compacts its own log. All records so far are compacted at once, and so equally on all
+    # replicas.
     alter("cleanup.policy=compact")
     eventually(lambda: all(damaged.files(folder, "*.1.log") for folder in folders), "the first segments are compacted", 60)
     alter("cleanup.policy=delete")
@@ -181,7 +190,8 @@ def status():
 # ---- one state, all cells ----
 
 def sound(those):
-    """Those that have not failed: a partition without a leader must not hold up the readers of all others."""
+    """The cells that have not failed: a partition without a leader must not hold up the readers of all
+    others."""
     return [cell for cell in those if cell.why is None]
 
 
@@ -195,7 +205,8 @@ def each(those, action, *arguments):
 
 
 def settled(cell, healths, shown):
-    """Whether a node or the cluster has nothing more to say or to do about it; for what is lost: all nodes say so."""
+    """Whether no node and not the cluster has anything more to report or to do about the damage; for lost
+    data: whether all nodes report it."""
     about = [[line for line in lines if cell.mentioned(line)] for lines in healths]
     damages = [f"node {report['node']}: {found}" for report in shown["reports"] for found in report["damaged"] if cell.mentioned(str(found))]
     trouble = [*shown["reassignments"], *shown["partitions"]["leaderless"], *shown["partitions"]["under_replicated"]]
@@ -211,13 +222,13 @@ def settled(cell, healths, shown):
 
 
 def offsets_in(text):
-    """All that are named in it, batch by batch."""
+    """All offsets named in it, batch by batch."""
     ranges = re.findall(r"\boffsets (\d+) to (\d+)", text)
     return sorted({offset for first, last in ranges for offset in range(int(first), int(last) + 1)})
 
 
 def wait_settled(those, began):
-    """Polls until each cell is as it is to be, and takes down how long that took."""
+    """Polls until each cell is as it should be, and records how long that took."""
     waiting, says = sound(those), {}
     while waiting and time.monotonic() < began + MENDED_SECONDS_MAX:
         healths = []
@@ -237,7 +248,7 @@ def wait_settled(those, began):
 
 
 def fetched(those, check_crcs):
-    """The offsets that librdkafka gets of each partition, and the errors; it goes on behind what is lost."""
+    """The offsets that librdkafka gets of each partition, and the errors. Continues after lost records."""
     consumer = Consumer({"bootstrap.servers": said("addr"), "group.id": "copies", "enable.partition.eof": True, "check.crcs": check_crcs, "log_level": 2})
     seen, errors, ended = {cell.partition: {} for cell in those}, {}, set()
     of = {cell.partition: cell for cell in those}
@@ -269,7 +280,7 @@ def consumed(those):
 
 
 def served(cell, expected, seen, errors, what):
-    """What is not lost is served with its content, and clients are told of the rest."""
+    """What is not lost is served with its content, and clients get an error for the rest."""
     lost = set(cell.lost_offsets())
     want = {offset: value for offset, value in expected[cell.partition].items() if offset not in lost}
     got = seen.get(cell.partition, {})
@@ -298,14 +309,14 @@ def green_at_once(cell):
 
 
 def verified(cell, output):
-    """Stopped, `log verify` knows of the damage to a log."""
+    """For a stopped server, `log verify` knows of the damage to a log."""
     for node, path in cell.paths:
         if path.name.endswith(".log") and not (cell.state == "killed" and cell.what == "active log" and cell.change != "flip"):
             check(re.search(rf"DAMAGED .*{TOPIC}-{cell.partition}/.*", output[node]), f"verify says nothing of {path}")
 
 
 def named(cell, logs, report):
-    """A damaged log was found: the node said so, or the scrub."""
+    """A damaged log was found: the node reported it, or the scrub did."""
     for node, path in cell.paths:
         if path.name.endswith(".log") and not (cell.state == "killed" and cell.what == "active log" and cell.change != "flip"):
             check(str(path) in logs[node] or str(path) in report, f"nothing was said of {path}")
@@ -328,7 +339,7 @@ def alike(cell, expected):
 
 
 def promises_nothing(those):
-    """Of what no copy has the health of a node does not say that it is being mended."""
+    """The health of a node does not say of data that no copy has that it is being mended."""
     for node, cell in itertools.product(NODES, [cell for cell in sound(those) if cell.lost != NOTHING]):
         body = json.loads(health(node)[1])
         lines = [line for line in [*body.get("problems", []), *body.get("warnings", [])] if cell.mentioned(line)]

@@ -1,4 +1,5 @@
-"""What damage.py and damage_copies.py share: files of a partition are found and damaged, and what is served of it is read."""
+"""The parts that damage.py and damage_copies.py share: they find and damage files of a partition, and read
+what is served of it."""
 import json, os, subprocess, sys, time, urllib.request, urllib.error
 from pathlib import Path
 from confluent_kafka import Producer
@@ -43,7 +44,7 @@ def value_of(number, words):
 
 
 def produce(first, upto, words, partitions=(0,)):
-    """Batches of ten records, the same into each partition; the offset of a record is its number."""
+    """Produces batches of ten records, the same into each partition. The offset of a record is its number."""
     producer = Producer({"bootstrap.servers": said("addr"), "acks": "all", "enable.idempotence": True, "batch.num.messages": BATCH, "linger.ms": 20})
     failures = []
     for base in range(first, upto, BATCH):
@@ -77,7 +78,7 @@ def find(partition, what):
 
 
 def damage(path, change, at=None):
-    """`at`: which byte is flipped, instead of the one in the middle."""
+    """`at`: the byte to flip, instead of the one in the middle."""
     if change == "missing":
         return path.unlink()
     with open(path, "r+b") as file:
@@ -95,7 +96,7 @@ def damage(path, change, at=None):
 # ---- what is served ----
 
 def consume(*more):
-    """The records by partition and offset, whether something was left out, and what was said of it."""
+    """Returns the records by partition and offset, whether something was left out, and what was said of it."""
     read = tailrace("consume", TOPIC, "-b", said("addr"), "--skip-damaged", "--timeout", "20s", "-o", "json", *more)
     records = {}
     for line in read.stdout.splitlines():
@@ -126,12 +127,12 @@ def kill():
     subprocess.run([SERVER, "stop", str(STATE / "server"), "KILL"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-# What a cell may fail with; anything else is a fault of the test.
+# Errors with which a cell may fail. Any other error is a fault of the test.
 FAILURES = (Failure, OSError, subprocess.SubprocessError, IndexError, ValueError)
 
 
 def play_on(name, action, *arguments):
-    """One cell, after which the servers run on; whether it passed."""
+    """Plays one cell, after which the servers run on. Returns whether it passed."""
     began = time.monotonic()
     try:
         action(*arguments)

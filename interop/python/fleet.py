@@ -1,9 +1,10 @@
-"""Members of groups as processes of their own, for every client: starts, stops and kills them, and keeps what they print.
+"""Members of groups as processes of their own, for every client: starts, stops and kills them, and keeps what
+they print.
 
-A member is told key=value words: role (consume, copy, fence, share), bootstrap, topic, group, and as needed out, protocol, instance,
-txn. It prints lines `SECONDS EVENT ...`:
+A member gets key=value words: role (consume, copy, fence, share), bootstrap, topic, group, and as needed out,
+protocol, instance, txn. It prints lines `SECONDS EVENT ...`:
 
-    assigned P...          these partitions are its own now, besides those that it has
+    assigned P...          it now owns these partitions, besides those that it has
     revoked P..., lost P...
     got P FIRST LAST       records of a partition, without a gap between them
     committed P OFFSET     acknowledged by the server
@@ -41,7 +42,7 @@ class Member:
             try:
                 event = (float(at), *rest.split())
             except ValueError:
-                continue  # what a client itself prints
+                continue  # output of the client itself
             with self.condition:
                 if event[1:]:
                     self.events.append(event)
@@ -52,7 +53,7 @@ class Member:
             return [e for e in self.events if e[1] in names]
 
     def owned(self):
-        """The partitions that it has now, by its own account."""
+        """The partitions that it owns now, by its own account."""
         mine = set()
         for _, event, *words in self.saw("assigned", "revoked", "lost", "left"):
             found = set(map(int, words))
@@ -70,7 +71,7 @@ class Member:
             self.events.append((time.time(), "left"))
 
     def leave(self, seconds=40):
-        """Ends it in order; its exit status."""
+        """Ends it cleanly. Returns its exit status."""
         try:
             self.process.stdin.close()
         except BrokenPipeError:
@@ -96,7 +97,7 @@ def end_all():
 
 
 def until(probe, what, members=(), seconds=60):
-    """Waits for `probe`; members that ended by themselves, or the time, make a failure."""
+    """Waits for `probe`. Fails if a member ends by itself, or the time is up."""
     end = time.monotonic() + seconds
     while not probe():
         for m in members:
@@ -108,7 +109,8 @@ def until(probe, what, members=(), seconds=60):
 
 
 def in_parallel(jobs, width):
-    """Runs [(name, action)] so many at a time and prints PASS or FAIL for each; the number of failures."""
+    """Runs [(name, action)], several at a time, and prints PASS or FAIL for each. Returns the number of
+    failures."""
     import harness, traceback
     jobs = [(name, action) for name, action in jobs if harness.ONLY.search(name)]
     lock, failed = threading.Lock(), []

@@ -1,6 +1,8 @@
-"""Consumer groups of every client: members come, leave and are killed under load; static members; restarts of the server.
+"""Consumer groups of every client: members come, leave and are killed under load; static members; restarts of
+the server.
 
-Every member is a process of its own (fleet.py); ledger.py says what counts as lost or doubled. Run by interop/run.sh.
+Every member is a process of its own (fleet.py); ledger.py says what counts as lost or doubled. Run by
+interop/run.sh.
 """
 import random, sys, threading, time
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -11,19 +13,22 @@ from harness import BOOTSTRAP, REPLICAS, SMOKE, Failure, check, same, server
 from ledger import judge
 
 PARTITIONS = 12
-# A killed member is missed for its session: 6 s in a classic group, 10 s by the server's setting with the new protocol.
+# A killed member is removed after its session: 6 s in a classic group, 10 s by the server's setting with the
+# new protocol.
 CLASSIC = ["confluent-kafka", "kafka-python", "aiokafka", "franz-go", "sarama", "kafka-clients", "kafkajs"]
 MODERN = ["confluent-kafka", "franz-go", "kafka-clients"]
 STATIC = ["confluent-kafka", "kafka-python", "aiokafka", "franz-go", "sarama", "kafka-clients"]
 STATIC_MODERN = ["confluent-kafka", "franz-go", "kafka-clients"]
-# librdkafka's cooperative assignor puts data of its own into assignments: Kafka and we refuse to convert such a group.
+# librdkafka's cooperative assignor puts data of its own into assignments. Kafka and tailrace refuse to
+# convert such a group.
 MIGRATING = ["franz-go", "kafka-clients"]
-# kafkajs tells of a lost partition only after its successor may have begun.
+# kafkajs reports a lost partition only after its successor may have started.
 TELLS_LATE = {"kafkajs"}
 # aiokafka does not know the error of a fenced instance.
 KNOWS_NO_FENCING = {"aiokafka"}
-# A returning Java member names what it owned, which is nothing: to Kafka that is a changed subscription, so the group rebalances.
-# franz-go 1.22 leaves without its instance id, which Kafka and we refuse: it is missed after its session, and comes back as a new member.
+# A returning Java member names what it owned, which is nothing. To Kafka that is a changed subscription, so
+# the group rebalances. franz-go 1.22 leaves without its instance id, which Kafka and tailrace refuse. It is
+# removed after its session, and comes back as a new member.
 REBALANCES_ON_RETURN = {("kafka-clients", "classic"), ("kafka-clients", "consumer"), ("franz-go", "consumer")}
 NAMES = {"bootstrap.servers": BOOTSTRAP, "log_level": 2, "reconnect.backoff.max.ms": 300}
 admin = AdminClient(NAMES)
@@ -33,7 +38,7 @@ def fresh(purpose, partitions=PARTITIONS):
     name = f"{purpose}-{random.randrange(1 << 32):08x}"
     admin.create_topics([NewTopic(name, partitions, REPLICAS)])[name].result(30)
     if harness.LEADERS_LATE:
-        time.sleep(0.5)  # each node has the leaders by then: who asks one that has not gets an error that is not this suite's subject
+        time.sleep(0.5)  # by then each node knows the leaders; a node that does not gives errors that are not this suite's subject
     return name
 
 
@@ -77,13 +82,13 @@ def committed(group, topic, partitions=PARTITIONS):
 
 
 def shares(members):
-    """Whether they have all partitions among them, none without one, none twice."""
+    """Whether they have all partitions among them, each member at least one, and no partition twice."""
     owned = [m.owned() for m in members]
     return all(owned) and sorted(p for o in owned for p in o) == list(range(PARTITIONS))
 
 
 def progress(members):
-    """Whether every member got records since it was assigned what it has now."""
+    """Whether every member got records since it was assigned its present partitions."""
     return all(m.saw("got") and m.saw("got")[-1][0] > m.saw("assigned")[-1][0] for m in members)
 
 
@@ -94,7 +99,7 @@ def seen_to(members, topic, ends):
             for _, _, p, offset in m.saw("committed"):
                 found[int(p)] = max(found[int(p)], int(offset))
         return found == ends
-    # sarama tells nothing of its commits.
+    # sarama does not report its commits.
     return probe if any(m.client != "sarama" for m in members) else lambda: committed(members[0].group, topic) == ends
 
 
@@ -105,7 +110,7 @@ def member(client, protocol, group, topic, **more):
 
 
 def end(load, members):
-    """Whatever happened: nothing runs on."""
+    """Ends everything, whatever happened."""
     load.stopping.set()
     for m in members:
         if m.alive():
@@ -144,8 +149,9 @@ KNOWN = {}
 
 def static(client, protocol):
     """
-    A static member that goes away and comes back within its session gets its partitions back, and nobody else notices. A classic one
-    is killed; the new protocol only takes the instance over from one that said that it goes for a while, as `close` does (KIP-848).
+    A static member that goes away and comes back within its session gets its partitions back, and nobody
+    else notices. A classic one is killed; the new protocol only takes the instance over from one that said
+    that it goes for a while, as `close` does (KIP-848).
     """
     topic = fresh(f"static-{client}")
     group = f"group-{topic}-{protocol}"
@@ -215,7 +221,8 @@ def migrate(client):
 
 
 def restart(pairs):
-    """Members live on while the server is killed; offsets committed before are there afterwards. One kill for all clients."""
+    """Members survive kills of the server, and offsets committed before exist afterwards. One kill for
+    all clients."""
     for (client, protocol), (group, topic, ends) in KNOWN.items():
         same(committed(group, topic), ends, f"commits of {client} {protocol} before the restart")
     lives = {}

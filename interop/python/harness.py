@@ -1,19 +1,20 @@
 """Runs named tests and prints one line for each. Deliberately tiny: no fixtures, no discovery."""
 import faulthandler, os, re, signal, subprocess, sys, threading, time, traceback
 
-# Not set where a suite starts its own servers.
+# Not set if a suite starts its own servers.
 BOOTSTRAP = os.environ.get("BOOTSTRAP")
 SMOKE = os.environ.get("INTEROP_MODE") == "smoke"
-# Of topics that tests make; there are as many nodes.
+# For topics that tests make. There are as many nodes.
 REPLICAS = int(os.environ.get("INTEROP_REPLICAS", "1"))
-# Kafka acknowledges a creation before the partitions have their leaders; tailrace must not need this patience.
+# Kafka acknowledges a creation before the partitions have their leaders. tailrace must not need this
+# patience.
 LEADERS_LATE = os.environ.get("INTEROP_TARGET") == "kafka"
 ONLY = re.compile(os.environ.get("ONLY", ""))
 # A test that hangs is a failed test. Restarting a JVM broker takes up to 20 s on a loaded machine.
 TEST_SECONDS_MAX = 120
-# A call into a C library is not interrupted: after so long again the whole suite ends.
+# A call into a C library is not interrupted. After as long again the whole suite ends.
 STUCK_SECONDS = 30
-# What a suite that ends itself calls, so that its servers end too.
+# Called by a suite that ends itself, so that its servers end too.
 at_end = []
 failed = 0
 
@@ -83,7 +84,7 @@ def run(name, action, *args):
 
 
 def eventually(probe, what, seconds=20):
-    """Waits until `probe` gives something true; metadata may lag behind an admin call."""
+    """Waits until `probe` returns something true. Metadata may lag behind an admin call."""
     end = time.monotonic() + seconds
     while True:
         why = ""
@@ -98,8 +99,9 @@ def eventually(probe, what, seconds=20):
 
 
 async def flushed(connection):
-    """Waits until the server has taken what a nats-py connection was asked to send. Its flush writes PING at once, and what was asked
-    for before from a task of its own: only the second answer comes after that."""
+    """Waits until the server has processed what a nats-py connection was asked to send. Its flush writes PING
+    at once, but a task of its own writes what was asked for before. So only the second answer comes after
+    that."""
     await connection.flush()
     await connection.flush()
 

@@ -1,7 +1,8 @@
 """Producers at full speed while the server is killed: run by interop/killtest.sh, which says what is proved.
 
-Each producer is a process of its own (librdkafka, acks=all, idempotent). It numbers its records and remembers for each the
-offset of its acknowledgement. In the end every record is read back and compared with what was sent, byte for byte.
+Each producer is a process of its own (librdkafka, acks=all, idempotent). It numbers its records and remembers
+for each the offset of its acknowledgement. At the end every record is read back and compared with what was
+sent, byte for byte.
 """
 import array, multiprocessing, os, random, struct, subprocess, sys, tempfile, time
 import zlib
@@ -73,7 +74,8 @@ def kill_and_restart(rng, rounds, acknowledged):
 
 
 def verify(sent):
-    """Every record in the log is a sent one, once and in order; every acknowledged one is where it was said to be."""
+    """Every record in the log was sent, exists once and in order. Every acknowledged one is at its
+    acknowledged offset."""
     c = Consumer({**NAMES, "group.id": "unused", "enable.auto.commit": False, "auto.offset.reset": "error", "check.crcs": True,
                   "queued.max.messages.kbytes": 65536})
     errors, found = [], 0

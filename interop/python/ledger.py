@@ -1,13 +1,14 @@
-"""What a group's members told, held against what at-least-once delivery allows."""
+"""Compares what a group's members reported with what at-least-once delivery allows."""
 from collections import defaultdict
 from harness import Failure
 
 
 def judge(members, ends, exclusive=True):
     """
-    `ends` gives each partition's log end offset. Raises a Failure if a record was never seen; if a member that took a partition over
-    began behind a record that nobody had seen, or before an offset whose commit was acknowledged earlier; if a member skipped or
-    repeated records while a partition was its own; or (`exclusive`) if two had a partition at the same time.
+    `ends` gives each partition's log end offset. Raises a Failure if a record was never seen; if a member
+    that took a partition over started after a record that no member had seen, or before an offset whose
+    commit was acknowledged earlier; if a member skipped or repeated records while it owned a partition; or
+    (`exclusive`) if two owned a partition at the same time.
     """
     events = sorted(((e[0], who, e[1], e[2:]) for who, m in enumerate(members) for e in m.saw("assigned", "revoked", "lost", "left", "got", "committed")), key=lambda e: e[0])
     owner, seen, committed = {}, defaultdict(int), defaultdict(int)
@@ -30,7 +31,7 @@ def judge(members, ends, exclusive=True):
             if due is not None and first != due:
                 raise Failure(f"partition {p}: member {who} got {first} where {due} was due")
             if due is None and first > seen[p]:
-                raise Failure(f"partition {p}: member {who} began at {first}, nobody has seen {seen[p]}")
+                raise Failure(f"partition {p}: member {who} started at {first}, but no member has seen {seen[p]}")
             if due is None and first < floor.get((who, p), 0):
                 raise Failure(f"partition {p}: member {who} began at {first}, {floor[who, p]} was committed before it took over")
             cursor[who, p] = last + 1

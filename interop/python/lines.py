@@ -1,4 +1,5 @@
-"""Sends lines from stdin through confluent-kafka (librdkafka): lines.py TOPIC. An exit status of 0 says that all are acknowledged."""
+"""Sends lines from stdin through confluent-kafka (librdkafka): lines.py TOPIC. Exit status 0 means that all
+are acknowledged."""
 import os, sys
 from confluent_kafka import Producer
 

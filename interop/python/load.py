@@ -1,4 +1,4 @@
-"""Load on a cluster of nodes, and what is there in the end: for tests with nodes of their own."""
+"""Load on a cluster of nodes, and a check of the final records: for tests with nodes of their own."""
 import threading, time
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -16,8 +16,9 @@ def create(cluster, name, partitions=1, replicas=3, **config):
 
 
 def close(consumer, servers, group):
-    """Closes the only member of a group. librdkafka (seen with 2.16.1) may never come back where all brokers went away just before: three of
-    its threads then stand waiting for its own locks. The server's part is that the group is empty, at the latest when the session has ended."""
+    """Closes the only member of a group. librdkafka (seen with 2.16.1) may never return if all brokers went
+    away just before: three of its threads then wait for its own locks. The server's part is that the group is
+    empty, at the latest when the session has ended."""
     closing = threading.Thread(target=consumer.close, daemon=True)
     closing.start()
     closing.join(CLOSE_S)
@@ -27,7 +28,7 @@ def close(consumer, servers, group):
 
 
 class Partition:
-    """What the cluster says about one."""
+    """What the cluster says about a group."""
 
     def __init__(self, node, topic, partition=0):
         admin = AdminClient({"bootstrap.servers": node.kafka, **CLIENT})
@@ -60,7 +61,7 @@ class Load:
             self.producer.poll(0)
 
     def moves(self, seconds=WAIT_S, count=50):
-        """Waits until so many more are acknowledged; how long that took."""
+        """Waits until this many more are acknowledged. Returns how long that took."""
         began, before = time.monotonic(), len(self.acknowledged)
         eventually(lambda: len(self.acknowledged) >= before + count, f"{count} more records are acknowledged ({self.failures[:2]})", seconds)
         return time.monotonic() - began
@@ -93,7 +94,7 @@ def read_all(servers, topic, partitions=1, **config):
 
 
 def judge(load, servers):
-    """What was acknowledged is there, where it was said to be, once and in order; nothing else is."""
+    """Acknowledged records exist at their acknowledged offsets, once and in order. There are no others."""
     found = read_all(servers, load.topic, load.partitions)
     for p in range(load.partitions):
         got, want = sorted(r for r in found if r[0] == p), sorted(r for r in load.acknowledged if r[0] == p)

@@ -1,6 +1,6 @@
 """One member of a group in a process of its own, so that it can be killed: member.py CLIENT key=value...
 
-What it is told and what it prints is the same for every client in every language (see groups.py, which starts it).
+Its options and its output are the same for every client in every language (see groups.py, which starts it).
 """
 import asyncio, os, sys, threading, time
 
@@ -12,7 +12,7 @@ stop = threading.Event()
 
 
 def say(*words):
-    # One write per line: threads of a client call back whenever they like.
+    # One write per line: threads of a client call back at any time.
     os.write(1, (" ".join([f"{time.time():.6f}", *map(str, words)]) + "\n").encode())
 
 
@@ -22,7 +22,7 @@ def watch_stdin():
 
 
 def tell_got(records):
-    """Runs of offsets without a gap: got PARTITION FIRST LAST."""
+    """Prints runs of offsets without a gap: got PARTITION FIRST LAST."""
     runs = []
     for partition, offset in records:
         if runs and runs[-1][0] == partition and runs[-1][2] + 1 == offset:
@@ -91,7 +91,8 @@ def confluent_consume():
 
 def confluent_copy():
     from confluent_kafka import Producer, TopicPartition
-    # librdkafka issue 5511 (2.16): once every broker was away, a producer that learns of the brokers afresh sends offsets to a handle that is gone and waits for ever.
+    # librdkafka issue 5511 (2.16): once every broker was away, a producer that discovers the brokers again
+    # sends offsets to a handle that is gone, and waits forever.
     p = Producer({"bootstrap.servers": BOOTSTRAP, "transactional.id": options["txn"], "transaction.timeout.ms": 10_000, "log_level": 2, "linger.ms": 2,
                   "reconnect.backoff.max.ms": 300, "metadata.recovery.strategy": "none"})
     p.init_transactions(30)
@@ -218,7 +219,7 @@ async def aio_consume():
 async def aio_copy():
     from aiokafka import AIOKafkaProducer
     p = AIOKafkaProducer(bootstrap_servers=BOOTSTRAP, transactional_id=options["txn"], transaction_timeout_ms=10_000)
-    await p.start()  # first of all: it ends what an earlier life left open, and this client fetches offsets without asking for stable ones
+    await p.start()  # first of all: it ends what an earlier run left open, and this client fetches offsets without asking for stable ones
     c = await aio_consumer(isolation_level="read_committed")
     say("ready")
     turn = 0

@@ -1,7 +1,7 @@
-"""NATS clients and Kafka clients on one log. Run by interop/run.sh; only tailrace can do this.
+"""NATS clients and Kafka clients on one log. Run by interop/run.sh, against tailrace only.
 
-From NATS: nats-py publishes; librdkafka, kafka-python and the Java client read. From Kafka: librdkafka and kafka-python produce;
-nats-py subscribes. nats.go publishes as JetStream clients do.
+From NATS: nats-py publishes, and librdkafka, kafka-python and the Java client read. From Kafka: librdkafka
+and kafka-python produce, and nats-py subscribes. nats.go publishes as JetStream clients do.
 """
 import asyncio, json, os, random, subprocess, sys
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -36,7 +36,7 @@ def topic(name, subjects, partitions=1, **config):
 
 
 def read(name, count, partitions=1):
-    """All records of a topic as librdkafka sees them; there must be as many as this, and no more."""
+    """All records of a topic as librdkafka sees them. There must be this many, and no more."""
     consumer = Consumer({"bootstrap.servers": BOOTSTRAP, "group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True})
     consumer.assign([TopicPartition(name, p, 0) for p in range(partitions)])
     out, ended = [], set()
@@ -95,7 +95,7 @@ async def captured_partitions(count):
         same(r.partition(), (murmur2(r.key()) & 0x7FFFFFFF) % partitions, f"partition of {r.key()}")
         check(int(r.value()) > last.get(r.key(), -1), f"order of {r.key()}")
         last[r.key()] = int(r.value())
-    # A Kafka client with the same key meets the same partition.
+    # A Kafka client with the same key uses the same partition.
     producer = KafkaProducer(bootstrap_servers=BOOTSTRAP)
     for key in last:
         same(producer.send(name, b"kafka", key).get(WAIT_S).partition, (murmur2(key) & 0x7FFFFFFF) % partitions, "partition")
@@ -119,7 +119,7 @@ async def captured_headers():
 
 
 async def bound_later():
-    """A topic of Kafka's that learns to capture, and unlearns it."""
+    """A topic of Kafka's starts to capture, and stops."""
     name = topic("later", "")
     nc = await connect()
 
@@ -168,7 +168,7 @@ async def acknowledged_partitions():
 
 
 async def services():
-    """Requests on captured subjects, answered by a service and not by the server."""
+    """Requests on captured subjects are answered by a service and not by the server."""
     name = topic("service", "NAME.>", tailrace__subjects__ack="false")
     service, client = await connect(), await connect()
 
@@ -184,7 +184,7 @@ async def services():
 
 
 async def live_once():
-    """What is captured reaches subscribers once, not once more from the log."""
+    """Captured messages reach subscribers once, not once more from the log."""
     name = topic("once", "NAME.>")
     nc, other = await connect(), await connect()
     inbox = await nc.subscribe(f"{name}.>")
@@ -206,12 +206,12 @@ async def live_once():
 
 
 async def refused():
-    """Bindings that cannot be."""
+    """Bindings that are refused."""
     first = topic("owner", "NAME.orders.>")
     for subjects, why in [(f"{first}.orders.eu", first), ("$JS.API.>", "$JS"), ("_INBOX.>", "_INBOX"), (">", ""), ("a..b", "")]:
         try:
             topic("second", subjects)
-            raise harness.Failure(f"a topic with {subjects} came about")
+            raise harness.Failure(f"a topic with {subjects} was created")
         except harness.Failure:
             raise
         except Exception as error:
@@ -260,7 +260,7 @@ async def heard_headers():
 
 
 async def heard_compressed():
-    """Batches of every codec are decoded for those who listen."""
+    """Batches of every codec are decoded for subscribers."""
     name = topic("codecs", "")
     nc = await connect()
     inbox = await nc.subscribe(f"{name}.*")

@@ -1,4 +1,4 @@
-"""What the three clients have in common: records, and an interface that hides how each of them is driven."""
+"""Common parts of the three clients: records, and an interface that hides how each of them is driven."""
 import random
 from dataclasses import dataclass, field
 from typing import Optional
@@ -58,7 +58,7 @@ def payload(seed, size):
 
 
 def murmur2_partition(key, partitions):
-    """Where the Java client puts a key."""
+    """The partition that the Java client chooses for a key."""
     mask, m = 0xFFFFFFFF, 0x5BD1E995
     h = (0x9747B28C ^ len(key)) & mask
     for i in range(0, len(key) - 3, 4):

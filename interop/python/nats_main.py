@@ -33,14 +33,14 @@ def test(in_smoke, name, action, *args):
 
 
 async def refused(kind, what, url=None, **options):
-    """A connection that must not come about."""
+    """A connection that must fail."""
     try:
         connection = await connect(url, allow_reconnect=False, max_reconnect_attempts=0, **options)
     except Exception as error:
         check(isinstance(error, kind), f"{what}: got {error!r}")
         return
     await connection.close()
-    raise harness.Failure(f"{what}: the connection came about")
+    raise harness.Failure(f"{what}: the connection succeeded")
 
 
 async def collect(subscription, count):
@@ -129,7 +129,7 @@ async def no_responders():
     nc = await connect()
     try:
         await nc.request("py.nobody", b"?", WAIT_S)
-        raise harness.Failure("somebody answered")
+        raise harness.Failure("the request was answered")
     except NoRespondersError:
         pass
     await nc.close()
@@ -164,7 +164,7 @@ async def large():
 
 
 async def too_large_for_the_server():
-    """The client's own check is told a lie: now the server must refuse."""
+    """The client's own check is disabled, so that the server must refuse."""
     said, closed = [], asyncio.Event()
 
     async def failed(error):
@@ -248,7 +248,7 @@ async def drain():
     await sender.close()
 
 
-# ---- a server that goes and comes ----
+# ---- a server that stops and starts ----
 
 async def reconnect():
     again, gone = asyncio.Event(), asyncio.Event()
@@ -270,7 +270,7 @@ async def reconnect():
     await nc.close()
 
 
-# ---- who may connect, and how ----
+# ---- authentication and TLS ----
 
 class Front:
     """Another server, with another front."""

@@ -1,16 +1,17 @@
-"""Nodes of a cluster as processes, for tests that need more than a server that runs: each is started, killed, frozen and cut off by itself."""
+"""Nodes of a cluster as processes, for tests that need more than a running server: each is started, killed,
+frozen and cut off by itself."""
 import os, signal, subprocess, time, urllib.request
 from harness import Failure, check, eventually
 from ports import free_ports
 
-BINARY = os.environ.pop("TAILRACE_BIN")  # to the server it would look like a setting
+BINARY = os.environ.pop("TAILRACE_BIN")  # the server would take this variable for a setting
 # A member that starts may have to wait for the session of the node that it replaces (9 s).
 READY_SECONDS_MAX, STOP_SECONDS_MAX = 60, 60
 everyone = []
 
 
 class Node:
-    """`within` is what its command begins with: a network namespace, another clock. Everything else that is not named goes to --set."""
+    """`within` is a prefix of its command: a network namespace, another clock. All other options go to --set."""
 
     def __init__(self, folder, number, seeds=(), host="127.0.0.1", within=(), name=None, ports=None, **settings):
         self.name, self.number, self.seeds, self.within, self.settings = name or f"n{number}", number, list(seeds), list(within), settings
@@ -29,7 +30,7 @@ class Node:
         return words
 
     def launch(self):
-        """Starts it, and does not wait."""
+        """Starts it, without waiting."""
         self.out = open(f"{self.log_path}.out", "w")
         with open(self.log_path, "a") as log:
             self.log_begins = log.tell()
@@ -50,7 +51,7 @@ class Node:
         return self
 
     def refuses_to_start(self, seconds=30):
-        """It has to end by itself with an error; its last words."""
+        """Checks that it ends by itself with an error. Returns its last words."""
         self.launch()
         try:
             status = self.process.wait(seconds)
@@ -65,7 +66,7 @@ class Node:
             return log.read()
 
     def since_start(self):
-        """What it has said since it was started last."""
+        """What it has logged since its last start."""
         with open(self.log_path, errors="replace") as log:
             log.seek(self.log_begins)
             return log.read()
@@ -109,7 +110,7 @@ class Node:
 
 
 def three(folder, begin=True, **settings):
-    """Three nodes that are ready. `settings` of all; one that is a list has a value for each."""
+    """Three nodes that are ready. `settings` apply to all; a setting that is a list has a value for each."""
     nodes = []
     for number in (1, 2, 3):
         own = {k: v[number - 1] if isinstance(v, list) else v for k, v in settings.items()}
@@ -124,7 +125,7 @@ def bootstrap(nodes):
 
 
 def tailrace(*words, seconds=60, status=0):
-    """What the command says; `status` None: whatever it ends with."""
+    """The output of the command. With `status` None any exit status is accepted."""
     done = subprocess.run([BINARY, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds)
     check(status is None or done.returncode == status, f"tailrace {' '.join(words)} ended with {done.returncode}: {done.stdout[-400:]}")
     return done.stdout

@@ -1,11 +1,12 @@
-"""Ports of 127.0.0.1 that nobody has: ports.py COUNT prints so many."""
+"""Free ports of 127.0.0.1: ports.py COUNT prints this many."""
 import random, socket, sys
 
 taken = set()
 
 
 def free_ports(count):
-    """Below those that the kernel gives to connections, so that none of them takes one before its server does, or while it is away."""
+    """Ports below those that the kernel gives to connections, so that no connection takes one before its
+    server does, or while it is down."""
     ports = []
     while len(ports) < count:
         port = random.randrange(10_000, 32_000)

@@ -1,4 +1,5 @@
-"""What every client must be able to do with the server. Each scenario takes one client of model's interface.
+"""Operations that every client must be able to do with the server. Each scenario takes one client of model's
+interface.
 
 Deliberately absent: consumer groups and commits; readers are assigned to partitions by hand.
 """
@@ -22,7 +23,7 @@ def create(client, topic, partitions=1, config=None):
 
 
 def produce(client, topic, messages, **options):
-    """Sends all, waits, and gives (partition, offset, timestamp) for each; raises the first error."""
+    """Sends all, waits, and returns (partition, offset, timestamp) for each. Raises the first error."""
     p = client.producer(**options)
     try:
         for m in messages:
@@ -324,7 +325,7 @@ def long_poll(client):
 
 
 def sessions(client):
-    """Several partitions, some idle: what an incremental fetch session must not lose."""
+    """Several partitions, some idle: an incremental fetch session must not lose any."""
     topic = topic_name(client, "sessions")
     create(client, topic, 8)
     r = client.reader(topic, {n: 0 for n in range(8)}, wait_ms=200)
@@ -371,7 +372,7 @@ def read_while_writing(client):
 
 
 def restart(client):
-    """The server stops and starts on the same port: the same producer and reader go on."""
+    """The server stops and starts on the same port, and the same producer and reader continue."""
     topic = topic_name(client, "restart")
     create(client, topic)
     p = client.producer(idempotent=True, give_up_ms=90_000)

@@ -1,4 +1,5 @@
-"""Kafka's throttles of replication: new replicas are brought up to date no faster than their nodes may send and take, clients notice nothing."""
+"""Kafka's throttles of replication: new replicas catch up no faster than their nodes may send and receive,
+and clients notice nothing."""
 import json, os, random, subprocess, time
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
@@ -9,19 +10,19 @@ from nodes import bootstrap, three
 RATE = 4_000_000  # bytes per second
 VALUE_BYTES, VALUES = 60_000, 400
 BYTES = VALUE_BYTES * VALUES  # of each log
-# The first message, what a message takes beyond its share and the clock of whoever watches are no part of it.
+# The first message, the part of a message beyond its share, and the clock of the observer are not counted.
 SLACK = 0.75
 
 
 def place(cluster, places):
-    """Topics with one partition each, on the nodes that are named."""
+    """Topics with one partition each, on the given nodes."""
     admin = AdminClient({"bootstrap.servers": bootstrap(cluster), **CLIENT})
     for made in admin.create_topics([NewTopic(name, 1, replica_assignment=[nodes]) for name, nodes in places.items()]).values():
         made.result(WAIT_S)
 
 
 def filled(cluster, places):
-    """The same with the same long log in each."""
+    """Produces the same long log into each topic."""
     place(cluster, places)
     producer = Producer({"bootstrap.servers": bootstrap(cluster), "compression.type": "none", "queue.buffering.max.kbytes": 200_000, **CLIENT})
     for name in places:
@@ -33,7 +34,7 @@ def filled(cluster, places):
 
 
 def reassign(cluster, folder, places, *words):
-    """Kafka's own tool; what it says."""
+    """Runs Kafka's own tool. Returns its output."""
     plan = f"{folder}/plan.json"
     with open(plan, "w") as file:
         json.dump({"version": 1, "partitions": [{"topic": name, "partition": 0, "replicas": nodes} for name, nodes in places.items()]}, file)
@@ -53,7 +54,7 @@ def alter(cluster, resource, **settings):
 
 
 def throttles(cluster, topics):
-    """What is set of them."""
+    """The throttle settings in force."""
     admin = AdminClient({"bootstrap.servers": bootstrap(cluster), **CLIENT})
     resources = [ConfigResource(ResourceType.BROKER, str(n.number)) for n in cluster] + [ConfigResource(ResourceType.TOPIC, t) for t in topics]
     # librdkafka asks for one broker at a time.
@@ -63,7 +64,8 @@ def throttles(cluster, topics):
 
 
 def by_the_leader(folder):
-    """Through Kafka's tool. One of the logs has had several replicas from its beginning and goes as entries, one as segments, and one is written to."""
+    """Throttles set with Kafka's tool. One of the logs has had several replicas from its start and is copied
+    as entries, one is copied as segments, and one is written to."""
     cluster = three(folder)
     filled(cluster, {"entries": [1, 2], "segments": [1]})
     places = {"entries": [1, 2, 3], "segments": [1, 3], "written": [1, 2, 3]}
@@ -105,10 +107,10 @@ def by_the_follower(folder):
 
     def taken():
         return cluster[2].metric("tailrace_throttled_received_bytes_total")
-    eventually(lambda: taken() > BYTES, "half of it is there", 60)
+    eventually(lambda: taken() > BYTES, "half of it is copied", 60)
     took = time.monotonic() - began
     check(took > BYTES / RATE * SLACK, f"{BYTES} bytes took {took:.1f} s at {RATE} bytes per second")
-    check(all(3 not in Partition(cluster[0], t).in_sync for t in places), "all is there already")
+    check(all(3 not in Partition(cluster[0], t).in_sync for t in places), "all is copied already")
     began = time.monotonic()
     alter(cluster, ConfigResource(ResourceType.BROKER, "3"), follower__replication__throttled__rate=1_000_000_000)
     eventually(lambda: all(Partition(cluster[0], t).in_sync == [1, 2, 3] for t in places), "all replicas are in sync", 60)

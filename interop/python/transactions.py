@@ -1,8 +1,10 @@
-"""Consume, transform, produce with transactions, for every client that has them, while clients and server are killed with SIGKILL.
+"""Consume, transform, produce with transactions, for every client that has them, while clients and server are
+killed with SIGKILL.
 
-Copiers read a topic as members of a group, write each record to another one and commit their offsets, all in one transaction; now
-and then they write a batch that they abort. Whoever dies is started again under the same transactional id. In the end a reader of
-committed records finds every record exactly once and in order, and nothing that was aborted. Run by interop/run.sh.
+Copiers read a topic as members of a group, write each record to another one and commit their offsets, all in
+one transaction. Now and then they write a batch that they abort. A copier that dies is started again under
+the same transactional id. At the end a reader of committed records must find every record exactly once and in
+order, and nothing that was aborted. Run by interop/run.sh.
 """
 import random, sys, threading, time
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
@@ -12,7 +14,8 @@ from groups import NAMES, Load, committed, fresh
 from harness import BOOTSTRAP, SMOKE, Failure, check, same, server
 
 PARTITIONS = 4
-# Client, protocol of its group, how many copiers. Clients that send offsets without their generation (before KIP-447) must be alone.
+# Client, protocol of its group, number of copiers. Clients that send offsets without their generation (before
+# KIP-447) need a group alone.
 COPIERS = [("kafka-clients", "classic", 2), ("kafka-clients", "consumer", 2), ("franz-go", "classic", 2), ("franz-go", "consumer", 2),
            ("confluent-kafka", "classic", 2), ("confluent-kafka", "consumer", 2), ("kafkajs", "classic", 1), ("aiokafka", "classic", 1)]
 FENCERS = ["kafka-clients", "franz-go", "confluent-kafka", "kafkajs", "aiokafka"]
@@ -38,7 +41,7 @@ def read(topic, isolation, partitions=PARTITIONS):
 
 
 class Copying:
-    """The copiers of one client, kept alive; now and then one is killed."""
+    """The copiers of one client, kept alive. Now and then one is killed."""
 
     def __init__(self, client, protocol, count):
         self.client, self.protocol, self.count = client, protocol, count
@@ -62,7 +65,7 @@ class Copying:
                 self.members[n] = self.start(n)
 
     def is_copying(self):
-        """Whether a kill would hit somebody at work."""
+        """Whether a kill would hit a copier at work."""
         return any(e[0] > time.time() - 2 for m in self.members for e in m.saw("copied"))
 
     def kill_one(self, rng):
@@ -80,8 +83,9 @@ class Copying:
             try:
                 m.leave()
             except Failure:
-                pass  # what counts is the log
-        # One who was killed may have left a transaction open that only its timeout ends: until then nobody reads on.
+                pass  # only the log counts
+        # A killed copier may have left a transaction open that only its timeout ends. Until then no reader
+        # gets past it.
         end = time.monotonic() + 60
         while sum(map(len, (seen := read(self.out, "read_committed")).values())) < sum(ends.values()) and time.monotonic() < end:
             time.sleep(1)
@@ -102,7 +106,8 @@ def difference(got, want):
 
 def copying(seed):
     rng = random.Random(seed)
-    # One client after the other would need many times as many restarts of the server; all at once is too much for two cores.
+    # One client after the other would need many times as many restarts of the server. All at once is too much
+    # for two cores.
     wanted = [c for c in COPIERS if harness.ONLY.search(f"{c[0]} {c[1]}: copying")]
     if SMOKE:
         wanted = [c for c in wanted if c[:2] in (("kafka-clients", "consumer"), ("franz-go", "classic"), ("confluent-kafka", "classic"), ("kafkajs", "classic"))]

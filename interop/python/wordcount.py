@@ -1,4 +1,5 @@
-"""Words of a text counted by Kafka Streams (exactly_once_v2) while application and server are killed: the counts are those of awk.
+"""Kafka Streams (exactly_once_v2) counts the words of a text while application and server are killed. The
+counts must be those of awk.
 
 Run by groups-mainjob.sh, and as a part of streams.py: wordcount.py MEGABYTES SERVER_KILLS APPLICATION_KILLS.
 """
@@ -15,7 +16,8 @@ SOURCES = [f"{HOME}/registry/src", f"{HERE}/../../crates"]
 
 
 def make_text(path, megabytes):
-    """The words of the Rust sources in the cargo registry, lower-cased, so many to a line; from the beginning again until it is enough."""
+    """Yields the words of the Rust sources in the cargo registry in lower case, several to a line, repeated
+    until there are enough."""
     root = next(folder for folder in SOURCES if os.path.isdir(folder))
     files = sorted(f"{folder}/{name}" for folder, _, names in os.walk(root) for name in names if name.endswith(".rs"))
     check(files, f"no Rust sources under {root}")
@@ -31,7 +33,7 @@ def make_text(path, megabytes):
 
 
 class Application:
-    """Kafka Streams in a process of its own, started again when it was killed."""
+    """Kafka Streams in a process of its own, started again after it was killed."""
 
     def __init__(self, name, source, sink, folder, heap):
         self.name, self.arguments, self.folder, self.heap, self.log = name, (name, source, sink), folder, heap, f"{folder}/application.log"
@@ -73,7 +75,7 @@ def send(path, topic, sent):
 
 
 class Tally:
-    """The last committed count of every word; each word's counts must grow."""
+    """The last committed count of every word. The counts of a word must grow."""
 
     def __init__(self, topic, partitions):
         self.consumer = Consumer({**NAMES, "group.id": "reader", "enable.auto.commit": False, "isolation.level": "read_committed"})
@@ -106,7 +108,7 @@ def run(megabytes, server_kills, application_kills):
         sender = threading.Thread(target=send, args=(text, source, sent), daemon=True)
         sender.start()
         lines = sum(1 for _ in open(text, "rb"))
-        # Kills are spread over the input as it is worked off; the two kinds take turns.
+        # Kills are spread over the input as it is processed. The two kinds take turns.
         kills = [(k + 1) / (server_kills + 1) for k in range(server_kills)]
         deaths = [(k + 0.6) / (application_kills + 1) for k in range(application_kills)]
         end, late, note = time.monotonic() + 240 + 6 * megabytes, 0, 0

@@ -1,7 +1,7 @@
 """A small Kafka protocol codec, driven by the message definitions inside the kafka-clients jar.
 
-It encodes and decodes any request at any version, so that tests can send what no client would. It does not know
-records: those fields are opaque bytes. Missing fields take the schema's defaults.
+It encodes and decodes any request at any version, so that tests can send what no client would. It does not
+know records: those fields are opaque bytes. Missing fields take the schema's defaults.
 """
 import json, re, socket, struct, uuid, zipfile
 
@@ -230,7 +230,7 @@ class Closed(Exception):
 
 
 class Conn:
-    """One connection. `call` sends a request and waits for its answer; Closed if the server hangs up."""
+    """One connection. `call` sends a request and waits for its answer. Raises Closed if the server hangs up."""
 
     def __init__(self, schema, addr, timeout=20):
         host, port = addr.rsplit(":", 1)
@@ -316,7 +316,7 @@ def record(delta, key, value, headers=(), ts=0, attributes=0):
 
 def batch(records=((None, b"v"),), base=0, epoch=-1, magic=2, attributes=0, ts=1_700_000_000_000, pid=-1, pepoch=-1, seq=-1,
           count=None, last_delta=None, body=None, length=None, crc=None, max_ts=None):
-    """One batch v2; anything can be given wrongly."""
+    """One batch v2. Any field can be made wrong."""
     if body is None:
         body = b"".join(record(i, r[0], r[1], *(r[2:])) for i, r in enumerate(records))
     n = len(records)
@@ -340,7 +340,7 @@ def message_set(magic, messages=((None, b"v"),), attributes=0, ts=1_700_000_000_
 
 
 def batches(data):
-    """(header dict, bytes) of each batch v2 in `data`."""
+    """Returns (header dict, bytes) of each batch v2 in `data`."""
     p = 0
     while p + 61 <= len(data):
         base, length, epoch, magic, crc, attr, ld, bt, mt, pid, pe, bs, n = struct.unpack(">qiibIhiqqqhii", data[p:p + 61])

@@ -1,7 +1,7 @@
 """What no client sends: every API at every version, and bad input. Run by interop/run.sh.
 
-Each request is made from the message definitions inside the kafka-clients jar and each answer must decode to its last
-byte. The wanted error codes are those that a Kafka 4.3.1 broker gives (observed, not derived).
+Each request is made from the message definitions inside the kafka-clients jar and each answer must decode to
+its last byte. The expected error codes are those that a Kafka 4.3.1 broker gives (observed, not derived).
 """
 import os, re, struct, sys, time, traceback
 import gzip as gzip_
@@ -9,7 +9,8 @@ from glob import glob
 from kproto import Closed, Conn, Schema, batch, batches, inr, message_set, record, varint
 
 BOOTSTRAP, SMOKE = os.environ["BOOTSTRAP"], os.environ.get("INTEROP_MODE") == "smoke"
-# Kafka acknowledges a creation before the partitions have their leaders; tailrace must not need this patience.
+# Kafka acknowledges a creation before the partitions have their leaders. tailrace must not need this
+# patience.
 LEADERS_LATE = os.environ.get("INTEROP_TARGET") == "kafka"
 ONLY = re.compile(os.environ.get("ONLY", ""))
 SCHEMA = Schema(glob(os.environ["KAFKA_LIBS"] + "/kafka-clients-*.jar")[0])
@@ -67,7 +68,7 @@ def one_partition(topic_field, **fields):
 
 
 def bodies(ids):
-    """A sensible request for each API; fields that a version lacks are left out."""
+    """A sensible request for each API. Fields that a version lacks are left out."""
     return {
         "Produce": {"Acks": -1, "TimeoutMs": 5000, "TopicData": [{"Name": "versions", "TopicId": ids, "PartitionData": [{"Index": 0, "Records": batch(ts=NOW)}]}]},
         "Fetch": {"MaxWaitMs": 10, "MinBytes": 1, "MaxBytes": 1 << 20, "Topics": [{"Topic": "versions", "TopicId": ids, "Partitions": [{"Partition": 0, "FetchOffset": 0, "PartitionMaxBytes": 1 << 20}]}]},
@@ -127,7 +128,7 @@ def every_version(name, body, advertised):
         if name == "Produce" and version < 3:
             closed(lambda c: c.send(name, version, raw_body=b"\0" * 12), f"{name} v{version}")
             continue
-        # A first InitProducerId may be asked to come again.
+        # The answer to a first InitProducerId may be to try again.
         for _ in range(20):
             answer = call(name, version, trimmed(SCHEMA.requests[SCHEMA.key(name)]["fields"], body, version))
             if not (name == "InitProducerId" and answer["ErrorCode"] == 14):
@@ -192,14 +193,14 @@ def frames():
     }
     for what, data in listed.items():
         closed(lambda c: c.s.sendall(data), what)
-    # Half a frame is no fault: the rest may come.
+    # Half a frame is not a fault: the rest may come.
     c = conn(2)
     whole = c.frame("ApiVersions", 0)
     c.s.sendall(whole[:7])
     time.sleep(0.5)
     c.s.sendall(whole[7:])
     assert c.recv("ApiVersions", 0)["ErrorCode"] == 0
-    # Several at once are answered in order.
+    # Several requests at once are answered in order.
     c.s.sendall(b"".join(c.frame("ApiVersions", 0) for _ in range(20)))
     for _ in range(20):
         c.read_frame()
@@ -220,7 +221,7 @@ CORRUPT, TOO_LARGE, TIMESTAMP, UNSUPPORTED_CODEC, INVALID, OUT_OF_ORDER, FENCED,
 def bad_batches():
     topic("bad-batches")
     good = batch(ts=NOW)
-    # Kafka says UNKNOWN_SERVER_ERROR where its decompressor throws; saying what is wrong is better.
+    # Kafka says UNKNOWN_SERVER_ERROR if its decompressor throws. A specific error is better.
     broken = (UNKNOWN_ERROR, CORRUPT, INVALID)
     body = gzip_.compress(record(0, None, b"a" * 100))
     produce_codes("bad-batches", [
@@ -265,7 +266,8 @@ def max_message_bytes():
 
 
 def stamped_batches():
-    """What is stored: own offset and epoch, the producer's bytes, a right CRC also where the server changed something."""
+    """What is stored: the server's own offset and epoch, the producer's bytes, and a correct CRC even if the
+    server changed something."""
     ids, late = topic("stamped"), topic("stamped-late", 1, [("message.timestamp.type", "LogAppendTime")])
     produce_codes("stamped", [("first", batch(ts=NOW, epoch=9), 0), ("second", batch([(b"k", b"v")] * 3, ts=NOW), 0)])
     produce_codes("stamped-late", [("old", batch(ts=5), 0)])

@@ -1,9 +1,10 @@
 """Figures of load generators, side by side: agreement.py ours MESSAGES | openloop | table
 
-ours: reads a result of `tailrace bench run -o json`, openloop: a line of openloop. Prints p50 and p99 of the latency (receipt or reply), and p50 and
-p99 of how late the generator itself was, in microseconds; status 1 if a message was lost, repeated, damaged or not timed.
-table: reads lines SYSTEM RATE ROUND GENERATOR and those four figures, with p50 and p99 on the wire behind them if they were measured; prints each
-round, how `ours` and the others agree over all of them, and where p50 goes.
+ours: reads a result of `tailrace bench run -o json`, openloop: a line of openloop. Prints p50 and p99 of the
+latency (receipt or reply), and p50 and p99 of how late the generator itself was, in microseconds. Status 1 if
+a message was lost, repeated, damaged or not timed. table: reads lines SYSTEM RATE ROUND GENERATOR and those
+four figures, followed by p50 and p99 on the wire if they were measured. Prints each round, how `ours` and the
+others agree over all of them, and where p50 goes.
 """
 import itertools
 import json
@@ -23,7 +24,8 @@ def ours(messages):
 
 
 def openloop():
-    """Columns: system, bytes, rate, pairs, sent, lost, duplicates, bad, failed, received/s; five figures each of receipt, acknowledgement, lag."""
+    """Columns: system, bytes, rate, pairs, sent, lost, duplicates, bad, failed, received/s; then five figures
+    each of receipt, acknowledgement, lag."""
     columns = [word.strip() for word in sys.stdin.read().strip().splitlines()[-1].strip("|").split("|")]
     if any(int(columns[at]) for at in (5, 6, 7, 8)):
         return None
@@ -31,7 +33,8 @@ def openloop():
 
 
 def p_value(first, second):
-    """How often two sets dealt at random differ at least as much in the mean of their logarithms: `bench compare`'s question."""
+    """How often two sets dealt at random differ at least as much in the mean of their logarithms, as
+    `bench compare` asks."""
     everything = [math.log(value) for value in first + second]
     whole, half = sum(everything), len(first)
 
@@ -75,7 +78,8 @@ def table():
 
 
 def where_p50_goes(runs):
-    """Medians of the rounds' p50. They are medians of different things, so that the rest is about what each message had."""
+    """Medians of the rounds' p50. They are medians of different things, so the rest is only approximate per
+    message."""
     print("\nWhere p50 goes, in microseconds: medians of the rounds. late: from when a message was due until the generator sent it; wire: from the")
     print("packet of the request to the packet of the answer, by the kernel; rest: sending, waking up and reading the clock.\n")
     print("| System | per s | Generator | p50 | late | wire | rest |")

@@ -1,7 +1,8 @@
 """Judges a result of `tailrace bench run -o json`: bench_counts.py MESSAGES a|r|ar < RESULT
 
-Each of MESSAGES that were due was sent; each came back once (r), each was acknowledged (a), and nothing else happened. Prints what was
-wrong, and ends with status 1. Whether the generator was punctual is not asked: the machine may be busy.
+Each of the MESSAGES that were due must have been sent, have come back once (r), and have been acknowledged
+(a), and nothing else may have happened. Otherwise prints what was wrong, and ends with status 1. Does not
+check whether the generator was punctual, because the machine may be busy.
 """
 import json
 import sys

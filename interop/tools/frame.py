@@ -1,6 +1,7 @@
 """A copy of a page in a frame of some width, with tools/seen.js in it: frame.py PAGE WIDTH HEIGHT.
 
-Chromium's windows are at least 500 pixels wide; a frame is as narrow as a telephone. What was seen is put beside the frame.
+Chromium's windows are at least 500 pixels wide; a frame can be as narrow as a phone. What was seen is put
+beside the frame.
 """
 import html
 import os

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Kafka's own console tools for groups, transactions and the cluster, as a user types them. Run by interop/run.sh.
-# Deliberately absent: tools for quotas, ACLs, delegation tokens and Streams groups.
+# Kafka's own console tools for groups, transactions and the cluster, as a user types them. interop/run.sh
+# runs this. Deliberately absent: tools for quotas, ACLs, delegation tokens and Streams groups.
 set -uo pipefail
 FAILED=0 TMP=$(mktemp -d) BACKGROUND=()
 trap 'for pid in "${BACKGROUND[@]}"; do kill "$pid" 2>/dev/null; done; stop_tools; rm -rf "$TMP"' EXIT
@@ -11,7 +11,7 @@ groups() { tool $T.consumer.group.ConsumerGroupCommand --bootstrap-server "$BOOT
 shares() { tool $T.consumer.group.ShareGroupCommand --bootstrap-server "$BOOTSTRAP" "$@"; }
 all_groups() { tool $T.GroupsCommand --bootstrap-server "$BOOTSTRAP" "$@"; }
 transactions() { tool $T.TransactionsCommand --bootstrap-server "$BOOTSTRAP" "$@"; }
-# background COMMAND...: started now, ended with this script.
+# background COMMAND...: starts the command, and ends it with this script.
 background() { tool_now "$@" & BACKGROUND+=($!); }
 # seen TEXT COMMAND...: repeats the command until its output has the text, for at most half a minute.
 seen() {
@@ -143,7 +143,7 @@ cluster_tools() {
   offsets --topic tool-group --time latest > "$TMP/out"; has "tool-group:0:"; has "tool-group:2:"
   verdict
 }
-compact_tool() { # LATEST of every key is left, and nothing older
+compact_tool() { # only the LATEST of every key is left
   begin "a compacted topic keeps the last of each key"
   topics --create --topic tool-compact --partitions 1 --config cleanup.policy=compact --config segment.bytes=1048576 --config min.cleanable.dirty.ratio=0.01 --config segment.ms=500 \
     --config max.compaction.lag.ms=500 > "$TMP/out"; has "Created topic"

@@ -1,4 +1,6 @@
-"""Makes a JetStream stream, as its own clients ask for it: make_stream.py HOST:PORT NAME. Status 1 if the server does not say that it did."""
+"""Makes a JetStream stream, as its own clients ask for it: make_stream.py HOST:PORT NAME.
+
+Status 1 unless the server confirms it."""
 import json
 import socket
 import sys

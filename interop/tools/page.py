@@ -1,8 +1,9 @@
 """Judges a page of `tailrace bench report` as Chromium draws it: page.py PAGE WIDTH EXPECTED [SYSTEM...]
 
-Reads PAGE.WIDTH.dom (the document, with what tools/seen.js saw in it), PAGE.WIDTH.log (what Chromium logged) and PAGE.WIDTH.png (the
-screenshot). EXPECTED has a phrase per line that a person must read somewhere on the page; `chart: PHRASE` must be in the picture of
-every chart. With SYSTEM: each must have its curves; the last one has a server of its own, and stood still for two seconds.
+Reads PAGE.WIDTH.dom (the document, with what tools/seen.js saw in it), PAGE.WIDTH.log (what Chromium logged)
+and PAGE.WIDTH.png (the screenshot). EXPECTED has a phrase per line that a person must be able to read
+somewhere on the page; `chart: PHRASE` must be in the picture of every chart. Each SYSTEM must have its
+curves. The last one has a server of its own, which stalled for two seconds.
 """
 import json
 import re
@@ -14,12 +15,13 @@ from collections import Counter
 LATENCY = ["latency by percentile", "the longest wait over time", "messages that ended, over time", "lateness of the generator by percentile"]
 RESOURCES = ["processor time, first round", "memory in RAM, first round", "context switches, first round"]
 PIXELS_MIN = 200  # of a curve's colour in the screenshot; a legend alone has fewer than 100
-HEIGHT_MIN = 9  # pixels of a label in a picture, so that it can be read
+HEIGHT_MIN = 9  # pixels of a label in a picture, so that a person can read it
 COLOURS = ["0072b2", "d55e00", "009e73", "cc79a7", "e69f00", "56b4e9", "000000"]
 
 
 def colours(path):
-    """How many pixels of each colour a PNG picture with 8 bits for each of three or four channels has."""
+    """Returns how many pixels of each colour a PNG picture with 8 bits for each of three or four channels
+    has."""
     data = open(path, "rb").read()
     at, header, packed = 8, None, b""
     while at < len(data):
@@ -46,7 +48,7 @@ def colours(path):
 
 
 def unfilter(way, now, line, step):
-    """A row of a PNG picture as it is, out of what was written instead; `line` is the row above."""
+    """Decodes a filtered row of a PNG picture. `line` is the row above."""
     if way == 0:
         return
     for i in range(len(now)):
@@ -62,7 +64,7 @@ def unfilter(way, now, line, step):
 
 
 def curve(charts, title, label):
-    """The points of a curve whose label begins so, and its chart; None where there is none."""
+    """The points of the curve whose label starts like this, and its chart. None if there is none."""
     for chart in charts:
         if chart["title"].endswith(title):
             for name, points in chart["curves"].items():
@@ -79,7 +81,7 @@ def missing(charts, systems):
     for title, label in wanted:
         if curve(charts, title, label)[0] is None:
             return f"{title}: no curve of {label.rstrip(': ')}", 0
-    # A second without a message is a second at the bottom, from its begin to its end.
+    # A second without a message is a second at the bottom, from its start to its end.
     points, chart = curve(charts, "messages that ended, over time", f"{systems[-1]}: ")
     zero = sum(abs(y - chart["bottom"]) < 0.2 for _, y in points)
     if zero < 2:
@@ -94,7 +96,7 @@ def missing(charts, systems):
 
 
 def unread(seen, expected):
-    """The first phrase that nobody can read, or None."""
+    """The first phrase that a person cannot read, or None."""
     everything = seen["text"] + "\n" + "\n".join(text["text"] for chart in seen["charts"] for text in chart["texts"])
     everything = re.sub(r"\s+", " ", everything)
     for phrase in expected:
@@ -109,7 +111,7 @@ def unread(seen, expected):
 
 
 def wrong(page, width, expected, systems):
-    """The first thing that is wrong, or None; and what was seen."""
+    """The first thing that is wrong, or None, and what was seen."""
     log = open(f"{page}.{width}.log", errors="replace").read()
     errors = [line for line in log.splitlines() if "CONSOLE" in line and re.search(r"Uncaught|Error|error", line)]
     if errors:
@@ -120,7 +122,7 @@ def wrong(page, width, expected, systems):
     seen = json.loads(found.group(1))
     if seen["box"]["wanted"] > seen["box"]["width"]:
         return f"the page is {seen['box']['wanted']} wide on a screen of {seen['box']['width']}", ""
-    # A telephone must scroll its tables; on a wide screen nobody should miss the last column.
+    # A phone must scroll its tables. On a wide screen the last column must be visible.
     cut = [table for table in seen["tables"] if int(width) > 1000 and table["wanted"] > table["width"]]
     if cut:
         return f"the table '{cut[0]['head']}' is {cut[0]['wanted']} wide in {cut[0]['width']}", ""

@@ -1,13 +1,15 @@
-/* A load generator to compare `tailrace bench` with; it shares nothing with it on purpose.
+/* A load generator to compare `tailrace bench` with. On purpose the two share nothing.
  *
  *     rate http|echo|nats|redis ADDRESS PORT RATE WARM_SECONDS SECONDS CONNECTIONS BYTES
  *
- * http: wrk2's method. Each connection has a schedule and a blocking thread of its own, one request at a time; a request goes out when it is due, or as soon as
- * the answer before it has come if that is later. echo, nats, redis: one thread sends on schedule and waits for nothing, another reads what comes back (the same
- * connection, or a subscriber's); CONNECTIONS is 1. In both cases latency counts from when a message was due, every latency is kept, and all are sorted in the end.
+ * http: wrk2's method. Each connection has a schedule and a blocking thread of its own, one request at a time. A
+ * request goes out when it is due, or as soon as the previous answer has come if that is later. echo, nats, redis: one
+ * thread sends on schedule and waits for nothing, another reads what comes back (on the same connection, or as a
+ * subscriber); CONNECTIONS is 1. In both cases latency counts from when a message was due, every latency is kept, and
+ * all are sorted in the end.
  *
- * Each message must come back once, in order, with its bytes. Prints: messages, then p50, p99, p99.9 and maximum of the latency, then p50 and p99 of how late
- * messages went out on connections that were free, all in microseconds.
+ * Each message must come back once, in order, with its bytes. Prints: messages, then p50, p99, p99.9 and maximum of the
+ * latency, then p50 and p99 of how late messages went out on connections that were free, all in microseconds.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -65,7 +67,7 @@ static size_t receive(int fd, char *buffer, size_t room) {
   if (got <= 0) { if (got == 0) errno = 0; die("read"); }
   return (size_t)got;
 }
-/* Says something and reads until the answer is there. */
+/* Sends something and reads until the answer has come. */
 static void say(int fd, const char *words, const char *answer) {
   char heard[8192];
   size_t used = 0;
@@ -180,7 +182,7 @@ static void flow(const char *protocol, struct connection *c) {
   pthread_join(c->thread, NULL);
 }
 
-/* ---- all of it ---- */
+/* ---- all together ---- */
 static int by_value(const void *a, const void *b) { int64_t x = *(const int64_t *)a, y = *(const int64_t *)b; return (x > y) - (x < y); }
 /* The smallest value that a share of all does not exceed, in microseconds. */
 static double quantile(const int64_t *sorted, long count, double share) {

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Kafka's own console tools against the server, as a user types them; then DumpLogSegments over every segment on disk.
-# Run by interop/run.sh. Deliberately absent: tools for groups and transactions (groups.sh), quotas and ACLs.
+# Kafka's own console tools against the server, as a user types them; then DumpLogSegments over every segment
+# on disk. interop/run.sh runs this. Deliberately absent: tools for groups and transactions (groups.sh),
+# quotas and ACLs.
 set -uo pipefail
 STATE=${INTEROP_STATE:?} FAILED=0 TMP=$(mktemp -d)
 trap 'stop_tools; rm -rf "$TMP"' EXIT
@@ -87,7 +88,7 @@ delete_tool() {
   topics --describe --topic tool-codec > "$TMP/out"; has "does not exist"
   verdict
 }
-# Every segment on disk must be readable by Kafka itself, once the server has stopped.
+# Once the server has stopped, Kafka itself must be able to read every segment on disk.
 dump_segments() {
   local file count=0 records=0 segment_bytes=1048576
   begin "DumpLogSegments --deep-iteration reads every segment"
@@ -100,7 +101,7 @@ dump_segments() {
     [ -s "$file" ] || continue
     tool org.apache.kafka.tools.DumpLogSegments --deep-iteration --files "$file" < /dev/null > "$TMP/out"
     lacks "isvalid: false"; lacks Exception; lacks "Mismatches"; lacks "invalid"
-    # The tool believes that every file begins at offset 0: "-1 is followed by BASE" is its way to say nothing.
+    # The tool believes that every file starts at offset 0, so "-1 is followed by BASE" means nothing.
     ! grep 'is followed by' "$TMP/out" | grep -qv '^ *-1 is followed' || BAD="a gap in $file: $(grep 'is followed by' "$TMP/out" | head -2 | tr '\n' '|')"
     case $file in */tool-segments-0/*) records=$((records + $(grep -c '^| offset:' "$TMP/out"))) ;; esac
   done < <(find "$STATE/data" -name '[0-9]*.log' | sort | if [ "$INTEROP_MODE" = smoke ]; then grep tool-segments; else cat; fi)

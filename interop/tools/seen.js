@@ -1,4 +1,5 @@
-// What a person reads of the page: put into a copy of it in a frame (frame.py), so that the dump of the document around it tells what is drawn.
+// What a person reads of the page. frame.py puts this into a copy of the page in a frame, so that the dump of
+// the document around it tells what is drawn.
 (function () {
   var drawn = function (element) { var box = element.getBoundingClientRect(); return box.width > 0 && box.height > 0; };
   var texts = function (element) {

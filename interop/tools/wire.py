@@ -1,9 +1,11 @@
-"""How long a server takes by the kernel's clock, whoever asks it: wire.py PROTOCOL PORT WARM_UP_SECONDS BYTES; until SIGINT or SIGTERM.
+"""How long a server takes by the kernel's clock, for any client: wire.py PROTOCOL PORT WARM_UP_SECONDS BYTES
 
-Reads the packets on the loopback device with the kernel's own timestamps (SO_TIMESTAMPNS, socket(7)), and matches the n-th request that a client has
-sent with the n-th answer that the server has sent, in one stream of messages (PROTOCOL echo, nats or redis; BYTES of a message for echo). Prints
-"ready", and at its end p50 and p99 between the two in microseconds, and how many there were. What a generator says beyond that is its own: how late it
-sent, and how long its reader took to wake up and look at the clock. Needs root (CAP_NET_RAW). Status 1 if requests and answers are not equally many.
+Runs until SIGINT or SIGTERM. Reads the packets on the loopback device with the kernel's own timestamps
+(SO_TIMESTAMPNS, socket(7)), and matches the n-th request of a client with the n-th answer of the server, in
+one stream of messages (PROTOCOL echo, nats or redis; BYTES of a message for echo). Prints "ready", and at its
+end p50 and p99 between the two in microseconds, and their number. Anything that a generator reports beyond
+that is its own: how late it sent, and how long its reader took to wake up and look at the clock. Needs root
+(CAP_NET_RAW). Status 1 if the numbers of requests and answers differ.
 """
 import re
 import signal
@@ -16,7 +18,7 @@ PATTERNS = {"nats": (rb"(?:^|\n)H?PUB ", rb"(?:^|\n)H?MSG "), "redis": (rb"(?i)\
 
 
 class Count:
-    """Messages that begin in packets of one direction."""
+    """Counts messages that start in packets of one direction."""
 
     def __init__(self, protocol, side, size):
         self.pattern = re.compile(PATTERNS[protocol][side]) if protocol in PATTERNS else None
@@ -30,7 +32,8 @@ class Count:
 
 
 def packets(port):
-    """When each packet with bytes in it was handed to the device, whether it goes to the server, and the bytes."""
+    """Yields when each packet with payload was handed to the device, whether it goes to the server, and the
+    payload."""
     device = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     device.bind(("lo", 0))
     device.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)

@@ -80,7 +80,7 @@ fn licences() -> Result<(), String> {
     let deny = |checks: &[&str]| {
         run::run(
             Command::new(&program)
-                .args(["--all-features", "check", "--hide-inclusion-graph"])
+                .args(["--log-level", "error", "--all-features", "check"])
                 .args(checks)
                 .current_dir(root()),
         )

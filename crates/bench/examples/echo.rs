@@ -1,6 +1,6 @@
-//! A server that sends back what it gets, for load generators that are to be compared: `echo tcp` or `echo http` (the body of each POST).
-//! Prints its address, and ends with its standard input.
-#![allow(clippy::print_stdout, reason = "whoever starts it reads the address there")]
+//! An echo server for comparing load generators: `echo tcp` or `echo http` (the body of each POST). Prints
+//! its address, and ends when its standard input does.
+#![allow(clippy::print_stdout, reason = "the caller reads the address there")]
 
 use std::io::{self, Read};
 

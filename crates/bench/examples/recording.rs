@@ -1,4 +1,5 @@
-//! What recording costs: nanoseconds per sample, and per message of the whole generator against nothing.
+//! The cost of recording: nanoseconds per sample, and per message of the whole generator against a no-op
+//! target.
 //!
 //! Run with `cargo run --release -p tailrace-bench --example recording`.
 

@@ -1,17 +1,18 @@
-//! The CTRL+Z test: what a distribution must look like when the system stood still for a known time.
+//! The CTRL+Z test: what a distribution must look like if the system stood still for a known time.
 //!
-//! A system that answers at once, and stalls for s of d seconds, makes those who come during the stall wait for its end: their
-//! latencies spread evenly from s down to 0. So the share s/d of all latencies is a straight line, and every percentile is known.
-//! A tool that shows less has stopped asking while the system was away. Nothing here runs a load.
+//! A system answers at once, except for a stall of s seconds out of d. Requests that come during the stall
+//! wait for its end, so their latencies are spread evenly from s down to 0. The share s/d of all latencies is
+//! thus a straight line, and every percentile is known. A tool that shows less has stopped sending during the
+//! stall. This module runs no load.
 
 use serde::Serialize;
 
 /// A stall of known length within a run of known length, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Stall {
-    /// Time without answers.
+    /// Length of the stall.
     pub stalled_seconds: f64,
-    /// Length of the run, the stall included.
+    /// Length of the run, including the stall.
     pub run_seconds: f64,
     /// Latency outside the stall.
     pub service_seconds: f64,
@@ -29,36 +30,36 @@ impl Stall {
     }
 }
 
-/// A percentile of a distribution beside what it must be.
+/// A percentile of a distribution, next to its expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Check {
-    /// The share of all.
+    /// The percentile, as a share.
     pub quantile: f64,
-    /// What it must be, in seconds.
+    /// The expected latency, in seconds.
     pub expected_seconds: f64,
-    /// What was found, in seconds.
+    /// The latency found, in seconds.
     pub found_seconds: f64,
     /// Whether the two agree.
     pub agrees: bool,
 }
 
-/// The judgement about a distribution.
+/// The verdict on a distribution.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Judgement {
-    /// Percentile by percentile.
+    /// The checks of all percentiles.
     pub checks: Vec<Check>,
-    /// Whether all agree.
+    /// Whether all of them agree.
     pub right: bool,
-    /// Whether the stall shows far less than it must: coordinated omission.
+    /// Whether the distribution shows far less of the stall than it must: coordinated omission.
     pub omits: bool,
 }
 
-/// Percentiles that are compared. The highest depends on single messages, so it is left to those with enough of them.
+/// Percentiles to compare. The highest ones depend on single messages, so they need runs with enough of them.
 pub(crate) const CHECKED: [f64; 6] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
 
-/// Compares a distribution, given as latency in seconds by share, with what it must be.
+/// Compares a distribution, given as latency in seconds by share, with its expected values.
 ///
-/// They agree within `tolerance` as a share, or `slack_seconds`.
+/// Values agree if they differ by at most `tolerance` as a share, or by `slack_seconds`.
 pub(crate) fn judge(
     stall: &Stall,
     found_seconds: impl Fn(f64) -> f64,
@@ -73,7 +74,8 @@ pub(crate) fn judge(
             Check { quantile: *quantile, expected_seconds: expected, found_seconds: found, agrees }
         })
         .collect();
-    // Within the stall's share every latency must be there; omission leaves most of it at the service time.
+    // Within the stall's share all latencies must be present. Omission leaves most of them at the service
+    // time.
     let omits = checks.iter().any(|check| {
         check.expected_seconds > 2.0 * slack_seconds && check.found_seconds < check.expected_seconds / 2.0
     });
@@ -86,7 +88,7 @@ mod tests {
 
     const CTRL_Z: Stall = Stall { stalled_seconds: 100.0, run_seconds: 200.0, service_seconds: 0.001 };
 
-    /// What a tool shows that sends one request at a time and counts each once: one request saw the stall.
+    /// What a tool shows that sends one request at a time and counts each once: one request met the stall.
     fn omitting_seconds(stall: &Stall, quantile: f64, per_second: f64) -> f64 {
         let requests = (stall.run_seconds - stall.stalled_seconds) * per_second + 1.0;
         if quantile > 1.0 - 1.0 / requests {

@@ -1,8 +1,8 @@
-//! Time as the load generator sees it: nanoseconds of one monotonic clock, and waiting.
+//! Time for the load generator: nanoseconds of one monotonic clock, and waiting.
 //!
-//! Everything that measures takes a [`Clock`], so that tests run on virtual time. The real clock reads the system's
-//! monotonic clock as it is, without an origin of its own: two processes of one machine then share one time line, and
-//! a due time that travels in a payload means the same to both. Between machines it means nothing;
+//! All measuring code takes a [`Clock`], so that tests can run on virtual time. The real clock reads the
+//! system's monotonic clock as it is, without an origin of its own. So two processes on one machine share a
+//! time line, and a due time in a payload means the same to both. Between machines it means nothing;
 //! [`crate::remote::offset`] estimates the offset between two clocks.
 
 use std::num::NonZeroU64;
@@ -14,24 +14,24 @@ use rustix::time::{ClockId, clock_gettime};
 /// Nanoseconds in a second.
 pub const SECOND_NS: u64 = 1_000_000_000;
 
-/// A monotonic clock on which one can wait.
+/// A monotonic clock that can wait.
 pub trait Clock: Send + Sync {
-    /// The time now, in nanoseconds since an origin that is fixed for the life of the machine.
+    /// The current time, in nanoseconds since an origin that stays fixed while the machine is up.
     fn now_ns(&self) -> u64;
 
-    /// Returns at `until_ns`, or as soon as one of `watched` is ready, or earlier for no reason.
+    /// Returns at `until_ns`, or as soon as one of `watched` is ready. May return early.
     ///
-    /// With a time that has passed it only looks which descriptors are ready.
+    /// If `until_ns` has passed, it only checks which descriptors are ready.
     fn wait(&self, until_ns: u64, watched: &mut [PollFd<'_>]);
 }
 
 /// How a thread spends the time until the next message is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Waiting {
-    /// In the kernel: costs no processor time, wakes up some ten microseconds late.
+    /// In the kernel: costs no processor time, and wakes up about ten microseconds late.
     #[default]
     Sleep,
-    /// In a loop that never leaves the processor: punctual, and takes a whole core.
+    /// In a busy loop: punctual, and takes a whole core.
     Spin,
 }
 
@@ -42,15 +42,15 @@ pub struct MonotonicClock {
 }
 
 impl MonotonicClock {
-    /// A clock that waits in the given way.
+    /// Creates a clock that waits in the given way.
     pub fn new(waiting: Waiting) -> Self {
         Self { waiting }
     }
 
-    /// Asks the kernel to wake the calling thread as exactly as it can.
+    /// Asks the kernel to wake the calling thread as precisely as it can.
     ///
-    /// By default Linux may delay every timer of a normal thread by 50 us. That it cannot be changed is no failure:
-    /// the lateness of the schedule is recorded anyway.
+    /// By default Linux may delay every timer of a normal thread by 50 us. A failure is ignored, since the
+    /// lateness of the schedule is recorded anyway.
     pub(crate) fn sharpen_this_thread() {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     }

@@ -1,15 +1,16 @@
-//! Whether two sets of runs differ, or only vary.
+//! Decides whether two sets of runs differ, or only vary.
 //!
-//! Runs are compared, not messages: a million latencies of one run share that run's luck. The test is a permutation test of the
-//! difference of mean logarithms: how often would runs that are dealt to two sets at random differ as much? It assumes nothing
-//! about how latencies are distributed. Percentiles are never averaged over runs; what is averaged is the logarithm of each run's
-//! percentile, as one observation per run.
+//! It compares runs, not messages: a million latencies of one run share that run's luck. The test is a
+//! permutation test of the difference of mean logarithms: how often would runs that are dealt to two sets at
+//! random differ as much? It assumes nothing about how latencies are distributed. Percentiles are never
+//! averaged over runs. What is averaged is the logarithm of each run's percentile, as one observation per
+//! run.
 
 use serde::Serialize;
 
 use crate::schedule::Random;
 
-/// Deals that are tried at most; beyond that they are drawn at random.
+/// Most deals to try. If there are more, deals are drawn at random.
 const DEALS_MAX: u64 = 200_000;
 
 /// Two sets of one number per run.
@@ -21,33 +22,34 @@ pub(crate) struct Comparison {
     pub median_b: f64,
     /// Largest over smallest value within the first set: its noise.
     pub spread_a: f64,
-    /// The same of the second set.
+    /// The noise of the second set.
     pub spread_b: f64,
     /// Geometric mean of the second set over that of the first.
     pub ratio: f64,
-    /// Share of random deals that differ at least as much. 1 if there are too few runs to tell anything.
+    /// Share of random deals that differ at least as much. 1 if there are too few runs to tell.
     pub p_value: f64,
-    /// What holds the true ratio with about 95 %: a bootstrap over runs (B. Efron and R. J. Tibshirani, *An Introduction to the Bootstrap*,
-    /// 1993, chapter 13). `None` where a set has fewer than four runs, which it cannot be made of.
+    /// An interval that contains the true ratio with about 95 % confidence: a bootstrap over runs (B. Efron
+    /// and R. J. Tibshirani, *An Introduction to the Bootstrap*, 1993, chapter 13). `None` if a set has fewer
+    /// than four runs, too few for a bootstrap.
     pub ratio_interval: Option<(f64, f64)>,
 }
 
-/// Fewer runs than this are too alike when they are drawn again.
+/// Fewest runs for a bootstrap: with fewer of them, resamples are too much alike.
 const BOOTSTRAP_RUNS_MIN: usize = 4;
 
-/// How often runs are drawn again.
+/// Number of resamples.
 const BOOTSTRAP_DRAWS: usize = 4_000;
 
 impl Comparison {
-    /// The smallest share that this many runs can give at all.
+    /// The smallest p value that this many runs can give.
     pub(crate) fn p_value_least(a: usize, b: usize) -> f64 {
-        // The deal itself and, if both sets are equally large, its mirror image.
+        // The deal itself and, if both sets have the same size, its mirror image.
         let deals = deals(a, b) as f64;
         if a == b { 2.0 / deals } else { 1.0 / deals }
     }
 }
 
-/// Compares two sets of positive numbers; `None` if one is empty or a number is not positive.
+/// Compares two sets of positive numbers. `None` if a set is empty or a number is not positive.
 pub(crate) fn compare(a: &[f64], b: &[f64]) -> Option<Comparison> {
     if a.is_empty() || b.is_empty() || a.iter().chain(b).any(|value| !value.is_finite() || *value <= 0.0) {
         return None;
@@ -65,7 +67,7 @@ pub(crate) fn compare(a: &[f64], b: &[f64]) -> Option<Comparison> {
     })
 }
 
-/// The middle 95 % of the ratios that come out if runs are drawn again and again out of each set.
+/// The middle 95 % of the ratios over resamples of both sets.
 fn ratio_interval(logarithms: &[f64], a: usize) -> Option<(f64, f64)> {
     let (a, b) = logarithms.split_at(a);
     if a.len().min(b.len()) < BOOTSTRAP_RUNS_MIN {
@@ -85,7 +87,7 @@ fn ratio_interval(logarithms: &[f64], a: usize) -> Option<(f64, f64)> {
 fn p_value(logarithms: &[f64], a: usize, observed: f64) -> f64 {
     let (all, total) = (logarithms.len(), logarithms.iter().sum::<f64>());
     let b = (all - a) as f64;
-    // A hair less, so that rounding does not tell equal deals apart.
+    // Slightly less, so that rounding does not separate equal deals.
     let limit = observed * (1.0 - 1e-9);
     let reaches = |sum_a: f64| ((total - sum_a) / b - sum_a / a as f64).abs() >= limit;
     let (mut tried, mut reached) = (0_u64, 0_u64);
@@ -112,7 +114,7 @@ fn p_value(logarithms: &[f64], a: usize, observed: f64) -> f64 {
     (reached + 1) as f64 / (tried + 1) as f64
 }
 
-/// The next of all choices of so many out of `all`, in order; false behind the last.
+/// Advances `chosen` to the next choice of as many out of `all`, in order. Returns false after the last one.
 fn next_choice(chosen: &mut [usize], all: usize) -> bool {
     let count = chosen.len();
     let Some(place) = (0..count).rev().find(|place| chosen[*place] < all - count + place) else {
@@ -140,7 +142,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The value in the middle; of an even number the mean of the two in the middle. These are observations of runs, not messages.
+/// The median: the middle value, or the mean of the two middle ones. The values are observations of runs, not
+/// messages.
 ///
 /// # Panics
 /// There are no values.
@@ -165,7 +168,7 @@ mod tests {
         let found = compare(&[1.0, 1.1, 0.9, 1.05, 0.95], &[2.0, 2.1, 1.9, 2.2, 1.8]).unwrap();
         assert_eq!((found.median_a, found.median_b), (1.0, 2.0));
         assert!((found.ratio - 2.0).abs() < 0.02);
-        // 252 ways to deal; this one and its mirror image are the most extreme.
+        // 252 deals; this one and its mirror image are the most extreme.
         assert!((found.p_value - 2.0 / 252.0).abs() < 1e-12, "{}", found.p_value);
         assert!((Comparison::p_value_least(5, 5) - found.p_value).abs() < 1e-12);
         let (low, high) = found.ratio_interval.unwrap();

@@ -1,18 +1,18 @@
-//! What can be wrong: facts, with what was expected and what was found.
+//! Errors: facts, with what was expected and what was found.
 
 use std::io;
 
 use thiserror::Error;
 
-/// A schedule that cannot be.
+/// An impossible schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ScheduleError {
     /// Not a number of messages per second.
     #[error(
-        "'{text}' is no rate: expected messages per second, for instance 3000, 0.5, 250k or 1M, to three decimals"
+        "'{text}' is not a rate: expected messages per second, for instance 3000, 0.5, 250k or 1M, to three decimals"
     )]
     NoRate {
-        /// What was given.
+        /// The given text.
         text: String,
     },
     /// More than one message per nanosecond.
@@ -20,16 +20,16 @@ pub enum ScheduleError {
         "{per_second} messages per second are more than the 1,000,000,000 that a clock of nanoseconds can tell apart"
     )]
     RateTooHigh {
-        /// What was asked for.
+        /// The requested rate.
         per_second: u64,
     },
-    /// A rate of 0 where there must be messages.
+    /// A rate of 0 where messages are required.
     #[error("a rate of 0 sends nothing: expected at least 0.001 messages per second")]
     RateZero,
-    /// A stretch of no or of absurd length.
+    /// A stretch whose length is zero or absurd.
     #[error("a stretch of {duration_ns} ns is empty, longer than 36 years, or too long a ramp for its rate")]
     StretchLength {
-        /// What was asked for.
+        /// The requested length.
         duration_ns: u64,
     },
     /// A series without stretches.
@@ -38,43 +38,43 @@ pub enum ScheduleError {
     /// A trace that is empty.
     #[error("a recorded trace needs at least one due time")]
     TraceEmpty,
-    /// A due time that lies before the one above it.
+    /// A due time before the previous one.
     #[error("line {line} of the trace is due at {due_ns} ns, before the line above it ({previous_ns} ns)")]
     TraceFalls {
         /// Counted from 1.
         line: usize,
-        /// What stands there.
+        /// The due time in this line.
         due_ns: u64,
-        /// What stands above it.
+        /// The due time in the line above.
         previous_ns: u64,
     },
-    /// A line that is no due time.
+    /// A line that is not a due time.
     #[error("line {line} of the trace is '{text}': expected nanoseconds since the beginning, a whole number")]
     TraceLine {
         /// Counted from 1.
         line: usize,
-        /// What stands there.
+        /// The text of the line.
         text: String,
     },
 }
 
-/// What a system under test, or the way to it, did wrong.
+/// An error of a system under test, or of the connection to it.
 #[derive(Debug, Error)]
 pub enum RequesterError {
-    /// It cannot be reached.
+    /// The system cannot be reached.
     #[error("cannot connect to {address}: {error}")]
     Connect {
         /// Host and port.
         address: String,
-        /// What the machine said.
+        /// The system's error.
         error: io::Error,
     },
-    /// The receiving end cannot wait there for connections.
+    /// The receiving end cannot listen there for connections.
     #[error("cannot listen on {address}: {error}")]
     Listen {
         /// Host and port.
         address: String,
-        /// What the machine said.
+        /// The system's error.
         error: io::Error,
     },
     /// The connection broke.
@@ -82,41 +82,41 @@ pub enum RequesterError {
     Connection {
         /// Host and port.
         address: String,
-        /// What the machine said.
+        /// The system's error.
         error: io::Error,
     },
-    /// It closed the connection.
+    /// The other side closed the connection.
     #[error("{address} closed the connection")]
     Closed {
         /// Host and port.
         address: String,
     },
-    /// It said something that its protocol does not allow here.
+    /// The other side sent something that its protocol does not allow here.
     #[error("{address} answered wrongly: expected {expected}, found {found}")]
     Protocol {
         /// Host and port.
         address: String,
-        /// What should have come.
+        /// The expected answer.
         expected: &'static str,
-        /// What came, shortened.
+        /// The answer found, shortened.
         found: String,
     },
-    /// It did not answer in time.
+    /// The other side did not answer in time.
     #[error("{address} did not answer within {timeout_ms} ms while {doing}")]
     Timeout {
         /// Host and port.
         address: String,
-        /// How long was waited.
+        /// The timeout.
         timeout_ms: u64,
-        /// What was being done.
+        /// The operation that timed out.
         doing: &'static str,
     },
-    /// What was asked for is not possible with this system.
+    /// The request is not possible with this system.
     #[error("{0}")]
     Unsupported(String),
 }
 
-/// A run that cannot begin, or could not end properly.
+/// A run that cannot start, or did not end properly.
 #[derive(Debug, Error)]
 pub enum BenchError {
     /// See [`ScheduleError`].
@@ -125,36 +125,36 @@ pub enum BenchError {
     /// See [`RequesterError`].
     #[error(transparent)]
     Requester(#[from] RequesterError),
-    /// An option out of its range.
+    /// An option is out of its range.
     #[error("{option} is {found}: expected {expected}")]
     Option {
         /// Its name.
         option: &'static str,
-        /// What was given.
+        /// The given value.
         found: u64,
-        /// What is possible.
+        /// The allowed values.
         expected: String,
     },
-    /// Nothing of that name can be measured.
-    #[error("'{name}' is no system that can be measured: expected one of {known}")]
+    /// No system of that name can be measured.
+    #[error("'{name}' is not a system that can be measured: expected one of {known}")]
     UnknownSystem {
-        /// What was given.
+        /// The given name.
         name: String,
-        /// What is there.
+        /// The available systems.
         known: String,
     },
     /// A file of results could not be written or read.
     #[error("{path}: {error}")]
     File {
-        /// Which.
+        /// The path.
         path: String,
-        /// What the machine said.
+        /// The system's error.
         error: io::Error,
     },
-    /// A file of results is not what it should be.
+    /// A file of results is not in the expected format.
     #[error("{path}: {reason}")]
     Format {
-        /// Which.
+        /// The path.
         path: String,
         /// What is wrong with it.
         reason: String,

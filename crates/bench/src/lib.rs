@@ -1,8 +1,9 @@
-//! The instrument of `tailrace bench`: open-loop load, whole latency distributions, and clients for many systems.
+//! The instrument of `tailrace bench`: open-loop load, whole latency distributions, and clients for many
+//! systems.
 //!
-//! It measures response time, from the moment a message was *due*, not service time from when it was sent. It uses
-//! nothing of tailrace's server, so that it is the same judge for every system. But for [`verbs`], the command
-//! line of all that, it does not start systems and knows no options.
+//! It measures response time, from the moment a message was *due*, not service time from when it was sent. It
+//! uses nothing of tailrace's server, so it judges every system in the same way. Except for [`verbs`], the
+//! command line on top, it starts no systems and knows no options.
 
 pub mod calibrate;
 pub mod clock;

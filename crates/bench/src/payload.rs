@@ -1,15 +1,15 @@
-//! What a message carries: who sent it, which one it is, when it was due, and a checksum over everything.
+//! The payload of a message: its sender, its sequence, when it was due, and a checksum over everything.
 //!
-//! The payload is the same for every system, so that each must bring it back unharmed. Layout, little endian:
+//! The payload is the same for every system, and each must return it unharmed. Layout, little endian:
 //!
 //! | bytes | |
 //! |---|---|
 //! | 0..4 | CRC-32C of all that follows |
-//! | 4..6 | run: tells messages of an earlier run apart |
+//! | 4..6 | run: identifies messages of an earlier run |
 //! | 6..8 | connection that sent it |
 //! | 8..16 | sequence within the connection |
-//! | 16..24 | due time, nanoseconds of the sender's clock |
-//! | 24.. | filler that no compression makes smaller |
+//! | 16..24 | due time, nanoseconds on the sender's clock |
+//! | 24.. | incompressible filler |
 
 use crate::schedule::Random;
 
@@ -22,11 +22,11 @@ pub(crate) const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 /// The fields of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Tells runs apart.
+    /// Distinguishes runs.
     pub run: u16,
     /// The connection that sent it.
     pub connection: u16,
-    /// Which message of that connection it is, from 0.
+    /// The message's sequence on its connection, from 0.
     pub sequence: u64,
     /// When it was due, on the sender's clock.
     pub due_ns: u64,
@@ -36,14 +36,14 @@ pub struct Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corrupt;
 
-/// A buffer in which one payload after the other is made.
+/// A buffer to build one payload after another in.
 #[derive(Clone, Debug)]
 pub struct PayloadBuffer {
     bytes: Vec<u8>,
 }
 
 impl PayloadBuffer {
-    /// A buffer for payloads of `length` bytes, at least `PAYLOAD_BYTES_MIN`.
+    /// Creates a buffer for payloads of `length` bytes, at least `PAYLOAD_BYTES_MIN`.
     pub fn new(length: usize) -> Self {
         let mut random = Random::new(0x7461_696c, 0);
         let mut bytes = vec![0; length.max(PAYLOAD_BYTES_MIN)];
@@ -53,7 +53,7 @@ impl PayloadBuffer {
         Self { bytes }
     }
 
-    /// The payload with these fields.
+    /// Builds the payload with these fields.
     pub fn fill(&mut self, header: Header) -> &[u8] {
         self.bytes[4..6].copy_from_slice(&header.run.to_le_bytes());
         self.bytes[6..8].copy_from_slice(&header.connection.to_le_bytes());

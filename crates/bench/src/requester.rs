@@ -1,8 +1,9 @@
 //! One connection to a system under test, as the load generator sees it.
 //!
-//! A [`Requester`] never waits: [`Requester::publish`] hands a message over or says that there is no room, and
-//! [`Requester::receive`] tells what has come. Only setting up and tearing down may block. It does not know schedules, and it
-//! keeps no statistics: what it sees goes to a [`Sink`] with the time at which it was read from the socket.
+//! A [`Requester`] never waits: [`Requester::publish`] hands a message over or reports that there is no room,
+//! and [`Requester::receive`] reports what has come. Only set-up and teardown may block. A requester knows no
+//! schedules and keeps no statistics. It reports everything to a [`Sink`], with the time at which it was read
+//! from the socket.
 
 use std::os::fd::BorrowedFd;
 
@@ -12,16 +13,16 @@ use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::payload;
 
-/// What became of a message that was handed over.
+/// What happened to a message that was handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handed {
     /// It is on its way, or will be after [`Requester::flush`].
     Taken,
-    /// The client's buffer is full; the same message must be offered again.
+    /// The client's buffer is full. The caller must offer the same message again.
     Full,
 }
 
-/// What a payload that comes back means.
+/// What a returned payload means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PayloadBack {
     /// A subscriber got the message.
@@ -30,16 +31,16 @@ pub enum PayloadBack {
     Reply,
 }
 
-/// What a system tells about each message. At least one of the two, or nothing could be timed.
+/// What a system reports about each message. At least one of the two, since otherwise nothing could be timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expects {
-    /// Each message is acknowledged or refused.
+    /// Each message is acknowledged or rejected.
     pub acknowledgement: bool,
     /// Each message's payload comes back.
     pub payload: Option<PayloadBack>,
 }
 
-/// A socket to wait for: until it can be read, or written if something is `unsent`.
+/// A socket to wait for: until it is readable, or, if bytes are `unsent`, writable.
 pub struct Watched<'a> {
     /// The socket.
     pub fd: BorrowedFd<'a>,
@@ -48,7 +49,7 @@ pub struct Watched<'a> {
 }
 
 impl<'a> Watched<'a> {
-    /// As poll(2) wants it.
+    /// The descriptor for poll(2).
     pub(crate) fn poll_fd(&self) -> PollFd<'a> {
         let flags = if self.unsent { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         PollFd::from_borrowed_fd(self.fd, flags)
@@ -57,36 +58,37 @@ impl<'a> Watched<'a> {
 
 /// When to call [`Requester::receive`] again.
 pub enum Readiness<'a> {
-    /// When one of the sockets is ready: that of the publisher, and the subscriber's if it has one of its own.
+    /// When one of the sockets is ready: the publisher's, or the subscriber's if it has its own.
     Sockets(Watched<'a>, Option<Watched<'a>>),
-    /// At this time of the clock; `u64::MAX` for never.
+    /// At this time on the clock; `u64::MAX` for never.
     At(u64),
-    /// Every now and then: nothing tells when something comes.
+    /// At short intervals: there is no signal when something comes.
     Often,
 }
 
-/// Takes what a [`Requester`] sees.
+/// Receives what a [`Requester`] reports.
 pub trait Sink {
-    /// The system acknowledged a message.
+    /// The system has acknowledged a message.
     fn acknowledged(&mut self, at_ns: u64, sequence: u64);
-    /// The system refused a message.
+    /// The system has rejected a message.
     fn refused(&mut self, at_ns: u64, sequence: u64, reason: &str);
-    /// A payload came back.
+    /// A payload has come back.
     fn payload(&mut self, at_ns: u64, bytes: &[u8]);
 }
 
 /// One connection, or one pair of publisher and subscriber, to a system under test.
 pub trait Requester: Send {
-    /// What the system tells about each message.
+    /// What the system reports about each message.
     fn expects(&self) -> Expects;
 
-    /// Connects, and makes what is needed: subjects, topics, queues, subscriptions. May block.
+    /// Connects, and creates what is needed: subjects, topics, queues, subscriptions. May block.
     ///
     /// # Errors
     /// The system cannot be reached, or answers wrongly.
     fn set_up(&mut self) -> Result<(), RequesterError>;
 
-    /// The next [`Requester::set_up`] connects to another address of the same system; false if it cannot.
+    /// Makes the next [`Requester::set_up`] connect to another address of the same system. Returns false if
+    /// it cannot.
     fn turn_to(&mut self, _address: &str) -> bool {
         false
     }
@@ -97,28 +99,29 @@ pub trait Requester: Send {
     /// The connection is broken.
     fn publish(&mut self, sequence: u64, payload: &[u8]) -> Result<Handed, RequesterError>;
 
-    /// Passes on what was handed over since the last call, as far as it goes without waiting.
+    /// Sends what was handed over since the last call, as far as possible without waiting.
     ///
     /// # Errors
     /// The connection is broken.
     fn flush(&mut self) -> Result<(), RequesterError>;
 
-    /// Tells `sink` what has come. Never waits.
+    /// Reports what has come to `sink`. Never waits.
     ///
     /// # Errors
-    /// The connection is broken, or what came is not in the protocol.
+    /// The connection is broken, or the data is not in the protocol.
     fn receive(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError>;
 
     /// When there may be something to receive.
     fn readiness(&self) -> Readiness<'_>;
 
-    /// Takes away what [`Requester::set_up`] made. May block.
+    /// Removes what [`Requester::set_up`] created. May block.
     ///
     /// # Errors
-    /// The system does not let it.
+    /// The system does not allow it.
     fn tear_down(&mut self) -> Result<(), RequesterError>;
 
-    /// One message and everything that is expected of it, waiting: shows before a run that the system works.
+    /// Sends one message and waits for everything that is expected of it, to show before a run that the
+    /// system works.
     ///
     /// Returns the time that it took, in nanoseconds.
     ///
@@ -137,7 +140,7 @@ pub trait Requester: Send {
 
 const CHECK_INTERVAL_NS: u64 = 1_000_000;
 
-/// What [`Requester::request`] does, for those that do something else around it.
+/// The default of [`Requester::request`], for implementations that add to it.
 pub(crate) fn request_and_wait<R: Requester + ?Sized>(
     requester: &mut R,
     sequence: u64,
@@ -236,7 +239,7 @@ impl Sink for Probe<'_> {
             self.expects.payload = None;
             return;
         }
-        // Something left over from an earlier run is no fault of the system.
+        // A leftover of an earlier run is not the system's fault.
         if payload::verify(bytes, bytes.len()).is_err() {
             self.wrong = Some(RequesterError::Protocol {
                 address: "the system".to_owned(),

@@ -1,7 +1,9 @@
-//! What server and generator use while a run goes on: processor time, memory, context switches, reads and writes.
+//! Resources used by server and generator during a run: processor time, memory, context switches, reads and
+//! writes.
 //!
-//! Sampled once per second from /proc. A server counts with its children and theirs, and with its process group: Kafka's and RabbitMQ's
-//! programs are scripts that start the server. The generator counts alone, or it would count the servers that it starts.
+//! Samples are taken from /proc once per second. A server counts with its descendants and its process group:
+//! Kafka's and RabbitMQ's programs are scripts that start the server. The generator counts alone. Otherwise
+//! it would include the servers that it starts.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,7 +16,8 @@ use crate::report::{ResourceSample, Resources};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The last sample of a run is left out if it comes sooner after the one before: rates over less say little.
+/// The last sample of a run is omitted if it comes sooner than this after the one before: rates over less
+/// time say little.
 const LAST_INTERVAL_MIN: Duration = Duration::from_millis(500);
 
 /// A thread that samples until it is stopped.
@@ -25,7 +28,8 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Samples this process and, if there is one, the server's with its children. A server that is started again becomes another process.
+    /// Samples this process and, if there is one, the server's process with its children. A server that is
+    /// restarted becomes another process.
     pub(crate) fn start(server: Option<Arc<AtomicU32>>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
@@ -33,7 +37,7 @@ impl Sampler {
         Self { stop, thread: thread::Builder::new().name("sampler".to_owned()).spawn(body).ok() }
     }
 
-    /// Takes a last sample, ends it and returns all of them.
+    /// Takes a last sample, ends the thread, and returns all samples.
     pub(crate) fn finish(mut self) -> Resources {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
@@ -48,7 +52,7 @@ fn sample(server: Option<&AtomicU32>, stop: &AtomicBool) -> Resources {
     let begun = Instant::now();
     let mut taken: Option<Duration> = None;
     loop {
-        // However late this thread comes, a run has a first sample and a last one.
+        // However late this thread wakes up, a run has a first and a last sample.
         let stopped = taken.is_some() && stop.load(Ordering::Relaxed);
         let now = begun.elapsed();
         let due =
@@ -60,7 +64,7 @@ fn sample(server: Option<&AtomicU32>, stop: &AtomicBool) -> Resources {
                 server.follow(pid);
             }
             resources.server.extend(server.as_mut().map(|server| server.sample(now)));
-            // On the second, whenever the thread wakes up.
+            // Exactly on the second, whenever the thread wakes up.
             taken = Some(if stopped { now } else { due });
         }
         if stopped {
@@ -70,12 +74,12 @@ fn sample(server: Option<&AtomicU32>, stop: &AtomicBool) -> Resources {
     }
 }
 
-/// A process, or a tree of them, with what it has used so far.
+/// A process, or a tree of processes, and the resources used so far.
 #[derive(Debug)]
 struct Watch {
     root: u32,
     children: bool,
-    /// Members of the tree with the times of their starts: a child whose parent has ended still belongs to it.
+    /// Members of the tree with their start times. A child whose parent has ended still belongs to it.
     members: HashMap<u32, u64>,
     /// The last values of the members' threads.
     switches: HashMap<(u32, u32), (u64, u64)>,
@@ -85,7 +89,7 @@ struct Watch {
     involuntary_switches: u64,
 }
 
-/// Sums over the processes of a tree, of those included that ended and were waited for by one of them.
+/// Sums over the processes of a tree, including those that have ended and were waited for by another member.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Counters {
     ticks: u64,
@@ -104,7 +108,7 @@ impl Counters {
         self.disk_written_bytes += other.disk_written_bytes;
     }
 
-    /// What came since `before`. Sums fall when a process ends for which nobody in the tree waits.
+    /// The increase since `before`. Sums decrease when a process ends that no member of the tree waits for.
     fn since(self, before: Self) -> Self {
         Self {
             ticks: self.ticks.saturating_sub(before.ticks),
@@ -134,7 +138,7 @@ impl Watch {
         Self { children: true, ..Self::alone(root) }
     }
 
-    /// Goes on with another process, whose counters begin at 0.
+    /// Continues with another process, whose counters start at 0.
     fn follow(&mut self, root: u32) {
         if root != self.root {
             self.root = root;
@@ -173,7 +177,7 @@ impl Watch {
         }
     }
 
-    /// Linux counts switches by thread, and forgets those of threads that ended.
+    /// Linux counts switches per thread, and forgets those of threads that have ended.
     fn count_switches(&mut self, pid: u32, now: &mut HashMap<(u32, u32), (u64, u64)>) {
         for thread in numbers(&format!("/proc/{pid}/task")) {
             let status = fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")).unwrap_or_default();
@@ -187,16 +191,16 @@ impl Watch {
     }
 }
 
-/// What tells who belongs to whom.
+/// Data for finding the members of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kin {
     parent: u32,
     group: u32,
-    /// In clock ticks since the machine's start; tells processes of one number apart.
+    /// Start time in clock ticks since boot. Distinguishes processes that reuse an id.
     started: u64,
 }
 
-/// All processes, but not this one: it starts servers, and is no part of them.
+/// All processes except this one, which starts servers and is not part of them.
 fn processes() -> HashMap<u32, Kin> {
     let own = std::process::id();
     let others = numbers("/proc").into_iter().filter(|pid| *pid != own);
@@ -211,7 +215,7 @@ fn kin(stat: &str) -> Option<Kin> {
     Some(Kin { parent: number(1)?, group: number(2)?, started: fields.get(19)?.parse().ok()? })
 }
 
-/// The root, its process group, their children and theirs, and those of `before` that still run.
+/// The root, its process group, all their descendants, and those of `before` that still run.
 fn family(root: u32, before: &HashMap<u32, u64>, all: &HashMap<u32, Kin>) -> HashMap<u32, u64> {
     let mut found: HashMap<u32, u64> = all
         .iter()
@@ -232,7 +236,7 @@ fn family(root: u32, before: &HashMap<u32, u64>, all: &HashMap<u32, Kin>) -> Has
 }
 
 fn counters(stat: &str, io: &str, with_waited_for: bool) -> Counters {
-    // User and kernel time, and the same of children that ended and were waited for.
+    // User and kernel time, and those of children that ended and were waited for.
     let times = if with_waited_for { 4 } else { 2 };
     let ticks = fields(stat).iter().skip(11).take(times).map(|field| field.parse().unwrap_or(0)).sum();
     Counters {
@@ -244,18 +248,18 @@ fn counters(stat: &str, io: &str, with_waited_for: bool) -> Counters {
     }
 }
 
-/// Fields of /proc/PID/stat behind the name, which stands in parentheses and may hold anything.
+/// Fields of /proc/PID/stat after the name, which is in parentheses and may contain anything.
 fn fields(stat: &str) -> Vec<&str> {
     stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect()
 }
 
-/// The number behind `KEY:`, or 0.
+/// The number after `KEY:`, or 0.
 fn value(text: &str, key: &str) -> u64 {
     let found = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
     found.and_then(|value| value.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Names in a folder that are numbers.
+/// Entries of a folder whose names are numbers.
 fn numbers(folder: &str) -> Vec<u32> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
@@ -292,8 +296,8 @@ mod tests {
             (11, kin(10, 10, 6)),
             (12, kin(11, 12, 7)), // a grandchild with a group of its own
             (13, kin(1, 10, 8)),  // in the group, but its parent has ended
-            (14, kin(1, 14, 9)),  // an orphan that was seen before
-            (15, kin(1, 15, 99)), // another process that got the number of one seen before
+            (14, kin(1, 14, 9)),  // an orphan seen before
+            (15, kin(1, 15, 99)), // another process that reuses the id of one seen before
             (20, kin(1, 20, 4)),
         ]);
         let before = HashMap::from([(14, 9), (15, 10)]);

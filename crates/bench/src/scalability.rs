@@ -1,24 +1,25 @@
 //! The universal scalability law: how throughput grows with load, and where it stops growing.
 //!
-//! N. J. Gunther, "Guerrilla Capacity Planning" (Springer, 2007): `X(N) = gamma N / (1 + sigma (N - 1) + kappa N (N - 1))`. gamma is the
-//! throughput at a load of 1, sigma the share of the work that is done by one at a time (contention), kappa the cost of agreement between any
-//! two (coherency). The fit minimises the squares of what the throughputs themselves are off, not those of a transformed law.
+//! N. J. Gunther, "Guerrilla Capacity Planning" (Springer, 2007): `X(N) = gamma N / (1 + sigma (N - 1) +
+//! kappa N (N - 1))`. gamma is the throughput at a load of 1, sigma the share of the work that is serial
+//! (contention), kappa the cost of agreement between any two (coherency). The fit minimises the squared
+//! errors of the throughputs themselves, not those of a transformed law.
 
 use serde::Serialize;
 use thiserror::Error;
 
-/// Loads that must differ: three coefficients go through three points whatever these are.
+/// Fewest different loads: three coefficients fit any three points.
 pub(crate) const LOADS_MIN: usize = 4;
 
-/// Steps of the fit at most; it takes about ten.
+/// Most steps of the fit; it takes about ten.
 const STEPS_MAX: u32 = 500;
 
 /// One observation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Point {
-    /// How many worked at once.
+    /// The number of concurrent workers.
     pub load: f64,
-    /// What they got done, per second.
+    /// Their throughput, per second.
     pub throughput: f64,
 }
 
@@ -30,14 +31,14 @@ pub(crate) enum ScalabilityError {
         "a fit of three coefficients needs runs at {LOADS_MIN} different loads or more: found {found} ({loads})"
     )]
     TooFew {
-        /// How many.
+        /// The number of loads.
         found: usize,
-        /// Which.
+        /// The loads.
         loads: String,
     },
     /// A load below 1, or a throughput that is not above 0.
     #[error(
-        "a load of {load} with a throughput of {throughput} is no observation: expected a load of 1 or more, and a throughput above 0"
+        "a load of {load} with a throughput of {throughput} is not an observation: expected a load of 1 or more, and a throughput above 0"
     )]
     NoObservation {
         /// The load.
@@ -52,7 +53,7 @@ pub(crate) enum ScalabilityError {
 pub(crate) struct Law {
     /// Throughput at a load of 1, per second.
     pub gamma: f64,
-    /// Contention: share of the work that is not done at once. At least 0.
+    /// Contention: the serial share of the work. At least 0.
     pub sigma: f64,
     /// Coherency: cost of agreement between any two. At least 0.
     pub kappa: f64,
@@ -68,64 +69,64 @@ impl Law {
         1.0 + self.sigma * (load - 1.0) + self.kappa * load * (load - 1.0)
     }
 
-    /// The load of the greatest throughput; `None` if throughput grows for ever (kappa is 0).
+    /// The load of the greatest throughput. `None` if throughput never stops growing (kappa is 0).
     ///
-    /// Where one at a time does it all (sigma is 1 or more), that is 1.
+    /// It is 1 if all work is serial (sigma is 1 or more).
     pub(crate) fn peak_load(&self) -> Option<f64> {
         (self.kappa > 0.0).then(|| ((1.0 - self.sigma).max(0.0) / self.kappa).sqrt().max(1.0))
     }
 
-    /// What throughput comes near but never reaches; `None` if it has a peak, or no bound.
+    /// The limit that throughput approaches but never reaches. `None` if it has a peak, or no bound.
     pub(crate) fn ceiling(&self) -> Option<f64> {
         (self.kappa == 0.0 && self.sigma > 0.0).then(|| self.gamma / self.sigma)
     }
 }
 
-/// How far an observation is from the law.
+/// The distance of an observation from the law.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Residual {
-    /// What was seen.
+    /// The observation.
     #[serde(flatten)]
     pub point: Point,
-    /// What the law says.
+    /// The law's throughput.
     pub fitted: f64,
-    /// Seen less fitted, per second.
+    /// Observed less fitted, per second.
     pub residual: f64,
 }
 
-/// A law with how well it fits.
+/// A law, and how well it fits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Fit {
     /// The coefficients.
     #[serde(flatten)]
     pub law: Law,
-    /// The load of the greatest throughput, N*; absent if there is none.
+    /// The load of the greatest throughput, N*. `None` if there is none.
     pub peak_load: Option<f64>,
     /// The throughput there, per second.
     pub peak_throughput: Option<f64>,
-    /// Whether the peak lies beyond all loads that were tried: then it is a guess.
+    /// Whether the peak is beyond all loads that were tried, and so a guess.
     pub peak_is_extrapolated: bool,
-    /// What throughput comes near to, if it has no peak.
+    /// The limit of throughput, if it has no peak.
     pub ceiling: Option<f64>,
-    /// Coefficients that would be below 0 and were held there: the law does not describe these points.
+    /// Coefficients that would be below 0 and were held at 0: the law does not describe these points.
     pub held_at_zero: Vec<&'static str>,
     /// Each observation, in order of load.
     pub residuals: Vec<Residual>,
     /// Root of the mean square of the residuals, per second.
     pub residual_rms: f64,
-    /// The greatest residual as a share of what was seen.
+    /// The greatest residual as a share of the observed throughput.
     pub residual_share_max: f64,
     /// Share of the throughputs' variance that the law explains.
     pub r_squared: f64,
 }
 
-/// Fits the law to observations; several at one load are welcome.
+/// Fits the law to observations. Several at one load are welcome.
 ///
 /// # Errors
-/// There are fewer than [`LOADS_MIN`] different loads, or an observation is none.
+/// There are fewer than [`LOADS_MIN`] different loads, or an observation is invalid.
 pub(crate) fn fit(points: &[Point]) -> Result<Fit, ScalabilityError> {
     let points = check(points)?;
-    // Numbers near 1 keep the arithmetic exact.
+    // Numbers near 1 keep the arithmetic accurate.
     let scale = points.iter().map(|point| point.throughput).fold(0.0, f64::max);
     let scaled: Vec<Point> =
         points.iter().map(|point| Point { throughput: point.throughput / scale, ..*point }).collect();
@@ -153,7 +154,7 @@ fn check(points: &[Point]) -> Result<Vec<Point>, ScalabilityError> {
     Ok(points)
 }
 
-/// The best law whose coefficients are not below 0, and which of them were free.
+/// The best law without negative coefficients, and which of them were free.
 fn best(points: &[Point]) -> (Law, [bool; 3]) {
     let tried = [[true, true, true], [true, false, true], [true, true, false], [true, false, false]];
     let mut found: Option<(f64, Law, [bool; 3])> = None;
@@ -163,7 +164,7 @@ fn best(points: &[Point]) -> (Law, [bool; 3]) {
             continue;
         }
         let error = squares(&law, points);
-        // All free is the minimum of all if it is allowed.
+        // The fit with all of them free is the best, if it is allowed.
         if free == tried[0] {
             return (law, free);
         }
@@ -171,11 +172,11 @@ fn best(points: &[Point]) -> (Law, [bool; 3]) {
             found = Some((error, law, free));
         }
     }
-    // With gamma alone the law is linear, and its gamma is positive as throughputs are.
+    // With gamma alone the law is linear, and its gamma is positive, as all throughputs are.
     found.map_or((start(points, tried[3]), tried[3]), |(_, law, free)| (law, free))
 }
 
-/// Levenberg and Marquardt's descent from the fit of the law's reciprocal, which is linear.
+/// Levenberg and Marquardt's descent, starting at the fit of the law's reciprocal, which is linear.
 fn descend(points: &[Point], free: [bool; 3]) -> Law {
     let mut law = start(points, free);
     let mut error = squares(&law, points);
@@ -202,7 +203,8 @@ fn descend(points: &[Point], free: [bool; 3]) -> Law {
     law
 }
 
-/// `N / X = (1 + sigma (N - 1) + kappa N (N - 1)) / gamma` is linear in three numbers; weights make its errors those of X, nearly.
+/// `N / X = (1 + sigma (N - 1) + kappa N (N - 1)) / gamma` is linear in three numbers. Weights make its
+/// errors approximate those of X.
 fn start(points: &[Point], free: [bool; 3]) -> Law {
     let rows = points.iter().map(|&Point { load, throughput }| {
         let weight = throughput * throughput / load;
@@ -226,7 +228,7 @@ fn step(law: &Law, points: &[Point], free: [bool; 3], damping: f64) -> Option<[f
     least_squares(rows, free, damping)
 }
 
-/// The numbers that bring rows nearest to their values; those that are not free are 0.
+/// The numbers that bring the rows closest to their values. Those that are not free are 0.
 fn least_squares(
     rows: impl Iterator<Item = ([f64; 3], f64)> + Clone,
     free: [bool; 3],
@@ -267,7 +269,7 @@ fn least_squares(
     found.iter().all(|value| value.is_finite()).then_some(found)
 }
 
-/// Gauss's elimination with the largest pivot of each column.
+/// Gaussian elimination with the largest pivot of each column.
 fn solve(mut matrix: [[f64; 4]; 3]) -> Option<[f64; 3]> {
     for column in 0..3 {
         let pivot =
@@ -377,7 +379,7 @@ mod tests {
         let mut points = Vec::new();
         for _ in 0..5 {
             for mut point in made(law, &LOADS) {
-                // Evenly between 3 % less and 3 % more.
+                // Uniformly between 3 % less and 3 % more.
                 point.throughput *= 0.97 + random.below(60_001) as f64 / 1e6;
                 points.push(point);
             }

@@ -1,7 +1,8 @@
-//! What may be said of a run: one kind, its reasons, and one line that says both.
+//! The verdict on a run: its kind, its reasons, and one line with both.
 //!
-//! The only place that words a verdict. Terminal, JSON, tables of plans, comparisons and pages take kind, headline and reasons from
-//! here, and so say the same. How a run is judged is in [`crate::engine`] and [`crate::remote`]; nothing here looks at latencies.
+//! This is the only place that words a verdict. Terminal, JSON, tables of plans, comparisons and pages take
+//! kind, headline and reasons from here, and so agree. The judging is done in [`crate::engine`] and
+//! [`crate::remote`]; nothing here looks at latencies.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,28 +10,28 @@ use serde_json::Value;
 /// Percentiles of a report, as shares; the last is the maximum.
 pub(crate) const QUANTILES: [f64; 9] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999_999, 1.0];
 
-/// Percentiles (as shares) that a run must be able to tell, or it is doubtful as a whole.
+/// Percentiles (as shares) that a run must be able to tell. Otherwise the whole run is doubtful.
 pub(crate) const DECISIVE: [f64; 3] = [0.5, 0.9, 0.99];
 
-/// The verdict in one word, the better ones first.
+/// The verdict in one word, from best to worst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerdictKind {
-    /// Nothing speaks against it, at least up to p99.
+    /// There is no objection, at least up to p99.
     #[default]
     Valid,
-    /// What it says may be something else than it seems to be: the reasons say what.
+    /// Its values may mean something other than they seem to: the reasons say what.
     Doubtful,
     /// It was stopped before its end. What was measured until then is valid or doubtful.
     Interrupted,
-    /// Its latencies are not those that were asked for.
+    /// Its latencies are not the ones that were asked for.
     Invalid,
     /// There is nothing to judge.
     NothingMeasured,
 }
 
 impl VerdictKind {
-    /// How it is shown. What must not be overlooked is in capitals.
+    /// The word as shown. Words that the reader must not miss are in capitals.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Valid => "valid",
@@ -42,27 +43,28 @@ impl VerdictKind {
     }
 }
 
-/// The judgement about a run. In JSON it also has its `kind`, `word`, `headline` and `reasons`, which follow from the rest.
+/// The verdict on a run. In JSON it also has its `kind`, `word`, `headline` and `reasons`, which are derived
+/// from the rest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Form", from = "Form")]
 pub struct Verdict {
     /// Why the run is invalid; empty if it is not.
     pub invalid: Vec<String>,
-    /// Why nothing was measured, if nothing was; that is nobody's fault.
+    /// Why nothing was measured, if nothing was. That is not a failure.
     pub nothing_measured: Option<String>,
-    /// How far it came, if somebody stopped it.
+    /// How far it came, if it was stopped.
     pub interrupted: Option<String>,
-    /// Why to doubt the run as a whole, beside [`Verdict::doubtful_quantiles`].
+    /// Why to doubt the run as a whole, in addition to [`Verdict::doubtful_quantiles`].
     pub doubts: Vec<String>,
-    /// Percentiles (as shares) at which half of the latency or more may be the generator's own lateness, in rising order. Only those that
-    /// the number of messages tells.
+    /// Percentiles (as shares) at which half of the latency or more may be the generator's own lateness,
+    /// ascending. Only percentiles that the number of messages tells.
     pub doubtful_quantiles: Vec<f64>,
-    /// What else the reader must know.
+    /// Other facts that the reader must know.
     pub remarks: Vec<String>,
 }
 
 impl Verdict {
-    /// The verdict of a run whose `result.json` was read back, of this version or an older one.
+    /// The verdict in a `result.json`, of this version or an older one.
     ///
     /// A result that does not say that it is valid is invalid.
     pub(crate) fn of_result(result: &Value) -> Self {
@@ -70,7 +72,7 @@ impl Verdict {
         if result["interrupted"] == true && verdict.interrupted.is_none() {
             verdict.interrupted = Some("it was stopped before its end".to_owned());
         }
-        // Until format 2 a run without the trouble that was asked for was called valid.
+        // Before format 2, a run without the requested trouble was called valid.
         let told = result["trouble"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let not_made =
             told.filter(|_| result["format"].as_u64() < Some(2)).filter(|told| told.contains(" NOT DONE: "));
@@ -96,13 +98,13 @@ impl Verdict {
         }
     }
 
-    /// Whether the run may be believed, doubts apart. An interrupted one may, as far as it came.
+    /// Reports whether the run can be trusted, doubts aside. An interrupted run can be, as far as it came.
     pub fn is_valid(&self) -> bool {
         self.invalid.is_empty() && self.nothing_measured.is_none()
     }
 
-    /// Why the verdict is what it is, as sentences without a full stop, the most important one first. Empty if the run is valid at
-    /// every percentile.
+    /// The reasons for the verdict, as sentences without a full stop, the most important one first. Empty if
+    /// the run is valid at every percentile.
     pub(crate) fn reasons(&self) -> Vec<String> {
         let all =
             self.nothing_measured.iter().chain(&self.invalid).chain(&self.interrupted).chain(&self.doubts);
@@ -118,7 +120,8 @@ impl Verdict {
         reasons
     }
 
-    /// Word and reasons in one line, for a page's top, a legend or a log. With many reasons only the first one stands here.
+    /// Word and reasons in one line, for the top of a page, a legend or a log. If there are many reasons,
+    /// only the first one is included.
     pub fn headline(&self) -> String {
         match self.lines().as_slice() {
             [only] => only.clone(),
@@ -127,7 +130,7 @@ impl Verdict {
         }
     }
 
-    /// The word with the first reason, and each other reason on a line of its own.
+    /// The word with the first reason, and each further reason on a line of its own.
     pub fn lines(&self) -> Vec<String> {
         let word = self.kind().word();
         let word = match self.valid_up_to() {
@@ -143,8 +146,9 @@ impl Verdict {
         lines
     }
 
-    /// The last percentile before the first doubtful one, if the run is valid and not at every percentile; 1 if only the longest is
-    /// doubtful, as which percentiles are told before it depends on the number of messages.
+    /// The last percentile before the first doubtful one, if the run is valid but not at every percentile. 1
+    /// if only the maximum is doubtful, since which percentiles are told before it depends on the number of
+    /// messages.
     fn valid_up_to(&self) -> Option<f64> {
         let first = *self.doubtful_quantiles.first().filter(|_| self.kind() == VerdictKind::Valid)?;
         if first >= 1.0 {
@@ -158,22 +162,22 @@ impl Verdict {
     }
 }
 
-/// The reason for which a run is invalid whose trouble was not made.
+/// The reason for a verdict about trouble that was not made.
 pub(crate) fn trouble_not_made(what: &str) -> String {
     format!("trouble that was asked for was not made: {what}")
 }
 
-/// The name of a share of all: `p99.9`; `max` for all of them.
+/// The name of a percentile: `p99.9`; `max` for a share of 1.
 pub(crate) fn percentile(quantile: f64) -> String {
     if quantile >= 1.0 {
         return "max".to_owned();
     }
-    // Six decimals of a share are four of a percentage; trailing zeros say nothing.
+    // Six decimals of a share are four of a percentage; trailing zeros are cut.
     let text = format!("{:.4}", quantile * 100.0);
     format!("p{}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A verdict in JSON. What follows from the rest is written, and not read.
+/// A verdict in JSON. The derived fields are written, but not read.
 #[derive(Serialize, Deserialize)]
 struct Form {
     #[serde(skip_deserializing)]

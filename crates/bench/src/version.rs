@@ -1,31 +1,32 @@
-//! What a system says its version is, over its own protocol.
+//! Queries a system's version over its own protocol.
 //!
-//! Asked on a connection of its own before a run, so that adapters stay what is measured. Who does not answer in time, or says nothing of the kind (Kafka,
-//! MQTT), has no version here; a plan can name a command that tells it.
+//! This uses a connection of its own before a run, so that it does not affect the measured adapters. A system
+//! that does not answer in time, or whose protocol has no version (Kafka, MQTT), has none here. A plan can
+//! have a command that prints it.
 
 use std::time::Duration;
 
 use crate::systems::{Target, converse};
 
-/// How long it may take to answer.
+/// Timeout of the answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Longest answer that is read, in bytes; the longest usual one is RabbitMQ's with 500.
+/// Largest answer to read, in bytes; the longest usual one is RabbitMQ's with 500.
 const ANSWER_BYTES_MAX: usize = 65_536;
 
-/// Finds the version in what was heard so far.
+/// Finds the version in the bytes received so far.
 type VersionIn = fn(&[u8]) -> Option<String>;
 
-/// What a system says it is.
+/// A system's own account of its version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     /// Its version.
     pub version: Option<String>,
-    /// The commit that it was built from; only servers of NATS say so.
+    /// The commit that it was built from; only NATS servers report it.
     pub commit: Option<String>,
 }
 
-/// Asks a target's system at `HOST:PORT`, one of its addresses.
+/// Queries a target's system at `HOST:PORT`, one of its addresses.
 pub(crate) fn ask(target: &Target, address: &str) -> Told {
     let (question, answer): (&[u8], VersionIn) = match target.system.as_str() {
         "nats" | "jetstream" | "tailrace-nats" => (b"", nats),
@@ -35,7 +36,7 @@ pub(crate) fn ask(target: &Target, address: &str) -> Told {
         "http" => (b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", http),
         _ => return Told::default(),
     };
-    // Version and commit stand in one line.
+    // Version and commit are in the same line.
     let found = |heard: &[u8]| Some((answer(heard)?, nats_commit(heard)));
     match converse(target, address, question, ANSWER_TIMEOUT, ANSWER_BYTES_MAX, found) {
         Ok((version, commit)) => {
@@ -45,7 +46,7 @@ pub(crate) fn ask(target: &Target, address: &str) -> Told {
     }
 }
 
-/// One line without control characters, and not endless: it goes into reports.
+/// Removes control characters and limits the length, since it goes into reports.
 fn tidy(version: &str) -> String {
     version.chars().filter(|letter| !letter.is_control()).take(200).collect()
 }
@@ -56,7 +57,7 @@ fn nats_commit(heard: &[u8]) -> Option<String> {
     Some(info["git_commit"].as_str().filter(|commit| !commit.is_empty())?.to_owned())
 }
 
-/// `INFO {...}`; tailrace names itself where nats-server names its compiler.
+/// `INFO {...}`. tailrace puts its name where nats-server puts its compiler.
 fn nats(heard: &[u8]) -> Option<String> {
     let line = until(heard, b"\r\n")?;
     let info: serde_json::Value = serde_json::from_str(line.strip_prefix("INFO ")?).ok()?;
@@ -70,7 +71,7 @@ fn nats(heard: &[u8]) -> Option<String> {
 /// `redis_version:7.0.15` in a bulk string.
 fn redis(heard: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(heard);
-    // A line without its end may not be the whole of it.
+    // A line without its end may be incomplete.
     let whole = &text[..text.rfind("\r\n")?];
     whole.split("\r\n").find_map(|line| line.strip_prefix("redis_version:")).map(str::to_owned)
 }
@@ -215,7 +216,7 @@ mod tests {
                 let mut heard = vec![0; question.len()];
                 stream.read_exact(&mut heard).unwrap();
                 assert_eq!(heard, question.as_bytes());
-                // In two pieces, as networks do.
+                // In two pieces, as a network may deliver it.
                 let (first, second) = answer.split_at(answer.len() / 2);
                 stream.write_all(first).unwrap();
                 stream.flush().unwrap();

@@ -1,21 +1,23 @@
-//! Which messages came: losses, duplicates and reorderings, in memory that does not grow with the run.
+//! Tracks which messages have arrived: losses, duplicates and reorderings, in memory that does not grow with
+//! the run.
 //!
-//! A window of the last sequences is a bit map. What falls out of it unseen is missing for good; what arrives from before
-//! the window can no longer be told apart from a duplicate, and is counted as `Arrival::Forgotten`.
+//! A window of the latest sequences is a bit map. A sequence that leaves the window unseen is lost for good.
+//! One that arrives from before the window can no longer be told from a duplicate, and is counted as
+//! `Arrival::Forgotten`.
 
-/// What a sequence that arrived is.
+/// What the arrival of a sequence means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// It came for the first time, and nothing later had come before it.
+    /// It arrived for the first time, and no later one had arrived before it.
     InOrder,
-    /// It came for the first time, after `behind` later sequences at most.
+    /// It arrived for the first time, after at most `behind` later sequences.
     Reordered {
-        /// Distance to the highest sequence that had come.
+        /// Distance to the highest sequence that had arrived.
         behind: u64,
     },
-    /// It had come before.
+    /// It had arrived before.
     Duplicate,
-    /// It lies before the window: late or a duplicate, nobody knows.
+    /// It is before the window: late or a duplicate.
     Forgotten,
 }
 
@@ -26,25 +28,25 @@ pub(crate) struct Tracker {
     /// The window covers `end - window .. end`.
     end: u64,
     missed: u64,
-    /// One more than the highest sequence that came.
+    /// One more than the highest sequence that has arrived.
     highest_end: u64,
 }
 
 const WORD: u64 = u64::BITS as u64;
 
 impl Tracker {
-    /// A window of at least `window` sequences; it takes an eighth of a byte for each.
+    /// Creates a window of at least `window` sequences, at an eighth of a byte each.
     pub(crate) fn new(window: u64) -> Self {
         let words = window.max(1).div_ceil(WORD);
         Self { seen: vec![0; words as usize], end: words * WORD, missed: 0, highest_end: 0 }
     }
 
-    /// How many sequences the window covers.
+    /// The number of sequences in the window.
     pub(crate) fn window(&self) -> u64 {
         self.seen.len() as u64 * WORD
     }
 
-    /// Notes that `sequence` came.
+    /// Records the arrival of `sequence`.
     pub(crate) fn observe(&mut self, sequence: u64) -> Arrival {
         if sequence < self.end - self.window() {
             return Arrival::Forgotten;
@@ -63,7 +65,7 @@ impl Tracker {
         if behind == 0 { Arrival::InOrder } else { Arrival::Reordered { behind } }
     }
 
-    /// Sequences below `sent` that did not come, or came too late for the window.
+    /// Sequences below `sent` that did not arrive, or arrived too late for the window.
     pub(crate) fn missing(&self, sent: u64) -> u64 {
         let start = self.end - self.window();
         let unseen = (start..self.end.min(sent)).filter(|sequence| {
@@ -83,7 +85,7 @@ impl Tracker {
             self.missed += u64::from(self.seen[word].count_zeros());
             self.seen[word] = 0;
         }
-        // What a jump skips was never in the window.
+        // Sequences that a jump skips were never in the window.
         self.missed += (words - cleared) * WORD;
         self.end = new_end;
     }

@@ -1,6 +1,7 @@
-//! Publishers and subscribers apart, as two agents have them: every message must come, once and unharmed.
+//! Publishers and subscribers apart, as on two agents: every message must arrive exactly once and unharmed.
 //!
-//! Servers are those of `systems`: named by the environment, started where they are installed, or simulated.
+//! The servers are the same as in `systems`: named by the environment, started if they are installed, or
+//! simulated.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "the other tests of systems use more of it")]
 
@@ -21,7 +22,7 @@ use peers::postgres::{self, Postgres};
 
 const CONNECTIONS: [u32; 3] = [0, 1, 2];
 
-/// One second of load after a fifth of one.
+/// Messages per second; there is one second of load after a fifth of a second of warm-up.
 const PER_SECOND: u64 = 300;
 
 fn target(system: &str, address: &str, settings: &[(&str, &str)]) -> Target {
@@ -47,7 +48,7 @@ fn comes_apart(target: &Target) {
     let mut options =
         LoadOptions::new(Load::Open(Schedule::constant(Rate::per_second(PER_SECOND).unwrap()).unwrap()));
     (options.warm_up_ns, options.duration_ns, options.run) = (SECOND_NS / 5, SECOND_NS, target.run);
-    // Subscribers are there first.
+    // Subscribers are set up first.
     let mut subscribers = systems::open_some(target, Role::Subscriber, &CONNECTIONS).unwrap().requesters;
     subscribers.iter_mut().for_each(|subscriber| subscriber.set_up().unwrap());
     let mut publishers = systems::open_some(target, Role::Publisher, &CONNECTIONS).unwrap().requesters;

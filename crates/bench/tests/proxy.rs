@@ -1,4 +1,4 @@
-//! Trouble that a proxy makes must be seen as what it is.
+//! Each kind of trouble that a proxy makes must be visible as such.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{ErrorKind, Read, Write};
@@ -51,7 +51,7 @@ fn latency_bandwidth_and_stalls_take_their_time() {
     let proxy_narrow = proxy(&server, narrow, Trouble::default(), Vec::new());
     let took = echo(&mut TcpStream::connect(proxy_narrow.address()).unwrap(), &vec![1; 300_000]);
     assert!(took >= 290 * MS && took < 3000 * MS, "{took:?}");
-    // Cut in one direction: the request arrives, the answer waits.
+    // A cut in one direction: the request arrives, the answer waits.
     let cut = Trouble { stalls: std::iter::once(Duration::ZERO..400 * MS).collect(), ..Trouble::default() };
     let proxy_cut = proxy(&server, Trouble::default(), cut, Vec::new());
     let took = echo(&mut TcpStream::connect(proxy_cut.address()).unwrap(), b"x");
@@ -66,6 +66,6 @@ fn resets_are_resets() {
     echo(&mut stream, b"before");
     let error = stream.read(&mut [0]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    // The next connection is none of that reset's business.
+    // The next connection is not affected by that reset.
     echo(&mut TcpStream::connect(proxy.address()).unwrap(), b"after");
 }

@@ -1,5 +1,5 @@
-//! How a verb ends: what is said on standard error, and the exit status. The only place that knows the statuses, and the only one
-//! that writes complaints.
+//! How a verb ends: the text on standard error and the exit status. This is the only module that knows the
+//! statuses, and the only one that writes error messages.
 
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
@@ -7,22 +7,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
-/// Why a verb failed. Its text is one line that says what to do.
+/// Why a verb failed. Its text is one line that tells the user what to do.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Exit statuses. Scripts depend on them: docs/cli.md lists all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
-    /// It could not do what it was asked to, or found something wrong.
+    /// The verb could not do what it was asked to do, or found a problem.
     Failed = 1,
-    /// The command line itself was wrong.
+    /// The command line was wrong.
     Usage = 2,
-    /// Of `bench run`: nothing went wrong, and there is no result.
+    /// `bench run` had no failure, but measured nothing.
     NothingMeasured = 3,
-    /// SIGINT ended it before it was done; what a shell shows for that signal.
+    /// SIGINT ended the verb early. It is the status that a shell reports for that signal.
     Interrupted = 130,
-    /// SIGTERM did.
+    /// SIGTERM ended the verb early.
     Terminated = 143,
 }
 
@@ -32,33 +32,33 @@ impl From<Status> for ExitCode {
     }
 }
 
-/// Wrong usage that only shows once the arguments are looked at together.
+/// Wrong usage that shows only when the arguments are checked together.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Usage(String);
 
-/// A failure that ends with the status of wrong usage.
+/// Makes a failure that ends with the status of wrong usage.
 pub fn usage(text: impl Into<String>) -> Failure {
     Box::new(Usage(text.into()))
 }
 
-/// Standard error holds JSON, an object per line: `-o json` was asked for.
+/// True if `-o json` was given. Standard error then holds one JSON object per line.
 static JSON: AtomicBool = AtomicBool::new(false);
 
-/// From now on everything is said in JSON.
+/// Switches standard error to JSON.
 pub fn speak_json() {
     JSON.store(true, Ordering::Relaxed);
 }
 
-/// True after [`speak_json`].
+/// Reports whether [`speak_json`] was called.
 pub fn speaks_json() -> bool {
     JSON.load(Ordering::Relaxed)
 }
 
-/// Says why, and yields the exit status.
+/// Prints the reason of a failure, and returns the exit status.
 ///
-/// A bare `io::Error` comes from standard output: errors of sockets and files are wrapped by those who met them. If
-/// whoever read standard output has left (`| head`), there is nothing to complain about.
+/// A bare `io::Error` comes from standard output: code that works with sockets and files wraps its errors. If
+/// the reader of standard output has gone (`| head`), that is not a failure.
 pub fn report(failure: &Failure) -> ExitCode {
     let (text, status) = match failure.downcast_ref::<io::Error>() {
         Some(error) if error.kind() == ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
@@ -70,22 +70,22 @@ pub fn report(failure: &Failure) -> ExitCode {
     status.into()
 }
 
-/// What went wrong, on a line of standard error; for a verb that goes on and ends with [`Status::Failed`].
+/// Prints an error on a line of standard error, for a verb that continues and ends with [`Status::Failed`].
 pub fn complain(text: &str) {
     complain_with(text, Status::Failed);
 }
 
-/// What went wrong, and the status that the verb ends with.
+/// Prints an error, with the status that the verb will end with.
 pub fn complain_with(text: &str, status: Status) {
     say(text, |text| json!({ "error": text, "status": status as u8 }));
 }
 
-/// Something that is worth knowing and no failure, on a line of standard error.
+/// Prints a note, which is not a failure, on a line of standard error.
 pub fn note(text: &str) {
     say(text, |text| json!({ "note": text }));
 }
 
-/// The same without the program's name in front: a summary, or what a verb shows of itself while it runs.
+/// Prints a note without the program's name: a summary, or the progress of a running verb.
 pub fn tell(text: &str) {
     if speaks_json() {
         return note(text);
@@ -94,13 +94,14 @@ pub fn tell(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// An object of a verb's own on a line of standard error, where JSON is asked for and standard output holds records.
+/// Prints a verb's own object on a line of standard error, for JSON output while standard output holds
+/// records.
 pub fn tell_object(object: &serde_json::Value) {
     use io::Write as _;
     let _ = writeln!(io::stderr(), "{object}");
 }
 
-/// That standard error cannot be written is nothing to die of.
+/// Writes a line to standard error. A failure to write it is ignored.
 fn say(text: &str, object: impl FnOnce(&str) -> serde_json::Value) {
     use io::Write as _;
     let text = text.replace('\n', " ");
@@ -108,7 +109,7 @@ fn say(text: &str, object: impl FnOnce(&str) -> serde_json::Value) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// What the system said, without its error number, for use within a sentence.
+/// Returns the system's text for an error without the error number, for use within a sentence.
 pub fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let end = text.find(" (os error").unwrap_or(text.len());

@@ -1,7 +1,7 @@
-//! What the verbs of the command line share, whichever crate they are in: how they end ([`failure`]), what they print
-//! ([`output`]), and the small texts that people type and read ([`text`]).
+//! Shared parts of all command-line verbs, whichever crate they are in: how they end ([`failure`]), what they
+//! print ([`output`]), and small texts such as times and sizes ([`text`]).
 //!
-//! Deliberately not here: verbs, and whatever needs a runtime, a socket or a file.
+//! Deliberately not here: the verbs themselves, and anything that needs a runtime, a socket or a file.
 
 pub mod failure;
 pub mod output;

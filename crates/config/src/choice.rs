@@ -1,4 +1,4 @@
-//! Settings that are a choice between names, and settings with a syntax of their own.
+//! Settings that choose between names, and settings with a syntax of their own.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ macro_rules! choice {
         pub enum $name { $( $(#[$variant_meta])* $variant, )+ }
 
         impl $name {
-            /// The name as it is written in a configuration.
+            /// Returns the name as it is written in a configuration.
             pub const fn name(self) -> &'static str {
                 match self { $( Self::$variant => $text, )+ }
             }
@@ -37,7 +37,7 @@ macro_rules! choice {
 choice! {
     /// Values of `compression.type`.
     CompressionType {
-        /// Whatever the producer used.
+        /// The producer's codec, unchanged.
         Producer = "producer",
         /// No compression.
         Uncompressed = "uncompressed",
@@ -65,7 +65,7 @@ choice! {
 choice! {
     /// Values of `share.isolation.level`.
     GroupIsolationLevel {
-        /// Only records of committed transactions, and those outside of any.
+        /// Records of committed transactions, and records outside of transactions.
         ReadCommitted = "read_committed",
         /// All records.
         ReadUncommitted = "read_uncommitted",
@@ -75,24 +75,24 @@ choice! {
 choice! {
     /// Values of `group.consumer.migration.policy`.
     MigrationPolicy {
-        /// Groups do not change their kind.
+        /// Groups are not converted.
         Disabled = "disabled",
         /// Classic groups become consumer groups.
         Upgrade = "upgrade",
         /// Consumer groups become classic groups.
         Downgrade = "downgrade",
-        /// Both.
+        /// Both conversions.
         Bidirectional = "bidirectional",
     }
 }
 
 impl MigrationPolicy {
-    /// True if classic groups become consumer groups.
+    /// Reports whether classic groups become consumer groups.
     pub const fn upgrades(self) -> bool {
         matches!(self, Self::Upgrade | Self::Bidirectional)
     }
 
-    /// True if consumer groups become classic groups.
+    /// Reports whether consumer groups become classic groups.
     pub const fn downgrades(self) -> bool {
         matches!(self, Self::Downgrade | Self::Bidirectional)
     }
@@ -101,7 +101,7 @@ impl MigrationPolicy {
 choice! {
     /// Values of `log.format`.
     LogFormat {
-        /// Lines for people.
+        /// Lines of text.
         Text = "text",
         /// One JSON object per line.
         Json = "json",
@@ -121,9 +121,9 @@ choice! {
 choice! {
     /// Values of `tailrace.nats.tls`.
     NatsTls {
-        /// Plain connections.
+        /// Plaintext connections.
         Off = "off",
-        /// Every connection must be upgraded.
+        /// Every connection must be encrypted.
         Required = "required",
     }
 }
@@ -131,9 +131,9 @@ choice! {
 /// Values of `replica.selector.class`, which are names of Kafka's classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicaSelector {
-    /// Consumers fetch from the leader. So it is when nothing is set.
+    /// Consumers fetch from the leader. This is the default.
     Leader,
-    /// Consumers fetch from a replica in their own rack, if there is one in sync.
+    /// Consumers fetch from an in-sync replica in their own rack, if there is one.
     RackAware,
 }
 
@@ -156,17 +156,17 @@ impl FromValue for ReplicaSelector {
     }
 }
 
-/// A text that must not be shown: `Debug` hides it, and `Display` does not exist.
+/// A text that must not be shown: `Debug` hides it, and there is no `Display`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The text itself, for whoever checks it.
+    /// Returns the text itself, to check it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// True if none was set.
+    /// Reports whether none was set.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -182,9 +182,9 @@ impl FromValue for Secret {
     fn from_value(value: Value) -> Result<Self, String> {
         match value {
             Value::Null => Ok(Self::default()),
-            // The reason of a mismatch would show the value.
+            // An error from `String::from_value` would show the value.
             Value::Text(text) => Ok(Self(text)),
-            _ => Err("expected a text".to_owned()),
+            _ => Err("expected a string".to_owned()),
         }
     }
 }
@@ -194,7 +194,7 @@ impl FromValue for Secret {
 pub struct CleanupPolicy {
     /// Old segments are deleted.
     pub delete: bool,
-    /// Only the last record of every key is kept. Always false for now.
+    /// Only the last record of every key is kept.
     pub compact: bool,
 }
 
@@ -206,10 +206,10 @@ impl FromValue for CleanupPolicy {
     }
 }
 
-/// A host and a port that clients can reach.
+/// A host and port that clients can reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdvertisedListener {
-    /// Name or address. IPv6 addresses are without brackets here.
+    /// Host name or IP address. IPv6 addresses have no brackets here.
     pub host: String,
     /// TCP port, never 0.
     pub port: u16,
@@ -254,6 +254,6 @@ fn advertised(text: &str) -> Result<AdvertisedListener, String> {
     }
     match port.parse() {
         Ok(port) if port != 0 => Ok(AdvertisedListener { host: host.to_owned(), port }),
-        _ => Err(format!("{port} is no port; {}", expected())),
+        _ => Err(format!("{port} is not a port; {}", expected())),
     }
 }

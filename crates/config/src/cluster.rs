@@ -1,27 +1,27 @@
-//! Which settings of a node among others belong together.
+//! Checks of the settings of a cluster node that depend on each other.
 
 use super::broker::BrokerConfig;
 use super::error::{ConfigError, NumericSetting};
 use super::keys::broker_key;
 
-/// Addresses in `tailrace.cluster.seeds`. More help nobody: one that answers is enough.
+/// Maximum number of addresses in `tailrace.cluster.seeds`. More would not help: one that answers is enough.
 const SEEDS_MAX: usize = 64;
 
-/// Length of `broker.rack`, in bytes.
+/// Maximum length of `broker.rack`, in bytes.
 pub const RACK_BYTES_MAX: usize = 255;
 
-/// Length of an address, in bytes: the longest name of DNS, a colon and a port fit well.
+/// Maximum length of an address, in bytes. The longest DNS name, a colon and a port fit.
 pub(crate) const ADDRESS_BYTES_MAX: usize = 270;
 
-/// Refuses what no cluster can work with.
+/// Refuses settings that no cluster can work with.
 ///
 /// # Errors
-/// An address cannot be read, or settings do not fit together.
+/// An address cannot be read, or settings contradict each other.
 pub(super) fn check(config: &BrokerConfig) -> Result<(), ConfigError> {
     NumericSetting::new("tailrace.cluster.frame.bytes.max", config.tailrace_cluster_frame_bytes_max)
         .not_above(
             NumericSetting::new("tailrace.cluster.queue.bytes.max", config.tailrace_cluster_queue_bytes_max),
-            "what may wait for a node must hold the largest frame",
+            "the queue of a node must hold the largest frame",
         )?;
     let (heartbeat, election) = (config.tailrace_raft_heartbeat_ticks, config.tailrace_raft_election_ticks);
     if heartbeat >= election {
@@ -30,7 +30,7 @@ pub(super) fn check(config: &BrokerConfig) -> Result<(), ConfigError> {
             value: election.into(),
             other: "tailrace.raft.heartbeat.ticks",
             other_value: heartbeat.into(),
-            reason: "replicas must hear of their leader before they elect another",
+            reason: "replicas must hear from their leader before they elect another",
         });
     }
     check_addresses(config)?;
@@ -52,10 +52,10 @@ fn check_addresses(config: &BrokerConfig) -> Result<(), ConfigError> {
     }
     let seeds = &config.tailrace_cluster_seeds;
     if let Some(seed) = seeds.iter().find(|seed| !is_address(seed) || seed.ends_with(":0")) {
-        return refused("tailrace.cluster.seeds", seed, "expected HOST:PORT, several with commas between");
+        return refused("tailrace.cluster.seeds", seed, "expected HOST:PORT, separated by commas");
     }
     if seeds.len() > SEEDS_MAX {
-        return refused("tailrace.cluster.seeds", &seeds.join(","), "64 addresses at most");
+        return refused("tailrace.cluster.seeds", &seeds.join(","), "at most 64 addresses");
     }
     if !seeds.is_empty() && own == "off" {
         return refused("tailrace.cluster.seeds", &seeds.join(","), "cluster.listen must be set with it");
@@ -63,7 +63,7 @@ fn check_addresses(config: &BrokerConfig) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// True for HOST:PORT; a host with colons stands in brackets.
+/// Reports whether `text` is HOST:PORT. A host with colons must be in brackets.
 pub fn is_address(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
@@ -78,7 +78,7 @@ pub fn is_address(text: &str) -> bool {
 
 fn check_rack(config: &BrokerConfig) -> Result<(), ConfigError> {
     match &config.broker_rack {
-        Some(rack) if rack.len() > RACK_BYTES_MAX => refused("broker.rack", rack, "255 bytes at most"),
+        Some(rack) if rack.len() > RACK_BYTES_MAX => refused("broker.rack", rack, "at most 255 bytes"),
         _ => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! What DescribeConfigs shows: each key's value, where it comes from, and what it would be without that.
+//! The content of DescribeConfigs: each key's value, its source, and the values that it overrides.
 
 use std::collections::BTreeMap;
 
@@ -16,26 +16,26 @@ use super::value::Value;
 pub struct DescribedConfig {
     /// The key.
     pub name: &'static str,
-    /// Its value, `None` for null and for sensitive keys.
+    /// Its value. `None` for null and for sensitive keys.
     pub value: Option<String>,
     /// Where the value comes from.
     pub source: ConfigSource,
-    /// Where values were found, the strongest first.
+    /// All places that set a value, the strongest first.
     pub synonyms: Vec<ConfigSynonym>,
     /// Its type.
     pub kind: ConfigKind,
-    /// What it means.
+    /// Its documentation.
     pub documentation: String,
-    /// True if it cannot be changed while running.
+    /// True if it cannot be changed at run time.
     pub read_only: bool,
     /// True if its value is hidden.
     pub sensitive: bool,
 }
 
-/// One place where a value was found.
+/// One place that sets a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigSynonym {
-    /// The key that was set there.
+    /// The key that is set there.
     pub name: &'static str,
     /// The value there, in that key's unit.
     pub value: Option<String>,
@@ -43,10 +43,10 @@ pub struct ConfigSynonym {
     pub source: ConfigSource,
 }
 
-/// All keys of a topic with these overrides, by name.
+/// Describes all keys of a topic with these overrides, ordered by name.
 ///
 /// # Errors
-/// An override is illegal.
+/// An override is not legal.
 pub fn describe_topic(
     overrides: &BTreeMap<String, String>,
     broker: &BrokerConfig,
@@ -58,7 +58,7 @@ pub fn describe_topic(
         .map(|key| {
             let mut value = layers.resource_value(key, overrides)?;
             if key.name == "max.message.bytes" {
-                // A topic that captures NATS messages takes more than is set.
+                // A topic that captures NATS messages accepts larger batches than the setting says.
                 value = Value::Number(config.max_message_bytes.into());
             }
             let mut synonyms = Vec::new();
@@ -71,10 +71,10 @@ pub fn describe_topic(
         .collect()
 }
 
-/// All keys of a group with these overrides, by name. The group need not exist.
+/// Describes all keys of a group with these overrides, ordered by name. The group need not exist.
 ///
 /// # Errors
-/// An override is illegal.
+/// An override is not legal.
 pub fn describe_group(
     overrides: &BTreeMap<String, String>,
     broker: &BrokerConfig,
@@ -93,7 +93,7 @@ pub fn describe_group(
     group_keys().iter().map(describe).collect()
 }
 
-/// All keys of the broker, by name.
+/// Describes all keys of the broker, ordered by name.
 pub fn describe_broker(broker: &BrokerConfig) -> Vec<DescribedConfig> {
     let layers = broker.layers();
     let set = |key: &&ConfigKey| layers.layers().iter().any(|(_, layer)| layer.contains_key(key.name));
@@ -109,7 +109,8 @@ pub fn describe_broker(broker: &BrokerConfig) -> Vec<DescribedConfig> {
         .collect()
 }
 
-/// What was changed at run time for all nodes, by name: the broker resource with the empty name.
+/// Describes the settings changed at run time for all nodes, ordered by name: the broker resource with the
+/// empty name.
 pub fn describe_cluster(broker: &BrokerConfig) -> Vec<DescribedConfig> {
     let source = ConfigSource::DynamicDefaultBroker;
     let keys =
@@ -121,10 +122,11 @@ pub fn describe_cluster(broker: &BrokerConfig) -> Vec<DescribedConfig> {
     .collect()
 }
 
-/// Where the default of a topic key comes from.
+/// Returns the sources of a topic key's default.
 ///
-/// While nothing is set, Kafka names only the main broker key, so that retention.ms shows nothing for its default of
-/// log.retention.hours. We follow. Where only a coarser key is set, Kafka hides that and reports a default; we do not.
+/// While nothing is set, Kafka names only the main broker key, so that retention.ms does not show
+/// log.retention.hours as the source of its default. tailrace does the same. If only a coarser key is set,
+/// Kafka hides it and reports a default; tailrace reports the key.
 fn topic_defaults(key: &ConfigKey, layers: &Layers) -> Vec<ConfigSynonym> {
     let found = chain(key.synonyms, layers);
     match key.synonyms.first() {
@@ -135,18 +137,18 @@ fn topic_defaults(key: &ConfigKey, layers: &Layers) -> Vec<ConfigSynonym> {
     }
 }
 
-/// The broker keys that stand for the same setting as `key` in other units, or none if it stands alone.
+/// Returns the broker keys that hold the same setting as `key` in other units. `None` if there are none.
 fn equivalents(key: &ConfigKey) -> Option<&'static [Synonym]> {
     let mut groups = topic_keys().iter().map(|topic_key| topic_key.synonyms);
     groups.find(|group| group.iter().any(|other| other.name == key.name))
 }
 
-/// Leaves out what is stronger than the first value of `name` itself.
+/// Drops everything that is stronger than the first value of `name` itself.
 fn own_first(name: &str, found: Vec<ConfigSynonym>) -> Vec<ConfigSynonym> {
     found.into_iter().skip_while(|synonym| synonym.name != name).collect()
 }
 
-/// Every place that sets one of these broker keys, the strongest first, and their defaults.
+/// Returns every place that sets one of these broker keys, the strongest first, and then their defaults.
 fn chain(names: &[Synonym], layers: &Layers) -> Vec<ConfigSynonym> {
     let keys = || names.iter().filter_map(|synonym| broker_key(synonym.name).ok());
     let mut found = Vec::new();

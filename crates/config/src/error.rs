@@ -1,6 +1,6 @@
-//! Why a setting is refused.
+//! Reasons for refusing a setting.
 
-/// Where a key was looked up.
+/// The scope in which a key was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConfigScope {
     /// Settings of one topic.
@@ -21,20 +21,20 @@ impl std::fmt::Display for ConfigScope {
     }
 }
 
-/// Why a setting is refused. Kafka answers all of these with `INVALID_CONFIG`.
+/// Why a setting is refused. Kafka's error code for all of these is `INVALID_CONFIG`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// There is no such key.
+    /// The key does not exist.
     #[error("Unknown {scope} config name: {key}{hint}")]
     Unknown {
-        /// Where it was looked up.
+        /// The scope of the lookup.
         scope: ConfigScope,
-        /// What was asked for.
+        /// The name that was looked up.
         key: String,
-        /// Empty, or a proposal that begins with a space.
+        /// Empty, or a hint that starts with a space.
         hint: String,
     },
-    /// The value cannot be read, or lies outside its bounds.
+    /// The value cannot be parsed, or is out of bounds.
     #[error("Invalid value {value} for configuration {key}: {reason}")]
     Invalid {
         /// The key.
@@ -44,7 +44,7 @@ pub enum ConfigError {
         /// What is expected instead.
         reason: String,
     },
-    /// Kafka knows the value; tailrace does not offer it yet.
+    /// Kafka accepts the value; tailrace does not support it yet.
     #[error(
         "Invalid value {value} for configuration {key}: {refused} is not supported yet; use {instead} instead"
     )]
@@ -58,7 +58,7 @@ pub enum ConfigError {
         /// A value that works.
         instead: &'static str,
     },
-    /// Two names of one setting carry different values.
+    /// Two names of one setting have different values.
     #[error(
         "{first} and {second} are two names of one setting but have different values; set only one of them"
     )]
@@ -68,7 +68,7 @@ pub enum ConfigError {
         /// The other name.
         second: String,
     },
-    /// Two settings do not fit together.
+    /// Two settings contradict each other.
     #[error("{key}={value} does not fit {other}={other_value}: {reason}")]
     Inconsistent {
         /// The key to change.
@@ -79,13 +79,13 @@ pub enum ConfigError {
         other: &'static str,
         /// That key's value.
         other_value: i64,
-        /// What must hold.
+        /// The rule that they break.
         reason: &'static str,
     },
 }
 
 impl ConfigError {
-    /// The key that is to blame.
+    /// Returns the key that caused the error.
     pub fn key(&self) -> &str {
         match self {
             Self::Invalid { key, .. } | Self::NotSupported { key, .. } | Self::Inconsistent { key, .. } => {
@@ -97,22 +97,22 @@ impl ConfigError {
     }
 }
 
-/// A setting that is a number.
+/// A setting that is a number, with its key.
 pub(crate) struct NumericSetting {
     key: &'static str,
     value: i64,
 }
 
 impl NumericSetting {
-    /// What the key is set to. Settings are bounded by `i64` when they are parsed.
+    /// Pairs a key with its value. Parsing bounds all settings by `i64`.
     pub(crate) fn new(key: &'static str, value: impl TryInto<i64>) -> Self {
         Self { key, value: value.try_into().unwrap_or(i64::MAX) }
     }
 
-    /// Refuses a `limit` that lies below this setting.
+    /// Refuses a `limit` that is lower than this setting.
     ///
     /// # Errors
-    /// It does: the limit is to blame. `reason` says what must hold.
+    /// [`ConfigError::Inconsistent`] for the limit's key. `reason` states the rule.
     pub(crate) fn not_above(self, limit: Self, reason: &'static str) -> Result<(), ConfigError> {
         if self.value <= limit.value {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The settings of a group: table and typed struct. A group need not exist to have settings.
+//! The settings of a group: the table and the typed struct. A group need not exist to have settings.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::key::{ConfigKey, ConfigKind, Synonym};
 use super::table::settings;
 use super::value::{FromValue, Value};
 
-/// A group key whose default comes from the broker key `$name`.
+/// The synonym of a group key whose default comes from the broker key `$name`.
 macro_rules! from {
     ($name:literal) => {
         &[Synonym { name: $name, factor: 1 }]
@@ -20,57 +20,61 @@ const fn key(name: &'static str, kind: ConfigKind) -> ConfigKey {
 }
 
 settings! {
-    /// What holds for one group, after its overrides, the broker's settings and the defaults were merged.
+    /// The effective configuration of one group: its overrides, the broker's settings and the defaults,
+    /// merged.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct GroupConfig, table GROUP_KEYS {
-        /// Time between two assignments of a consumer group (KIP-848), so that many members that come at once are assigned
-        /// together. 0 assigns at once.
+        /// Minimum time between two assignments of a consumer group (KIP-848), so that many members that join
+        /// at the same time are assigned together. 0 assigns at once.
         consumer_assignment_interval_ms: i32 = key("consumer.assignment.interval.ms", Int).default("1000").ms()
             .at_least(0).synonyms(from!("group.consumer.assignment.interval.ms"));
-        /// Time between two heartbeats of a consumer group's members (KIP-848); the server tells it to them.
+        /// Time between two heartbeats of a member of a consumer group (KIP-848). The server tells it to the
+        /// members.
         consumer_heartbeat_interval_ms: i32 = key("consumer.heartbeat.interval.ms", Int).default("5000").ms()
             .at_least(1).synonyms(from!("group.consumer.heartbeat.interval.ms"));
         /// Time without a heartbeat after which a member of a consumer group (KIP-848) is removed.
         consumer_session_timeout_ms: i32 = key("consumer.session.timeout.ms", Int).default("45000").ms().at_least(1)
             .synonyms(from!("group.consumer.session.timeout.ms"));
-        /// Time between two assignments of a share group (KIP-932). 0 assigns at once.
+        /// Minimum time between two assignments of a share group (KIP-932). 0 assigns at once.
         share_assignment_interval_ms: i32 = key("share.assignment.interval.ms", Int).default("1000").ms().at_least(0)
             .synonyms(from!("group.share.assignment.interval.ms"));
-        /// Where a share group begins in a partition that it reads for the first time: earliest, latest, or
-        /// by_duration: and an ISO 8601 duration (as in by_duration:P1DT12H), which is so long ago.
+        /// Where a share group starts in a partition that it reads for the first time: earliest, latest, or
+        /// by_duration: followed by an ISO 8601 duration before now, as in by_duration:P1DT12H.
         share_auto_offset_reset: ShareOffsetReset = key("share.auto.offset.reset", Text).default("latest");
-        /// How often a record is delivered to a share group at most. After that it counts as rejected.
+        /// Maximum number of times that a record is delivered to a share group. After that it counts as
+        /// rejected.
         share_delivery_count_limit: i32 = key("share.delivery.count.limit", Int).default("5").count("deliveries")
             .at_least(2).synonyms(from!("group.share.delivery.count.limit"));
-        /// Time between two heartbeats of a share group's members; the server tells it to them.
+        /// Time between two heartbeats of a member of a share group. The server tells it to the members.
         share_heartbeat_interval_ms: i32 = key("share.heartbeat.interval.ms", Int).default("5000").ms().at_least(1)
             .synonyms(from!("group.share.heartbeat.interval.ms"));
-        /// Which records of transactions a share group gets: read_committed, only those of committed ones;
-        /// read_uncommitted, all, also those that are aborted later.
+        /// Which transactional records a share group gets. read_committed: only those of committed
+        /// transactions. read_uncommitted: all, including those that are aborted later.
         share_isolation_level: GroupIsolationLevel = key("share.isolation.level", Text).default("read_uncommitted")
             .one_of(&["read_committed", "read_uncommitted"]);
-        /// Records of one partition that a share group may have acquired and not yet acknowledged.
+        /// Maximum number of records of one partition that a share group may have acquired and not yet
+        /// acknowledged.
         share_partition_max_record_locks: i32 = key("share.partition.max.record.locks", Int).default("2000")
             .count("records").at_least(100).synonyms(from!("group.share.partition.max.record.locks"));
-        /// Time for which a member of a share group holds a record that it acquired. Unless it acknowledges or renews until then, the
-        /// record goes to another member.
+        /// Time for which a member of a share group holds the lock on a record that it acquired. If it
+        /// neither acknowledges nor renews within that time, the record goes to another member.
         share_record_lock_duration_ms: i32 = key("share.record.lock.duration.ms", Int).default("30000").ms()
             .at_least(1000).synonyms(from!("group.share.record.lock.duration.ms"));
-        /// Whether members of a share group may extend the time for which they hold a record (acknowledgements of type renew).
+        /// Whether members of a share group may renew the lock on a record (acknowledgements of type renew).
         share_renew_acknowledge_enable: bool = key("share.renew.acknowledge.enable", Boolean).default("true");
         /// Time without a heartbeat after which a member of a share group is removed.
         share_session_timeout_ms: i32 = key("share.session.timeout.ms", Int).default("45000").ms().at_least(1)
             .synonyms(from!("group.share.session.timeout.ms"));
-        /// Time between two assignments of a streams group (KIP-1071).
+        /// Minimum time between two assignments of a streams group (KIP-1071).
         streams_assignment_interval_ms: i32 = key("streams.assignment.interval.ms", Int).default("1000").ms()
             .at_least(0).accepted().synonyms(from!("group.streams.assignment.interval.ms"));
-        /// Time between two heartbeats of a streams group's members.
+        /// Time between two heartbeats of a member of a streams group.
         streams_heartbeat_interval_ms: i32 = key("streams.heartbeat.interval.ms", Int).default("5000").ms().at_least(1)
             .accepted().synonyms(from!("group.streams.heartbeat.interval.ms"));
-        /// Time that a new streams group waits for further members before its first assignment.
+        /// Time for which a new streams group waits for further members before its first assignment.
         streams_initial_rebalance_delay_ms: i32 = key("streams.initial.rebalance.delay.ms", Int).default("3000").ms()
             .at_least(0).accepted().synonyms(from!("group.streams.initial.rebalance.delay.ms"));
-        /// Copies of each task's state that a streams group keeps ready.
+        /// Number of standby copies of each task's state in a streams group.
         streams_num_standby_replicas: i32 = key("streams.num.standby.replicas", Int).default("0").count("replicas")
             .at_least(0).accepted().synonyms(from!("group.streams.num.standby.replicas"));
         /// Time without a heartbeat after which a member of a streams group is removed.
@@ -80,14 +84,14 @@ settings! {
     with {}
 }
 
-/// Where a share group begins in a partition that it reads for the first time.
+/// Where a share group starts in a partition that it reads for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareOffsetReset {
-    /// At the first record that is kept.
+    /// At the first record in the log.
     Earliest,
-    /// At the next record.
+    /// At the end of the log, before the next record to be appended.
     Latest,
-    /// At the first record that is at most this old. Never negative.
+    /// At the first record that is at most this old. The duration is never negative.
     ByDuration(Duration),
 }
 
@@ -99,7 +103,7 @@ impl FromValue for ShareOffsetReset {
             None if text == "latest" => Ok(Self::Latest),
             Some(("by_duration", duration)) => {
                 iso_duration(duration).map(Self::ByDuration).ok_or_else(|| {
-                    format!("{duration} is no ISO 8601 duration from zero, such as PT1H30M or P7D")
+                    format!("{duration} is not a non-negative ISO 8601 duration, such as PT1H30M or P7D")
                 })
             }
             _ => Err("must be earliest, latest or by_duration:PnDTnHnMn.nS".to_owned()),
@@ -107,12 +111,13 @@ impl FromValue for ShareOffsetReset {
     }
 }
 
-/// Days, hours, minutes and seconds as ISO 8601 writes them: what Java's `Duration.parse` takes, but for signs.
+/// Parses days, hours, minutes and seconds in ISO 8601 form: what Java's `Duration.parse` accepts, except for
+/// signs.
 fn iso_duration(text: &str) -> Option<Duration> {
     let upper = text.to_ascii_uppercase();
     let rest = upper.strip_prefix('P')?;
     let (date, time) = match rest.split_once('T') {
-        // A T with nothing behind it is an error.
+        // A trailing T is an error.
         Some((_, "")) => return None,
         Some((date, time)) => (date, time),
         None => (rest, ""),
@@ -135,7 +140,7 @@ fn iso_duration(text: &str) -> Option<Duration> {
     Some(total)
 }
 
-/// `number` times `seconds`; only seconds may have a fraction, of up to nine digits.
+/// Returns `number` times `seconds`. Only seconds may have a fraction, of up to nine digits.
 fn amount(number: &str, seconds: u64, may_be_broken: bool) -> Option<Duration> {
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));

@@ -1,6 +1,6 @@
-//! One configuration key: its name, kind, default, bounds and documentation, and how its text is read.
+//! One configuration key: its name, kind, default, bounds and documentation, and how its text is parsed.
 //!
-//! Keys are built as constants. This module knows no concrete key and no layer.
+//! Keys are built as constants. This module knows no specific key and no layer.
 
 use super::error::{ConfigError, ConfigScope};
 use super::value::Value;
@@ -29,7 +29,7 @@ pub enum ConfigKind {
 }
 
 impl ConfigKind {
-    /// Kafka's name of the type, as in `ConfigDef.Type`.
+    /// Returns Kafka's name of the type, as in `ConfigDef.Type`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Boolean => "boolean",
@@ -44,7 +44,7 @@ impl ConfigKind {
         }
     }
 
-    /// The number that stands for the type in a DescribeConfigs answer.
+    /// Returns the number of the type in a DescribeConfigs response.
     pub const fn code(self) -> i8 {
         match self {
             Self::Boolean => 1,
@@ -60,7 +60,7 @@ impl ConfigKind {
     }
 }
 
-/// What a number counts.
+/// The unit of a numeric key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Not a quantity.
@@ -73,12 +73,12 @@ pub enum Unit {
     Minutes,
     /// Hours.
     Hours,
-    /// Things, named in the text.
+    /// A count of things, named in the text.
     Count(&'static str),
 }
 
 impl Unit {
-    /// The unit in words, empty for none.
+    /// Returns the unit in words, empty for none.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "",
@@ -91,79 +91,79 @@ impl Unit {
     }
 }
 
-/// Which values are legal.
+/// The legal values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bounds {
-    /// All that the kind can express.
+    /// Every value of the kind.
     Any,
     /// At least this number.
     AtLeast(i64),
-    /// From the first to the second number, both included.
+    /// From the first number to the second, both included.
     Between(i64, i64),
-    /// -1, or from the first to the second number, both included.
+    /// -1, or from the first number to the second, both included.
     MinusOneOr(i64, i64),
-    /// A double from the first to the second number, both included.
+    /// A double from the first number to the second, both included.
     Share(f64, f64),
-    /// One of these texts, or for a list only these texts.
+    /// One of these texts. For a list: only these texts.
     OneOf(&'static [&'static str]),
     /// Pairs `PARTITION:NODE`, or `*` alone: Kafka's lists of throttled replicas.
     Replicas,
 }
 
-/// Whether a key does anything.
+/// Whether a key has an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applies {
     /// It has the effect that its documentation states.
     Implemented,
-    /// It is accepted, stored and shown for the sake of clients, and has no effect yet.
+    /// It is accepted, stored and shown for compatibility with clients, and has no effect yet.
     Accepted,
 }
 
-/// A broker key that gives a topic key its default.
+/// A broker key that holds the default of a topic or group key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Synonym {
     /// The broker key.
     pub name: &'static str,
-    /// The broker key's value times this is the topic key's value. 1 for all but hours and minutes.
+    /// The broker key's value times this factor is the topic key's value. 1 for all but hours and minutes.
     pub factor: i64,
 }
 
 /// One configuration key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConfigKey {
-    /// Its name: Kafka's, where Kafka has one.
+    /// Its name. Where Kafka has the setting, it is Kafka's name.
     pub name: &'static str,
     /// Its type.
     pub kind: ConfigKind,
-    /// The value when nothing is set; `None` is null.
+    /// The value when nothing is set. `None` is null.
     pub default: Option<&'static str>,
-    /// What a number counts.
+    /// Its unit.
     pub unit: Unit,
-    /// Which values are legal.
+    /// The legal values.
     pub bounds: Bounds,
-    /// Values that Kafka takes and tailrace refuses for now.
+    /// Values that Kafka accepts and tailrace refuses for now.
     pub not_yet: &'static [&'static str],
-    /// What it means, in one paragraph.
+    /// Its documentation, in one paragraph.
     pub documentation: &'static str,
     /// True if it can change while the process runs. Always true for topics.
     pub dynamic: bool,
     /// True if its value is never shown.
     pub sensitive: bool,
-    /// Whether it does anything.
+    /// Whether it has an effect.
     pub applies: Applies,
-    /// For a topic's or a group's key: the broker keys that give its default, the strongest first.
+    /// For a topic or group key: the broker keys that hold its default, the strongest first.
     pub synonyms: &'static [Synonym],
-    /// Other names under which the same setting is accepted in the same scope.
+    /// Other names for the same setting in the same scope.
     pub aliases: &'static [&'static str],
-    /// For a broker key: the topic's or group's key whose default it is.
+    /// For a broker key: the topic or group key whose default it holds.
     pub default_of: Option<&'static str>,
-    /// Whose key that is.
+    /// The scope of the key in `default_of`.
     pub default_scope: ConfigScope,
-    /// True for keys that only tests and tools use; they are shown only while set.
+    /// True for keys that only tests and tools use. They are shown only while set.
     pub internal: bool,
 }
 
-/// Builders, to be used in constants.
+/// Builders for use in constants.
 impl ConfigKey {
     pub(crate) const fn new(name: &'static str, kind: ConfigKind) -> Self {
         Self {
@@ -251,7 +251,7 @@ impl ConfigKey {
 }
 
 impl ConfigKey {
-    /// The documentation as it is shown, including whether the key has an effect.
+    /// Returns the documentation as it is shown, including whether the key has an effect.
     pub fn documentation_text(&self) -> String {
         let mut text = match self.default_of {
             Some(key) => format!("Default of `{key}` for {}s that do not set it. ", self.default_scope),
@@ -264,19 +264,19 @@ impl ConfigKey {
         text
     }
 
-    /// The environment variable that sets this broker key: `TAILRACE_`, then the key in capitals with `_` for `.`; a
-    /// leading `tailrace.` is left out.
+    /// Returns the environment variable that sets this broker key: `TAILRACE_`, then the key in capitals with
+    /// `_` for `.`. A leading `tailrace.` is omitted.
     pub fn environment_name(&self) -> String {
         environment_name(self.name)
     }
 
-    /// The default, parsed.
+    /// Returns the default, parsed.
     pub fn default_value(&self) -> Value {
-        // A test parses every default; a default that does not parse is a bug in the table.
+        // A test parses every default, so one that does not parse is a bug in the table.
         self.default.map_or(Value::Null, |text| self.parse(text).expect("defaults are legal"))
     }
 
-    /// Reads a value and checks its bounds.
+    /// Parses a value and checks its bounds.
     ///
     /// # Errors
     /// The value has the wrong type, is out of bounds, or is not supported yet.

@@ -1,7 +1,7 @@
-//! All keys by scope, and how they are found by name.
+//! All keys by scope, and lookup by name.
 //!
-//! Keys are declared with the typed configurations that they fill. This module joins the tables: the broker has a key of
-//! its own for each default of topics and groups that can be set broker-wide.
+//! Keys are declared with the typed configurations that they fill. This module joins the tables. The broker
+//! has a key for every topic or group default that can be set broker-wide.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,8 @@ use super::group::GROUP_KEYS;
 use super::key::{ConfigKey, environment_name};
 use super::topic::TOPIC_KEYS;
 
-/// All keys of the broker, by name: its own, and one per key of topics and of groups whose default can be set broker-wide.
+/// Returns all keys of the broker, ordered by name: its own, and one for each topic or group default that can
+/// be set broker-wide.
 pub fn broker_keys() -> &'static [ConfigKey] {
     static KEYS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
         let mut keys = BROKER_KEYS.to_vec();
@@ -23,10 +24,11 @@ pub fn broker_keys() -> &'static [ConfigKey] {
     &KEYS
 }
 
-/// The broker key that carries a topic key's default, which the topic key's own name means too.
+/// Returns the broker key that holds a topic key's default. The topic key's own name is an alias of it.
 fn default_of(topic_key: &'static ConfigKey) -> Option<ConfigKey> {
     let synonym = topic_key.synonyms.first()?;
-    // With further synonyms, it is the last of them that has a default: log.retention.ms is null, the hours are 168.
+    // If there are several synonyms, the last one has the default: log.retention.ms is null,
+    // log.retention.hours is 168.
     let default = if topic_key.synonyms.len() == 1 { topic_key.default } else { None };
     let aliases =
         if synonym.name == topic_key.name { &[][..] } else { std::slice::from_ref(&topic_key.name) };
@@ -40,7 +42,7 @@ fn default_of(topic_key: &'static ConfigKey) -> Option<ConfigKey> {
     })
 }
 
-/// The broker key that carries a group key's default. It cannot be changed at run time, as in Kafka.
+/// Returns the broker key that holds a group key's default. As in Kafka, it cannot be changed at run time.
 fn default_of_group(group_key: &'static ConfigKey) -> Option<ConfigKey> {
     let synonym = group_key.synonyms.first()?;
     Some(ConfigKey {
@@ -53,7 +55,7 @@ fn default_of_group(group_key: &'static ConfigKey) -> Option<ConfigKey> {
     })
 }
 
-/// Finds the broker key that an environment variable sets; see [`ConfigKey::environment_name`].
+/// Finds the broker key that an environment variable sets. See [`ConfigKey::environment_name`].
 pub fn broker_key_of_variable(variable: &str) -> Option<&'static ConfigKey> {
     broker_keys().iter().find(|key| {
         key.environment_name() == variable
@@ -64,7 +66,7 @@ pub fn broker_key_of_variable(variable: &str) -> Option<&'static ConfigKey> {
 /// Finds a broker key by its name or an alias.
 ///
 /// # Errors
-/// There is none of that name.
+/// There is no key of that name.
 pub fn broker_key(name: &str) -> Result<&'static ConfigKey, ConfigError> {
     let keys = broker_keys();
     if let Ok(position) = keys.binary_search_by(|key| key.name.cmp(name)) {
@@ -75,7 +77,7 @@ pub fn broker_key(name: &str) -> Result<&'static ConfigKey, ConfigError> {
         .ok_or_else(|| unknown(ConfigScope::Broker, name, keys))
 }
 
-/// All keys of topics, by name.
+/// Returns all keys of topics, ordered by name.
 pub fn topic_keys() -> &'static [ConfigKey] {
     TOPIC_KEYS
 }
@@ -83,7 +85,7 @@ pub fn topic_keys() -> &'static [ConfigKey] {
 /// Finds a topic key.
 ///
 /// # Errors
-/// There is none of that name.
+/// There is no key of that name.
 pub fn topic_key(name: &str) -> Result<&'static ConfigKey, ConfigError> {
     TOPIC_KEYS
         .iter()
@@ -91,7 +93,7 @@ pub fn topic_key(name: &str) -> Result<&'static ConfigKey, ConfigError> {
         .ok_or_else(|| unknown(ConfigScope::Topic, name, TOPIC_KEYS))
 }
 
-/// All keys of groups, by name.
+/// Returns all keys of groups, ordered by name.
 pub fn group_keys() -> &'static [ConfigKey] {
     GROUP_KEYS
 }
@@ -99,7 +101,7 @@ pub fn group_keys() -> &'static [ConfigKey] {
 /// Finds a group key.
 ///
 /// # Errors
-/// There is none of that name.
+/// There is no key of that name.
 pub fn group_key(name: &str) -> Result<&'static ConfigKey, ConfigError> {
     GROUP_KEYS
         .iter()
@@ -107,7 +109,7 @@ pub fn group_key(name: &str) -> Result<&'static ConfigKey, ConfigError> {
         .ok_or_else(|| unknown(ConfigScope::Group, name, GROUP_KEYS))
 }
 
-/// The error for a key that does not exist, with a proposal if one is near.
+/// Returns the error for an unknown key, with a suggestion if a known name is similar.
 fn unknown(scope: ConfigScope, name: &str, keys: &[ConfigKey]) -> ConfigError {
     let near = keys
         .iter()
@@ -130,7 +132,7 @@ fn unknown(scope: ConfigScope, name: &str, keys: &[ConfigKey]) -> ConfigError {
     ConfigError::Unknown { scope, key: name.to_owned(), hint }
 }
 
-/// Levenshtein's distance. Keys are short, so the table is one row.
+/// Returns the Levenshtein distance. Keys are short, so one row of the table is enough.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<u8> = b.bytes().take(100).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! Where a value comes from: the node's dynamic settings, the cluster's, the start configuration, the default.
+//! The sources of a value: the node's dynamic settings, the cluster's, the start configuration, the default.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use super::error::ConfigError;
 use super::key::ConfigKey;
 use super::value::Value;
 
-/// Settings that were changed while running and are kept in the metadata log. Keys are canonical.
+/// Settings changed at run time and stored in the metadata log. Their keys are canonical.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DynamicConfigs {
-    /// For this node alone: the broker resource with its node id.
+    /// For this node only: the broker resource with its node id.
     pub node: BTreeMap<String, String>,
     /// For all nodes: the broker resource with the empty name.
     pub cluster: BTreeMap<String, String>,
 }
 
-/// Where a value was found. The numbers are those of a DescribeConfigs answer.
+/// The source of a value. The numbers are those of a DescribeConfigs response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConfigSource {
-    /// Override of the topic.
+    /// Override of a topic.
     DynamicTopic = 1,
     /// Changed at run time for this node.
     DynamicBroker = 2,
@@ -26,14 +26,14 @@ pub enum ConfigSource {
     DynamicDefaultBroker = 3,
     /// File, environment or command line.
     StaticBroker = 4,
-    /// Nothing is set.
+    /// No value is set.
     Default = 5,
-    /// Override of the group.
+    /// Override of a group.
     DynamicGroup = 8,
 }
 
 impl ConfigSource {
-    /// Kafka's name.
+    /// Returns Kafka's name of the source.
     pub const fn name(self) -> &'static str {
         match self {
             Self::DynamicTopic => "DYNAMIC_TOPIC_CONFIG",
@@ -46,7 +46,8 @@ impl ConfigSource {
     }
 }
 
-/// The broker's settings by origin, under canonical names. Not `Debug`-derived: some of them are secrets.
+/// The broker's settings by source, under canonical names. It does not derive `Debug`, because some settings
+/// are secrets.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct Layers {
     dynamic: DynamicConfigs,
@@ -65,12 +66,12 @@ impl std::fmt::Debug for Layers {
 }
 
 impl Layers {
-    /// Layers whose keys are canonical and whose values are legal.
+    /// Builds layers from canonical keys and legal values.
     pub(crate) fn of_canonical(dynamic: DynamicConfigs, fixed: BTreeMap<String, String>) -> Self {
         Self { dynamic, fixed }
     }
 
-    /// The layers, the strongest first.
+    /// Returns the layers, the strongest first.
     pub(crate) fn layers(&self) -> [(ConfigSource, &BTreeMap<String, String>); 3] {
         [
             (ConfigSource::DynamicBroker, &self.dynamic.node),
@@ -83,7 +84,7 @@ impl Layers {
         &self.dynamic
     }
 
-    /// The value of a broker key itself, without its synonyms.
+    /// Returns the value of a broker key itself, ignoring its synonyms.
     pub(crate) fn broker_value(&self, key: &ConfigKey) -> Result<Value, ConfigError> {
         match self.layers().iter().find_map(|(_, layer)| layer.get(key.name)) {
             Some(text) => key.parse(text),

@@ -1,7 +1,8 @@
-//! Every configuration key of topics and of the broker, and the typed configurations made of them.
+//! The configuration keys of topics, groups and the broker, and the typed configurations made of them.
 //!
-//! Values are texts under Kafka's names where Kafka has one, `tailrace.*` else. This crate merges layers and checks
-//! values; reading files, environment and command line is the binary's job, storing changes the controller's.
+//! Values are texts. A key has Kafka's name if Kafka has the setting. Other keys start with `tailrace.`,
+//! except for a few short ones such as `data.dir`. This crate merges layers and checks values. The binary
+//! reads files, environment and command line; the controller stores changes.
 
 mod broker;
 mod choice;

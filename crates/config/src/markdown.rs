@@ -1,4 +1,4 @@
-//! docs/configuration.md, generated from the tables.
+//! Generates docs/configuration.md from the tables.
 
 use std::fmt::Write;
 
@@ -10,16 +10,17 @@ const INTRODUCTION: &str = "\
 
 This page is generated from the tables in `crates/config/src`; do not edit it.
 
-Settings of the broker come from four places, the later ones winning: built-in defaults, the TOML file named by
-`--config`, environment variables, and the command line (`--set KEY=VALUE`, or a flag of its own where there is one).
-Some can be changed while the process runs, with any Kafka admin client, on the broker resource; such changes are stored
-in the metadata log and win over the start configuration. An unknown key or an illegal value is an error, never ignored.
+Settings of the broker come from four places, the later ones winning: built-in defaults, the TOML
+file named by `--config`, environment variables, and the command line (`--set KEY=VALUE`, or a flag
+of its own where there is one). Some can be changed while the process runs, with any Kafka admin
+client, on the broker resource; such changes are stored in the metadata log and win over the start
+configuration. An unknown key or an illegal value is an error, never ignored.
 
-A topic setting that was not set for a topic takes the broker-wide value. It can be given under the topic's own name or
-under the name that Kafka uses for the broker; these are two names of one setting, and giving them different values is an
-error.
+A topic that does not set one of its settings takes the broker-wide value. The broker-wide value can
+be set under the topic setting's own name, or under the name that Kafka uses for the broker. These
+are two names of one setting, and giving them different values is an error.
 
-Numbers are whole unless a share is asked for, and are written without separators.
+Numbers are integers, except where a fraction is asked for, and are written without separators.
 ";
 
 const TOPICS: &str = "
@@ -35,17 +36,22 @@ const BROKER: &str = "
 const GROUPS: &str = "
 ## Groups
 
-All of these can be set for a group with any Kafka admin client (resource type GROUP), whether the group exists yet or not. A group
-that does not set one takes the broker-wide value. A value must lie within the bounds that the broker sets.
+All of these can be set for a group with any Kafka admin client (resource type GROUP), before or
+after the group is created. A group that does not set one takes the broker-wide value. A value must
+be within the bounds that the broker sets.
 ";
 
 const ACCEPTED: &str = "
 ## Accepted without effect
 
-Kafka's clients and tools may set these; tailrace checks, stores and shows them, and does nothing else with them yet.
+Kafka's clients and tools may set these. tailrace checks, stores and shows them, but they have no
+other effect yet.
 ";
 
-/// The text of docs/configuration.md.
+/// Columns of a line of prose.
+const COLUMNS: usize = 100;
+
+/// Returns the text of docs/configuration.md.
 pub fn configuration_markdown() -> String {
     let mut text = String::from(INTRODUCTION);
     let shown = |key: &&ConfigKey| !key.internal && key.applies == Applies::Implemented;
@@ -77,8 +83,29 @@ fn accepted(text: &mut String, scope: &str, keys: &[ConfigKey]) {
     }
 }
 
+/// Breaks each line of a text so that it has at most [`COLUMNS`] columns, if its words are not longer than that.
+fn wrapped(text: &str) -> String {
+    let mut wrapped = String::new();
+    for line in text.lines() {
+        let mut columns = 0;
+        for word in line.split_whitespace() {
+            let length = word.chars().count();
+            if columns > 0 {
+                let fits = columns + 1 + length <= COLUMNS;
+                wrapped.push(if fits { ' ' } else { '\n' });
+                columns = if fits { columns + 1 } else { 0 };
+            }
+            wrapped.push_str(word);
+            columns += length;
+        }
+        wrapped.push('\n');
+    }
+    wrapped.truncate(wrapped.trim_end().len());
+    wrapped
+}
+
 fn section(text: &mut String, key: &ConfigKey, facts: &[String]) {
-    let _ = write!(text, "\n### `{}`\n{}\n\n", key.name, key.documentation.trim());
+    let _ = write!(text, "\n### `{}`\n{}\n\n", key.name, wrapped(key.documentation.trim()));
     for fact in facts {
         let _ = writeln!(text, "- {fact}");
     }

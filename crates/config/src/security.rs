@@ -1,14 +1,14 @@
-//! Which settings of TLS and of users belong together. Reading the files they name is the server's job.
+//! Checks of TLS and user settings that depend on each other. The server reads the files they name.
 
 use super::broker::BrokerConfig;
 use super::choice::{NatsTls, TlsClientAuth};
 use super::error::ConfigError;
 use super::keys::broker_key;
 
-/// Refuses what would leave a listener without the protection that was asked for.
+/// Refuses settings that would leave a listener without the protection they ask for.
 ///
 /// # Errors
-/// A setting lacks its companion, or two exclude each other.
+/// A setting lacks another that it needs, or two exclude each other.
 pub(super) fn check(config: &BrokerConfig) -> Result<(), ConfigError> {
     check_certificates(config)?;
     check_users(config)?;

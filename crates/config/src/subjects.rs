@@ -1,34 +1,34 @@
 //! The NATS subjects that a topic captures: `tailrace.subjects`.
 //!
-//! Only what can be said of one topic by itself is checked here. That no two topics want the same subject is the controller's
-//! business.
+//! This module checks one topic by itself. The controller checks that no two topics capture the same subject.
 
 use tailrace_subjects::{Dialect, Limits, Pattern};
 
 use super::value::{FromValue, Value};
 
-/// Patterns of one topic at most. Each is a subscription of the NATS router, about 200 bytes and its text.
+/// Maximum number of patterns of one topic. Each is a subscription of the NATS router, about 200 bytes and
+/// its text.
 pub const PATTERNS_MAX: usize = 1000;
-/// Bytes of all patterns of one topic together at most: they are part of one metadata record.
+/// Maximum size of all patterns of one topic together, in bytes. They are part of one metadata record.
 pub const PATTERNS_BYTES_MAX: usize = 32 * 1024;
 
-/// Subjects that belong to NATS itself. Nothing may be captured from them: a captured `_INBOX.` would take the answers of
-/// requests for data, and be acknowledged into the next inbox.
+/// Subjects that belong to NATS itself and cannot be captured. A topic that captured `_INBOX.>` would treat
+/// the replies to requests as data, and its acknowledgements would go to the inbox of the next reply.
 const RESERVED: [&str; 3] = ["$JS.>", "$SYS.>", "_INBOX.>"];
 
-/// Value of `tailrace.subjects`: patterns in the dialect of NATS. Each begins with a literal word.
+/// Value of `tailrace.subjects`: patterns in the NATS dialect. Each starts with a literal word.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CapturedSubjects {
     patterns: Vec<Pattern>,
 }
 
 impl CapturedSubjects {
-    /// The patterns, in the order in which they were given.
+    /// Returns the patterns, in the order given.
     pub fn patterns(&self) -> &[Pattern] {
         &self.patterns
     }
 
-    /// True for a topic that captures nothing.
+    /// Reports whether the topic captures nothing.
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
@@ -51,11 +51,11 @@ impl FromValue for CapturedSubjects {
 
 fn pattern(text: &str) -> Result<Pattern, String> {
     let pattern = Pattern::parse(Dialect::Nats, text, &Limits::default())
-        .map_err(|error| format!("'{text}' is no NATS subject: {error}"))?;
+        .map_err(|error| format!("'{text}' is not a NATS subject: {error}"))?;
     if text.starts_with("*.") || matches!(text, "*" | ">") {
         return Err(format!(
-            "'{text}' begins with a wildcard, so it would also capture {}, which belong to NATS itself; \
-             begin with a word, as in orders.{text}",
+            "'{text}' starts with a wildcard, so it would also capture {}, which belong to NATS itself; \
+             start with a word, as in orders.{text}",
             RESERVED.join(", ")
         ));
     }

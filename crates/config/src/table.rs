@@ -1,7 +1,7 @@
-//! One declaration per setting: the field, its type, its key and its documentation.
+//! A declaration per setting: the field, its type, its key and its documentation.
 //!
-//! The doc comment of a field is also the documentation that DescribeConfigs and docs/configuration.md show, so that
-//! struct, table and text cannot drift apart.
+//! The doc comment of a field is also its documentation in DescribeConfigs and docs/configuration.md, so that
+//! struct, table and text cannot diverge.
 
 /// Declares a typed configuration and the table of its keys.
 macro_rules! settings {
@@ -23,7 +23,7 @@ macro_rules! settings {
             &[$( $key.documented(concat!($($doc),+)), )+];
 
         impl $name {
-            /// Fills every field with what `get` finds for its key.
+            /// Fills every field with the value that `get` returns for its key.
             pub(crate) fn read(
                 get: &dyn Fn(&crate::key::ConfigKey) -> Result<crate::value::Value, crate::ConfigError>,
                 $( $more: $more_type, )*

@@ -1,11 +1,11 @@
-//! Parsed values and the types they become. Does not know any key.
+//! Parsed values and their conversion to Rust types. This module knows no key.
 
 use std::fmt;
 
-/// A value after parsing by its key's kind. `Display` gives Kafka's canonical text.
+/// A value parsed by its key's kind. `Display` writes Kafka's canonical text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Not set.
+    /// No value.
     Null,
     /// A boolean.
     Boolean(bool),
@@ -20,7 +20,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Canonical text, `None` for null.
+    /// Returns the canonical text. `None` for null.
     pub fn text(&self) -> Option<String> {
         match self {
             Self::Null => None,
@@ -35,7 +35,7 @@ impl fmt::Display for Value {
             Self::Null => f.write_str("null"),
             Self::Boolean(value) => value.fmt(f),
             Self::Number(value) => value.fmt(f),
-            // `Debug` prints 1.0 as "1.0", which is what Java prints, but for the exponent.
+            // `Debug` prints 1.0 as "1.0", as Java does. Only the exponent differs.
             Self::Double(value) => f.write_str(&format!("{value:?}").replace('e', "E")),
             Self::Text(value) => f.write_str(value),
             Self::List(values) => f.write_str(&values.join(",")),
@@ -43,12 +43,12 @@ impl fmt::Display for Value {
     }
 }
 
-/// A Rust type that a field of a typed configuration may have.
+/// A Rust type of a field of a typed configuration.
 pub(crate) trait FromValue: Sized {
-    /// Converts a value that already passed its key's bounds.
+    /// Converts a value that has already passed its key's bounds.
     ///
     /// # Errors
-    /// What is wrong with the value, as the reason of a [`super::ConfigError::Invalid`].
+    /// Describes what is wrong with the value, as the reason of a [`super::ConfigError::Invalid`].
     fn from_value(value: Value) -> Result<Self, String>;
 }
 
@@ -92,7 +92,7 @@ impl FromValue for String {
     fn from_value(value: Value) -> Result<Self, String> {
         match value {
             Value::Text(value) => Ok(value),
-            other => mismatch("a text", &other),
+            other => mismatch("a string", &other),
         }
     }
 }

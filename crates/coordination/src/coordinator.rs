@@ -1,9 +1,10 @@
-//! What the coordinators of groups, transactions and share groups have in common.
+//! The common parts of the coordinators of groups, transactions and share groups.
 //!
-//! A coordinator is the state of one partition of an internal topic: everything whose name hashes to that partition.
-//! It is a deterministic state machine. The shell hands it events with the time and the metadata; it answers with
-//! [`Effects`]: records to append, replies, and work to be done elsewhere. Its state is what its log says, replayed:
-//! a coordinator that is thrown away and replayed is as good as before, but for those who were waiting.
+//! A coordinator is the state of one partition of an internal topic: everything whose name hashes to that
+//! partition. It is a deterministic state machine. The caller passes in events with the time and the
+//! metadata. The coordinator returns [`Effects`]: records to append, replies, and work to be done elsewhere.
+//! Its state is a replay of its log, so a coordinator can be dropped and replayed at any time. Only pending
+//! requests are lost.
 //!
 //! Deliberately not here: I/O, clocks, randomness (fresh ids come in with events), protocol error codes.
 
@@ -14,54 +15,55 @@ use bytes::Bytes;
 use tailrace_metadata::MetadataImage;
 use tailrace_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TimestampMs};
 
-/// Bytes of records that go into one batch: many offsets are written in several. A record that is larger goes alone.
+/// Target size of a batch of records, in bytes. Many offsets are written in several batches. A larger record
+/// goes in a batch of its own.
 const BATCH_BYTES: usize = 262_144;
 
-/// A producer in a generation, on whose behalf a coordinator writes.
+/// A producer and its epoch, for which a coordinator writes transactional records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TransactionalProducer {
     /// Its id.
     pub id: ProducerId,
-    /// Its generation.
+    /// Its epoch.
     pub epoch: ProducerEpoch,
 }
 
 /// One record of a coordinator's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoordinatorRecord {
-    /// What it is about; the log is compacted by it.
+    /// The key, by which the log is compacted.
     pub key: Bytes,
-    /// What is true of it; `None` says that it is gone.
+    /// The value. `None` is a tombstone.
     pub value: Option<Bytes>,
 }
 
-/// Records that are appended together, as one batch: all of them or none.
+/// Records that are appended together as one batch: all of them or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {
-    /// With a producer the batch is part of its transaction and counts once that is committed.
+    /// With a producer, the batch is part of its transaction, and takes effect once that is committed.
     pub producer: Option<TransactionalProducer>,
-    /// At least one.
+    /// The records, at least one.
     pub records: Vec<CoordinatorRecord>,
 }
 
-/// Names one who waits for an answer. Given by the shell, unique within a coordinator.
+/// Identifies a pending request. The caller assigns it; it is unique within a coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
-/// When, and in what surroundings, something happens.
+/// The time and the metadata with which an event happens.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment<'a> {
-    /// The time, which never goes back while the process runs.
+    /// The current time. It never goes back while the process runs.
     pub now: TimestampMs,
     /// Topics and settings.
     pub image: &'a Arc<MetadataImage>,
-    /// Where a coordinator draws numbers that it has never had before.
+    /// Source of generation numbers for this coordinator.
     pub generations: Generations<'a>,
 }
 
-/// Gives a coordinator numbers, each larger than all that were drawn before it in the same partition: by whichever node, before
-/// whichever start. No clock and no record is needed for that: the epoch in which a node leads the partition is one that nobody led
-/// in before, and within it the process counts.
+/// A source of generation numbers for one partition. Each number is larger than all drawn before it, on any
+/// node and before any restart. This needs neither a clock nor a record: each leader epoch of the partition
+/// is led by one node only, and within an epoch the process counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Generations<'a> {
     epoch: LeaderEpoch,
@@ -69,16 +71,17 @@ pub struct Generations<'a> {
 }
 
 impl<'a> Generations<'a> {
-    /// Those of a coordinator that was loaded in this epoch. `drawn` is how many the process has drawn for its partition; it outlives
-    /// the coordinator, which may be loaded several times in one epoch.
+    /// Makes a source for a coordinator that was loaded in this leader epoch. `drawn` counts the numbers that
+    /// the process has drawn for the partition. It outlives the coordinator, which may be loaded several
+    /// times in one epoch.
     pub const fn new(epoch: LeaderEpoch, drawn: &'a AtomicU32) -> Self {
         Self { epoch, drawn }
     }
 
-    /// The next one. It is positive.
+    /// Returns the next number, which is positive.
     ///
     /// # Panics
-    /// If one process has drawn four billion.
+    /// If one process has drawn four billion numbers.
     pub fn next(self) -> i64 {
         let number = self.drawn.fetch_add(1, Ordering::Relaxed);
         assert!(number < u32::MAX, "a process draws fewer generations");
@@ -86,14 +89,14 @@ impl<'a> Generations<'a> {
     }
 }
 
-/// What a step brings about.
+/// The results of a step.
 #[derive(Debug)]
 pub struct Effects<C: Coordinator> {
-    /// To be appended to the coordinator's partition, in this order.
+    /// Records to append to the coordinator's partition, in this order.
     pub appends: Vec<Append>,
-    /// To be sent once everything appended so far, by this and by earlier steps, is committed.
+    /// Replies to send once everything appended so far, by this and by earlier steps, is committed.
     pub replies: Vec<(Token, C::Reply)>,
-    /// To be done at that time too.
+    /// Work to start at that same time.
     pub work: Vec<C::Work>,
 }
 
@@ -104,12 +107,12 @@ impl<C: Coordinator> Default for Effects<C> {
 }
 
 impl<C: Coordinator> Effects<C> {
-    /// Nothing but one answer.
+    /// Makes effects that consist of one reply.
     pub fn reply(token: Token, reply: C::Reply) -> Self {
         Self { replies: vec![(token, reply)], ..Self::default() }
     }
 
-    /// Adds records as a batch of their own. None are no batch.
+    /// Adds records as one batch. An empty list adds none.
     pub fn append(&mut self, records: Vec<CoordinatorRecord>) {
         if !records.is_empty() {
             self.appends.push(Append { producer: None, records });
@@ -140,7 +143,7 @@ impl<C: Coordinator> Effects<C> {
         flush(batch);
     }
 
-    /// Adds everything of `later` behind what is here.
+    /// Appends the effects of `later` to these.
     pub fn extend(&mut self, later: Self) {
         self.appends.extend(later.appends);
         self.replies.extend(later.replies);
@@ -157,65 +160,68 @@ pub enum Replayed<'a> {
         key: &'a [u8],
         /// Its value, `None` for a tombstone.
         value: Option<&'a [u8]>,
-        /// When it was written.
+        /// The time at which it was written.
         timestamp: TimestampMs,
-        /// Where it lies.
+        /// Its offset.
         offset: Offset,
-        /// In whose transaction it was written: it counts only after a [`Replayed::Marker`] that commits.
+        /// The producer, if it was written in a transaction. It takes effect only after a
+        /// [`Replayed::Marker`] that commits.
         producer: Option<TransactionalProducer>,
     },
     /// The end of a transaction.
     Marker {
-        /// Whose.
+        /// The transaction's producer.
         producer: TransactionalProducer,
-        /// Generation of the coordinator that decided it.
+        /// Epoch of the transaction coordinator that wrote the marker.
         coordinator_epoch: i32,
-        /// Whether its records count.
+        /// True if the transaction was committed.
         committed: bool,
     },
 }
 
-/// A record that cannot be understood: damaged, or of a newer tailrace or Kafka.
+/// A record that cannot be parsed: it is damaged, or was written by a newer tailrace or Kafka.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReplayError(pub String);
 
 /// A coordinator of one partition. See the module's documentation.
 pub trait Coordinator: Send + Sized + 'static {
-    /// What can happen to it.
+    /// Its events.
     type Event: Send;
-    /// What it answers.
+    /// Its replies.
     type Reply: Send;
-    /// What it wants done elsewhere.
+    /// The work that it wants done elsewhere.
     type Work: Send;
 
-    /// Takes over what the log holds, in order, before anything else happens.
+    /// Replays an entry of the log. Called for all entries, in order, before anything else.
     ///
     /// # Errors
-    /// The record cannot be understood. It is as if it were not there.
+    /// The record cannot be parsed. The coordinator ignores it.
     fn replay(&mut self, entry: Replayed<'_>) -> Result<(), ReplayError>;
 
-    /// Everything was replayed: time begins to run.
+    /// Ends the replay. Timers start now.
     fn loaded(&mut self, moment: &Moment<'_>) -> Effects<Self>;
 
-    /// Decides about an event. The state changes at once; if the appends fail, the coordinator is thrown away and
-    /// replayed, and everybody who waits is told so.
+    /// Handles an event. The state changes at once. If the appends fail, the caller drops the coordinator,
+    /// replays it, and fails all pending requests.
     fn step(&mut self, event: Self::Event, moment: &Moment<'_>) -> Effects<Self>;
 
-    /// Topics or settings have changed since the last step. May be called for changes that do not matter.
+    /// Reacts to changes of topics or settings since the last step. The caller may also call it for
+    /// irrelevant changes.
     fn metadata_changed(&mut self, _moment: &Moment<'_>) -> Effects<Self> {
         Effects::default()
     }
 
-    /// When [`Coordinator::tick`] wants to be called; `None` for never. Asked after every step.
+    /// Returns the time at which [`Coordinator::tick`] must be called. `None` for never. The caller asks
+    /// after every step.
     fn deadline(&self) -> Option<TimestampMs>;
 
-    /// Time has passed. May come early or late.
+    /// Handles timers that have expired. The call may come early or late.
     fn tick(&mut self, moment: &Moment<'_>) -> Effects<Self>;
 }
 
-/// The partition that everything about `name` belongs to, of `partitions` (which must be positive): the hash that Java
-/// gives a string, without its sign, as Kafka's `Utils.abs` has it.
+/// Returns the partition, out of `partitions` (which must be positive), to which `name` hashes. It is Java's
+/// string hash without its sign, as Kafka's `Utils.abs` computes it.
 pub fn partition_of_name(name: &str, partitions: i32) -> i32 {
     let hash =
         name.encode_utf16().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
@@ -245,7 +251,7 @@ mod tests {
         assert_eq!(partition_of_name("", 50), 0);
         assert_eq!(partition_of_name("a", 50), 97 % 50);
         assert_eq!(partition_of_name("hello", 50), 99_162_322 % 50);
-        // A hash below zero loses its sign bit.
+        // A negative hash loses its sign bit.
         assert_eq!(partition_of_name("polygenelubricants", 50), 0);
     }
 }

@@ -1,8 +1,8 @@
-//! Coordinators: who belongs to a group and how far it has read, how far a transaction is, what a share group has had.
+//! Coordinators of groups, transactions and share groups.
 //!
-//! Everything here is deterministic and free of I/O: no clock, no randomness, no files, no threads. A coordinator takes
-//! events, the time and the metadata, and returns [`coordinator::Effects`]. Kafka's error codes are the shell's
-//! business: errors here are typed facts.
+//! Everything here is deterministic and free of I/O: no clock, no randomness, no files, no threads. A
+//! coordinator takes events, the time and the metadata, and returns [`coordinator::Effects`]. Kafka's error
+//! codes are the caller's task; errors here are typed.
 
 pub mod coordinator;
 pub mod groups;

@@ -1,11 +1,14 @@
-//! What may take longer than a turn of an event loop: it is cut into turns ([`Turn`]), or done on threads of its own ([`Aside`]).
+//! Work that may take longer than one turn of an event loop. It is either cut into turns ([`Turn`]) or run on
+//! separate threads ([`Aside`]).
 //!
-//! An event loop that decides one request keeps all its other connections waiting. What every client asks all the time is bounded by
-//! itself; what names many things, or is answered with much, goes here, whole: decoding, deciding, encoding. The operating system
-//! shares the processors between these threads and the event loops.
+//! While an event loop decides one request, all its other connections wait. Frequent requests are bounded by
+//! their nature. Requests that name many things, or that have large answers, run here from start to end:
+//! decoding, deciding, encoding. The operating system shares the processors between these threads and the
+//! event loops.
 //!
-//! What such requests take in memory beyond their frames, decoded and as answers that were not read yet, is charged to one budget. A
-//! request whose turn it is waits until there is room. Who does not read answers while others wait for room is closed.
+//! One budget is charged for the memory that such requests take beyond their frames: the decoded requests,
+//! and answers that the client has not read yet. The next request in the queue waits until there is room. A
+//! connection that does not read its answers while others wait for room is closed.
 
 use std::sync::Arc;
 
@@ -16,20 +19,20 @@ use crate::task::{self, JoinHandle, Spawner};
 use crate::time::{Duration, Instant};
 use crate::world::current;
 
-/// A turn of an event loop takes no longer, but for one item.
+/// The longest turn of an event loop. A turn may exceed it by one item.
 pub const TURN: Duration = Duration::from_millis(1);
 
-/// Lets others have their turn where a request has many items.
+/// Yields to other tasks during a request that has many items.
 #[derive(Debug)]
 pub struct Turn(Instant);
 
 impl Turn {
-    /// One that begins now.
+    /// Starts a turn now.
     pub fn begin() -> Self {
         Self(Instant::now())
     }
 
-    /// To be called before each item.
+    /// Yields if the turn is over. Call it before each item.
     pub async fn rest(&mut self) {
         if self.0.elapsed() >= TURN {
             task::yield_now().await;
@@ -38,24 +41,25 @@ impl Turn {
     }
 }
 
-/// What requests that are decided aside may take beside their frames.
+/// The memory budget of requests that run aside, beyond their frames.
 pub(crate) const ROOM_BYTES: usize = 64 << 20;
 
-/// Threads that there are at least.
+/// The least number of threads.
 const THREADS_MIN: usize = 4;
 
-/// Threads of their own, and memory.
+/// Separate threads for long requests, with a memory budget.
 pub struct Aside {
-    /// They end with it.
+    /// The threads end when this is dropped.
     loops: Spawner,
     room: Arc<RequestBudget>,
 }
 
 impl Aside {
-    /// Two threads for each processor, so that a request that takes long does not keep the others waiting, and `blocking` for what may block. `memory` shows the bytes that requests take here.
+    /// Starts two threads per processor, so that one long request does not keep the others waiting, and up to
+    /// `blocking` threads for work that may block. `memory` shows the bytes that requests take here.
     ///
     /// # Errors
-    /// The operating system's, if it gives no threads.
+    /// The operating system's error if it cannot start the threads.
     pub fn start(blocking: usize, memory: Gauge) -> std::io::Result<Self> {
         let processors = current().processors();
         let loops = Spawner::start("aside", (2 * processors).max(THREADS_MIN), blocking)?;
@@ -63,43 +67,44 @@ impl Aside {
         Ok(Self { loops, room })
     }
 
-    /// Runs `work` there. It ends when this is dropped.
+    /// Runs `work` on these threads. Dropping `self` ends it.
     ///
     /// # Panics
-    /// If `work` does.
+    /// If `work` panics.
     pub async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
         let mut running = Running(self.loops.spawn(work));
         match (&mut running.0).await {
             Ok(done) => done,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // Only whoever drops it cancels it, or the end of the server, where nobody is answered any more.
+                // The work was cancelled: either the caller dropped it, or the server is ending and no one is
+                // answered.
                 Err(_) => std::future::pending().await,
             },
         }
     }
 
-    /// Waits until there is room.
+    /// Reserves `bytes`. Waits until there is room.
     pub async fn reserve(&self, bytes: usize) -> Reservation {
         self.room.reserve(bytes).await
     }
 
-    /// Takes room without waiting.
+    /// Reserves `bytes` without waiting, even beyond the budget.
     pub fn take(&self, bytes: usize) -> Reservation {
         self.room.take(bytes)
     }
 
-    /// Bytes of it that are taken.
+    /// Bytes reserved now.
     pub fn used(&self) -> usize {
         self.room.used()
     }
 
-    /// The most that were taken since this was asked last.
+    /// Returns the largest number of bytes reserved since the previous call.
     pub fn take_most(&self) -> usize {
         self.room.take_most()
     }
 
-    /// True if somebody waits for room.
+    /// True if a request waits for room.
     pub fn is_short_of_room(&self) -> bool {
         self.room.has_line()
     }

@@ -1,10 +1,11 @@
-//! One bound for the memory of all requests being read: `queued.max.request.bytes`, as in Kafka. What else is taken out of a bounded room,
-//! in the order in which it was asked for, has a budget of its own.
+//! One bound for the memory of all requests being read: `queued.max.request.bytes`, as in Kafka. Other
+//! consumers of bounded memory, served in order of arrival, have budgets of their own.
 //!
-//! A frame is admitted as it arrives, in steps: what was only announced takes nothing from others. Steps are granted in the order in
-//! which they were asked for, so that a large frame is not overtaken for ever. A connection whose next step is not granted stops
-//! reading, which slows its sender through TCP. So that half-read frames never wait for each other, the first in the line may go beyond
-//! the bound, one frame at a time: it is granted all that it needs.
+//! A frame is admitted in steps as it arrives, so a frame that was only announced takes nothing from others.
+//! Steps are granted in the order of the requests for them, so that small frames cannot overtake a large one
+//! for ever. A connection whose next step is not granted stops reading, and TCP slows its sender down. To
+//! keep half-read frames from waiting for each other, the first in the queue may exceed the bound, one frame
+//! at a time: it is granted all that it needs.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,21 +14,21 @@ use std::task::{Context, Poll, Waker};
 use prometheus_client::metrics::gauge::Gauge;
 use tailrace_types::i64_of;
 
-/// Memory that comes and goes.
+/// How much memory something holds, sampled.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Held {
     /// Bytes that are held now.
     pub bytes: usize,
-    /// The most that was held since this was asked last.
+    /// The most bytes held since the previous sample.
     pub most_bytes: usize,
-    /// Much was freed since, whatever the numbers say.
+    /// True if much was freed since the previous sample, even if the numbers do not show it.
     pub freed_much: bool,
 }
 
-/// Frames up to this size are read without asking the budget: a connection's read buffer holds as much anyway.
+/// Frames up to this size are read without a reservation: a connection's read buffer holds this much anyway.
 pub const SMALL_FRAME_BYTES: usize = 64 * 1024;
 
-/// The process-wide budget. Cheap to clone through its `Arc`.
+/// A budget of memory, shared through an `Arc`.
 #[derive(Debug)]
 pub struct RequestBudget {
     total: usize,
@@ -39,50 +40,51 @@ pub struct RequestBudget {
 #[derive(Debug, Default)]
 struct BudgetState {
     used: usize,
-    /// The most that was used since somebody asked.
+    /// The largest `used` since it was last asked for.
     most: usize,
-    /// One frame goes beyond the bound.
+    /// True while one frame exceeds the bound.
     has_guest: bool,
-    /// Those who wait, first come first served. At most one per connection.
+    /// Waiting tickets in order of arrival. At most one per connection.
     line: VecDeque<(u64, Waker)>,
     next_number: u64,
 }
 
-/// A connection's access to the budget. Dropping it gives up its place in the line.
+/// A connection's access to the budget. Dropping it leaves the queue.
 #[derive(Debug)]
 pub struct Ticket {
     budget: Arc<RequestBudget>,
-    /// Its place in the line, while it waits.
+    /// Its place in the queue while it waits.
     number: Option<u64>,
 }
 
-/// A part of the budget; dropping it gives it back.
+/// A reserved part of the budget. Dropping it releases the bytes.
 #[derive(Debug)]
 pub struct Reservation {
     budget: Arc<RequestBudget>,
     bytes: usize,
-    /// It goes beyond the bound.
+    /// True if it exceeds the bound.
     is_guest: bool,
 }
 
 impl RequestBudget {
-    /// `total` bytes, shown by `gauge` as they are taken.
+    /// Creates a budget of `total` bytes. `gauge` shows the bytes taken.
     pub fn new(total: usize, gauge: Gauge) -> Arc<Self> {
         Arc::new(Self { total, state: Mutex::default(), gauge })
     }
 
-    /// A place in the line of those who wait for room.
+    /// Returns a ticket, which can queue for room.
     pub fn ticket(self: &Arc<Self>) -> Ticket {
         Ticket { budget: Arc::clone(self), number: None }
     }
 
-    /// Takes `bytes` once it is their turn and there is room; more than the whole budget once nothing else is taken.
+    /// Reserves `bytes` once they are first in the queue and there is room. A reservation larger than the
+    /// whole budget is granted once nothing else is reserved.
     pub async fn reserve(self: &Arc<Self>, bytes: usize) -> Reservation {
         let mut ticket = self.ticket();
         std::future::poll_fn(|cx| ticket.poll_reserve(bytes, cx)).await
     }
 
-    /// Takes `bytes` without waiting, whatever is left.
+    /// Reserves `bytes` without waiting, even beyond the budget.
     pub fn take(self: &Arc<Self>, bytes: usize) -> Reservation {
         let mut state = self.lock();
         state.used += bytes;
@@ -90,22 +92,22 @@ impl RequestBudget {
         Reservation { budget: Arc::clone(self), bytes, is_guest: false }
     }
 
-    /// True if somebody waits.
+    /// True if a ticket waits.
     pub fn has_line(&self) -> bool {
         !self.lock().line.is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, BudgetState> {
-        // What is asserted under this lock is so before anything is changed: a poisoned one is still consistent.
+        // All assertions under this lock come before any change, so a poisoned state is still consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes that are reserved.
+    /// Bytes reserved now.
     pub fn used(&self) -> usize {
         self.lock().used
     }
 
-    /// The most bytes that were reserved since this was asked last.
+    /// Returns the most bytes that were reserved since the previous call.
     pub fn take_most(&self) -> usize {
         let mut state = self.lock();
         let used = state.used;
@@ -119,16 +121,16 @@ impl RequestBudget {
 }
 
 impl BudgetState {
-    /// What is used once a reservation of `before` bytes has `after`.
+    /// Returns what is used once a reservation of `before` bytes has changed to `after` bytes.
     ///
     /// # Panics
     /// If less than `before` is used.
     fn used_with(&self, before: usize, after: usize) -> usize {
         let others = self.used.checked_sub(before);
-        others.expect("a reservation is a part of what is used") + after
+        others.expect("a reservation is part of what is used") + after
     }
 
-    /// The first in line looks again whether there is room for it.
+    /// Wakes the first in the queue, so that it checks again whether there is room for it.
     fn wake_first(&self) {
         if let Some((_, waker)) = self.line.front() {
             waker.wake_by_ref();
@@ -148,13 +150,14 @@ impl BudgetState {
 }
 
 impl Ticket {
-    /// True while it stands in the line.
+    /// True while it is in the queue.
     pub fn is_waiting(&self) -> bool {
         self.number.is_some()
     }
 
-    /// Reserves `bytes`, or stands in line; the task is woken when it may be its turn. A frame larger than the whole
-    /// budget is admitted when nothing else is, so that no setting can lock a client out for good.
+    /// Reserves `bytes`, or queues. The task is woken when its turn may have come. A frame larger than the
+    /// whole budget is admitted when nothing else is reserved, so that no setting can lock out a client for
+    /// good.
     pub(crate) fn poll_reserve(&mut self, bytes: usize, cx: &Context<'_>) -> Poll<Reservation> {
         let mut state = self.budget.lock();
         let is_first = match state.line.front() {
@@ -175,8 +178,9 @@ impl Ticket {
         Poll::Ready(Reservation { budget: Arc::clone(&self.budget), bytes, is_guest: false })
     }
 
-    /// Raises `reservation` to `step` bytes of a frame that needs `whole`, or stands in line; the task is woken when it may be its turn.
-    /// Where there is no room, the first in line gets all that it needs, once the one before that did has been answered.
+    /// Raises `reservation` to `step` bytes of a frame that needs `whole`, or queues. The task is woken when
+    /// its turn may have come. If there is no room, the first in the queue gets all that it needs, once the
+    /// previous frame beyond the bound has been answered.
     pub fn poll_grow(
         &mut self,
         reservation: &mut Reservation,
@@ -185,7 +189,7 @@ impl Ticket {
         cx: &Context<'_>,
     ) -> Poll<()> {
         let mut state = self.budget.lock();
-        // Whoever is beyond the bound already waits for nobody: others may wait for it.
+        // A frame already beyond the bound does not queue: others may be waiting for it.
         let is_first = reservation.is_guest
             || match state.line.front() {
                 Some((first, _)) => Some(*first) == self.number,
@@ -227,18 +231,19 @@ impl Drop for Ticket {
 }
 
 impl Reservation {
-    /// Raises it to `bytes`, when it is its turn.
+    /// Raises the reservation to `bytes`. Waits for its turn.
     pub async fn grow(&mut self, bytes: usize) {
         let mut ticket = self.budget.ticket();
         std::future::poll_fn(|cx| ticket.poll_grow(self, bytes, bytes, cx)).await;
     }
 
-    /// How many bytes it holds.
+    /// Bytes reserved.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What was reserved turned out to be so much. More is taken without waiting: it is there already.
+    /// Sets the reservation to the size that turned out to be needed. More is taken without waiting, since
+    /// the memory is already in use.
     pub fn set(&mut self, bytes: usize) {
         let mut state = self.budget.lock();
         state.used = state.used_with(self.bytes, bytes);
@@ -255,11 +260,14 @@ impl Drop for Reservation {
         state.used = left.unwrap_or(0);
         state.has_guest &= !self.is_guest;
         self.budget.show(&mut state);
-        // Also if the budget is wrong: others wait for it.
+        // Wakes the next one even if the count is wrong: others wait for this budget.
         state.wake_first();
         drop(state);
-        // A panic while another one is under way would end the process.
-        assert!(left.is_some() || std::thread::panicking(), "more is given back of a budget than was taken");
+        // A panic during another panic would end the process.
+        assert!(
+            left.is_some() || std::thread::panicking(),
+            "more bytes were released to a budget than were taken from it"
+        );
     }
 }
 
@@ -390,16 +398,16 @@ mod tests {
         let given_back = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(reservation)));
         let reason = given_back.expect_err("less is used than was taken");
         let reason = reason.downcast_ref::<&str>();
-        assert_eq!(reason, Some(&"more is given back of a budget than was taken"));
+        assert_eq!(reason, Some(&"more bytes were released to a budget than were taken from it"));
         assert!(taken(&mut waits, 30).is_some(), "the budget goes on");
     }
 
     #[test]
-    #[should_panic(expected = "a reservation is a part of what is used")]
+    #[should_panic(expected = "a reservation is part of what is used")]
     fn a_reservation_is_not_changed_in_a_budget_that_is_wrong() {
         let budget = budget();
         let mut reservation = budget.take(90);
-        // It is given back in the end, and then the panic is under way.
+        // Dropping the reservation releases it, during that panic.
         budget.lock().used = 80;
         reservation.set(10);
     }

@@ -1,8 +1,8 @@
-//! Bytes that come and go: the traits of tokio, which have no world, and what works with them in any.
+//! Byte streams: tokio's traits, which do not depend on a world, and helpers that work in any world.
 
 pub use tokio::io::{AsyncBufRead, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, split};
 
-/// Anything that carries bytes both ways and belongs to one task.
+/// A byte stream in both directions, owned by one task.
 pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}

@@ -1,25 +1,25 @@
-//! What a node asks of the world: time, timers, tasks, threads, random numbers, connections; and what it may take of
-//! it: processors ([`aside`], [`workers`]) and memory ([`budget`]).
+//! The environment of a node. It covers time, timers, tasks, threads, random numbers and connections, and the
+//! limits on processors ([`aside`], [`workers`]) and memory ([`budget`]).
 //!
-//! A node and the sessions of its fronts wait, spawn, read clocks, draw random numbers, listen and connect through this
-//! crate alone. The process runs in the real world, which `tailrace-runtime` implements on tokio. A simulated world can
-//! take its place without a change above: it implements [`World`].
+//! A node and its protocol sessions use this crate alone to wait, spawn, read clocks, draw random numbers,
+//! listen and connect. The server process runs in the real world, which `tailrace-runtime` implements on
+//! tokio. A simulated world implements [`World`] and takes its place without any change to the node.
 //!
-//! The world is ambient, as a runtime of tokio is: nobody hands it around. [`install`] sets that of the process, once.
-//! [`enter`] sets another one for a thread, which comes first. [`time`], [`task`], [`thread`], [`random`] and [`net`]
-//! ask the one that they find.
+//! The world is ambient, like a tokio runtime: no argument carries it. [`install`] sets the world of the
+//! process, once. [`enter`] sets the world of one thread, which takes precedence. [`time`], [`task`],
+//! [`thread`], [`random`] and [`net`] use the current world.
 //!
-//! Channels, locks and the traits of byte streams have no world: [`sync`] and [`io`] are those of tokio, whose wakers
-//! work with every executor.
+//! Channels, locks and the traits of byte streams do not depend on a world. [`sync`] and [`io`] re-export
+//! tokio's, whose wakers work with every executor.
 //!
 //! # Traps
 //!
-//! * [`select!`] looks at its branches in the order in which they stand, so that a run can be repeated. A branch that
-//!   is always ready starves those below it: what ends a loop stands first.
-//! * A thread that the world did not start has no tasks around it: what spawns from there takes a [`task::Spawner`]
-//!   along.
-//! * A task that wakes itself keeps those waiting whom other threads have woken. It yields; where it is polled by hand,
-//!   it asks for its next turn ([`task::NextTurn`]).
+//! * [`select!`] polls its branches in source order, so that a run can be repeated. A branch that is always
+//!   ready starves those below it. Put the branch that ends a loop first.
+//! * A thread that the world did not start has no task context. Code that spawns tasks from such a thread
+//!   needs a [`task::Spawner`].
+//! * A task that wakes itself delays tasks woken by other threads. It must yield. If it is polled by hand, it
+//!   uses [`task::NextTurn`].
 
 #[doc(hidden)]
 pub use tokio as __tokio;

@@ -1,7 +1,7 @@
 //! Waiting for several things at once.
 
-/// Waits for the first of several branches, as `tokio::select!`, and drops the others. Branches are looked at in the order in
-/// which they stand.
+/// Waits for the first of several branches, like `tokio::select!`, and drops the others. Polls the branches
+/// in source order.
 #[macro_export]
 macro_rules! select {
     ($($branches:tt)*) => {
@@ -9,7 +9,7 @@ macro_rules! select {
     };
 }
 
-/// Waits for all of several futures within one task, as `tokio::join!`.
+/// Waits for all of several futures within one task, like `tokio::join!`.
 #[macro_export]
 macro_rules! join {
     ($($futures:tt)*) => {

@@ -1,4 +1,4 @@
-//! What a server counts and times, in Prometheus' terms: the registry that all its parts register with. docs/operations.md lists
+//! The Prometheus registry in which all parts of a server register their metrics. docs/operations.md lists
 //! every metric.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,10 @@ const TIME_BUCKETS: [f64; 18] = [
     5.0, 10.0, 30.0,
 ];
 
-/// Why something was refused, cut or passed over.
+/// The reason why something was refused, cut or skipped.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ReasonLabel {
-    /// One word of a fixed set.
+    /// One word out of a fixed set.
     pub reason: &'static str,
 }
 
@@ -39,17 +39,17 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Adds the metrics of a part of the server.
+    /// Registers the metrics of a part of the server.
     pub fn add(&self, register: impl FnOnce(&mut Registry)) {
         register(&mut self.lock());
     }
 
-    /// Adds a source of values that are read when Prometheus asks.
+    /// Registers a source of values that are read when Prometheus scrapes.
     pub fn register_collector(&self, collector: Box<dyn Collector>) {
         self.lock().register_collector(collector);
     }
 
-    /// The page for `/metrics`.
+    /// Renders the page for `/metrics`.
     ///
     /// # Errors
     /// None in practice: writing to a string does not fail.

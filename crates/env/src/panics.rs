@@ -1,21 +1,21 @@
-//! Panics. Each is a bug of the server: what panicked is lost, is counted, and nobody else pays for it.
+//! The count of panics. Each panic is a bug of the server. It costs only the task that panicked.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// One more was seen. To be called by the panic hook of the process, which sees all of them.
+/// Counts one more panic. The panic hook of the process calls it for every panic.
 pub fn note() {
     COUNT.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How many were seen.
+/// Returns the number of panics so far.
 pub fn count() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// What a thread or a task panicked with, as it said it.
+/// Returns the message of a panic.
 pub fn reason_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a message")

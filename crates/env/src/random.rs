@@ -1,8 +1,8 @@
-//! Random numbers that nobody can guess, for ids that must not be repeated.
+//! Unpredictable random numbers, for ids that must be unique.
 
 use crate::world::current;
 
-/// Sixteen random bytes.
+/// Returns sixteen random bytes.
 ///
 /// # Panics
 /// If there is no world.
@@ -12,7 +12,7 @@ pub fn bytes16() -> [u8; 16] {
     bytes
 }
 
-/// A random number.
+/// Returns a random number.
 ///
 /// # Panics
 /// If there is no world.

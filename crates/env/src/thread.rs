@@ -1,4 +1,4 @@
-//! Threads for work that lasts and may block.
+//! Threads for long-running work that may block.
 
 use std::any::Any;
 use std::io;
@@ -9,16 +9,16 @@ use std::task::{Context, Poll, Wake, Waker};
 use crate::time::{Duration, Instant};
 use crate::world::{Join, Park, current};
 
-/// A thread. It goes on when this is dropped.
+/// A thread. Dropping this does not stop it.
 pub struct Thread {
     name: String,
     running: Box<dyn Join>,
 }
 
-/// Starts a thread. `name` is shown by the system's tools, which cut it after 15 bytes.
+/// Starts a thread. The system's tools show the first 15 bytes of `name`.
 ///
 /// # Errors
-/// The operating system's, if it gives no thread.
+/// The operating system's error if it cannot start a thread.
 ///
 /// # Panics
 /// If there is no world.
@@ -28,15 +28,15 @@ pub fn spawn(name: impl Into<String>, work: impl FnOnce() + Send + 'static) -> i
     Ok(Thread { name, running })
 }
 
-/// Runs `work` on so many threads at once, and waits for all of them. Blocks.
+/// Runs `work` on `threads` threads at once and waits for all of them. Blocks.
 ///
 /// # Panics
-/// If `work` does, or if there is no world.
+/// If `work` panics, or if there is no world.
 pub fn run_on(threads: usize, work: impl Fn() + Sync) {
     current().on_threads(threads, &work);
 }
 
-/// How many threads can run at once.
+/// Returns how many threads can run at once.
 ///
 /// # Panics
 /// If there is no world.
@@ -44,10 +44,10 @@ pub fn processors() -> usize {
     current().processors()
 }
 
-/// Waits for what a task would await. Blocks.
+/// Waits for a future outside of a task. Blocks.
 ///
 /// # Panics
-/// If there is no world, or if the caller may not block there.
+/// If there is no world, or if the calling thread may not block.
 pub fn wait_for<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -76,20 +76,20 @@ impl Wake for Unpark {
 }
 
 impl Thread {
-    /// Its name.
+    /// The thread's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// True once it has ended.
+    /// True once the thread has ended.
     pub fn is_finished(&self) -> bool {
         self.running.is_finished()
     }
 
-    /// Waits for its end. Blocks.
+    /// Waits for the thread to end. Blocks.
     ///
     /// # Errors
-    /// What it panicked with.
+    /// The payload of its panic.
     pub fn join(self) -> Result<(), Box<dyn Any + Send>> {
         self.running.join()
     }
@@ -101,7 +101,7 @@ impl std::fmt::Debug for Thread {
     }
 }
 
-/// What ends the pauses of threads, once and for all.
+/// A bell that ends all pauses of threads once it has rung.
 #[derive(Debug, Default)]
 pub struct Bell(Mutex<BellState>);
 
@@ -112,7 +112,7 @@ struct BellState {
 }
 
 impl Bell {
-    /// Ends the pauses, and all later ones at once.
+    /// Ends all current pauses. Later pauses return at once.
     pub fn ring(&self) {
         let mut state = self.lock();
         state.rung = true;
@@ -124,7 +124,7 @@ impl Bell {
         self.lock().rung
     }
 
-    /// Blocks for so long, or until it rings. True if it has rung.
+    /// Blocks for `duration` or until the bell rings. True if it has rung.
     ///
     /// # Panics
     /// If there is no world.
@@ -146,13 +146,13 @@ impl Bell {
     }
 }
 
-/// Threads that wait for something, the one that came last in front: its memory is the warmest. It lies beside what they wait for, under
-/// the same lock.
+/// Threads that wait for something. The last to come is first to be woken, because its memory is the warmest.
+/// Kept next to what the threads wait for, under the same lock.
 #[derive(Default)]
 pub struct Waiting(Vec<Arc<dyn Park>>);
 
 impl Waiting {
-    /// A place for the calling thread. It waits there once it has given up the lock.
+    /// Adds the calling thread and returns the place where it parks. It parks after it has released the lock.
     ///
     /// # Panics
     /// If there is no world.
@@ -162,17 +162,18 @@ impl Waiting {
         place
     }
 
-    /// The thread waits no longer.
+    /// Removes a thread that no longer waits.
     pub fn remove(&mut self, place: &Arc<dyn Park>) {
         self.0.retain(|other| !Arc::ptr_eq(other, place));
     }
 
-    /// One of those that wait. It is to be woken, best without the lock, which it takes at once.
+    /// Removes one of the waiting threads, to be woken. Wake it after releasing the lock, because it takes
+    /// the lock at once.
     pub fn take(&mut self) -> Option<Arc<dyn Park>> {
         self.0.pop()
     }
 
-    /// Wakes all that wait.
+    /// Wakes all waiting threads.
     pub fn wake_all(&mut self) {
         while let Some(place) = self.take() {
             place.unpark();

@@ -1,6 +1,7 @@
-//! Threads for what keeps a processor busy and waits for nothing, as expanding a batch.
+//! Threads for work that keeps a processor busy and never waits, such as decompressing a batch.
 //!
-//! They are not those that may block on a disk: there such work would stand behind whoever reads what is cold.
+//! They are separate from the threads that may block on a disk, because there such work would queue behind
+//! cold reads.
 
 use std::sync::Arc;
 
@@ -9,25 +10,26 @@ use tokio::sync::Semaphore;
 use crate::task::Spawner;
 use crate::world::current;
 
-/// What was done on a worker panicked. Its place and its reason are on standard error.
+/// The error of work that panicked. The location and the message of the panic are on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a worker panicked")]
 pub struct Panicked;
 
-/// As many threads as half of the processors, so that the others are left to the event loops.
+/// A pool with half as many threads as processors. The event loops get the rest.
 #[derive(Debug)]
 pub struct Workers {
-    /// They end with it.
+    /// The threads end when this is dropped.
     threads: Spawner,
-    /// One for each thread: nothing waits in the queue of the threads, where it could not be taken back.
+    /// One permit per thread. Without it, work would wait in the threads' own queue, where it cannot be
+    /// cancelled.
     places: Arc<Semaphore>,
 }
 
 impl Workers {
-    /// Starts them.
+    /// Starts the threads.
     ///
     /// # Errors
-    /// The operating system's, if it gives no threads.
+    /// The operating system's error if it cannot start the threads.
     ///
     /// # Panics
     /// If there is no world.
@@ -37,17 +39,17 @@ impl Workers {
         Ok(Self { threads, places: Arc::new(Semaphore::new(places)) })
     }
 
-    /// Does `work` that cannot be cut, in the order in which it was asked for. Once it has begun it goes on to its end.
+    /// Runs `work` to its end without interruption. Work starts in the order of the calls.
     ///
     /// # Errors
-    /// It panicked.
+    /// The work panicked.
     pub async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Panicked> {
-        // It is never closed.
+        // The semaphore is never closed.
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| Panicked)?;
-        // It is kept to the end of the work, also if nobody waits for it any more.
+        // The permit is held until the work ends, even if the caller no longer waits.
         let work = move || (work(), place).0;
         self.threads.spawn_blocking(work).await.map_err(|_| Panicked)
     }

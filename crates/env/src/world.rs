@@ -1,4 +1,4 @@
-//! What a world offers, and which one there is.
+//! The interface of a world, and the current world.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -10,124 +10,127 @@ use std::time::Duration;
 
 use crate::net::{Listen, Opening, Socket};
 
-/// What runs as a task.
+/// The body of a task.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What runs on a thread.
+/// The body of a thread.
 pub type Work = Box<dyn FnOnce() + Send>;
 
-/// A world to run in. One that can be repeated gives the same answers to the same calls.
+/// A world to run in. A repeatable world gives the same answers to the same calls.
 pub trait World: Send + Sync {
-    /// How old it is. That never goes back.
+    /// The time since this world started. Never goes back.
     fn age(&self) -> Duration;
 
-    /// The time of day: how long ago 1970 began, in UTC. It may jump.
+    /// The time of day: the time since the start of 1970 in UTC. It may jump.
     fn since_1970(&self) -> Duration;
 
-    /// A timer that ends when the world is so old.
+    /// Returns a timer that ends when the world reaches this age.
     fn timer(&self, age: Duration) -> Pin<Box<dyn Timer>>;
 
-    /// Ends when the others that are ready have had their turn.
+    /// Returns a future that ends once the other ready tasks have had their turn.
     fn yield_now(&self) -> Task;
 
-    /// Runs a task among those around the caller. It ends with its world.
+    /// Runs a task next to the caller's task. The task ends with its world.
     ///
     /// # Panics
     /// Outside of a task.
     fn spawn(&self, task: Task) -> Box<dyn Running>;
 
-    /// Runs what may block on a thread for it. Work that has not begun when the world ends is dropped.
+    /// Runs `work`, which may block, on a thread for blocking work. Work that has not started when the world
+    /// ends is dropped.
     ///
     /// # Panics
     /// Outside of a task.
     fn spawn_blocking(&self, work: Work);
 
-    /// The tasks among which the caller is; `None` outside of all.
+    /// Returns the spawner of the calling task. `None` outside of a task.
     fn spawner(&self) -> Option<Arc<dyn Spawn>>;
 
-    /// Starts more threads on which tasks run: `loops`, and up to `blocking` for what may block. They and their tasks end when what is
-    /// returned is dropped, which does not wait for them.
+    /// Starts more threads that run tasks: `loops` of them, and up to `blocking` for work that may block.
+    /// They and their tasks end when the returned spawner is dropped. The drop does not wait for that.
     ///
     /// # Errors
-    /// The operating system's, if it gives no threads.
+    /// The operating system's error if it cannot start the threads.
     fn start_loops(&self, name: &str, loops: usize, blocking: usize) -> io::Result<Arc<dyn Spawn>>;
 
-    /// How many threads can run at once.
+    /// Returns how many threads can run at once.
     fn processors(&self) -> usize;
 
-    /// Listens on HOST:PORT, on the first of the name's addresses that can be taken. Port 0 takes a free one.
+    /// Listens on HOST:PORT, on the first of the name's addresses that is available. Port 0 picks a free
+    /// port.
     ///
     /// # Errors
-    /// The name is not known, or no address can be taken.
+    /// The name cannot be resolved, or no address is available.
     fn listen<'a>(&'a self, address: &'a str) -> Opening<'a, Box<dyn Listen>>;
 
-    /// Connects to HOST:PORT; every address of the host is tried. Sets no time limit.
+    /// Connects to HOST:PORT. Tries every address of the host. Sets no timeout.
     ///
     /// # Errors
-    /// The name is not known, or nobody answers at its addresses.
+    /// The name cannot be resolved, or no address answers.
     fn connect<'a>(&'a self, address: &'a str) -> Opening<'a, Arc<dyn Socket>>;
 
-    /// Fills `bytes` with random numbers that nobody can guess.
+    /// Fills `bytes` with unpredictable random bytes.
     fn fill_random(&self, bytes: &mut [u8]);
 
-    /// Starts a thread for work that may block, and that lasts. `name` is shown by the system's tools.
+    /// Starts a thread for long-running work that may block. The system's tools show `name`.
     ///
     /// # Errors
-    /// The operating system's, if it gives no thread.
+    /// The operating system's error if it cannot start a thread.
     fn spawn_thread(&self, name: String, work: Work) -> io::Result<Box<dyn Join>>;
 
-    /// A place where one thread at a time waits to be woken.
+    /// Returns a place where one thread at a time can park.
     fn parking(&self) -> Arc<dyn Park>;
 
-    /// Runs `work` on so many threads, and waits for all of them. Blocks.
+    /// Runs `work` on `threads` threads at once and waits for all of them. Blocks.
     ///
     /// # Panics
-    /// If `work` does.
+    /// If `work` panics.
     fn on_threads(&self, threads: usize, work: &(dyn Fn() + Sync));
 }
 
-/// A timer: ready when its time has come.
+/// A timer. It is ready when its time has come.
 pub trait Timer: Future<Output = ()> + Send {
-    /// Sets another age of the world.
+    /// Sets another deadline, as an age of the world.
     fn reset(self: Pin<&mut Self>, age: Duration);
 }
 
-/// Where tasks run.
+/// A set of threads that run tasks.
 pub trait Spawn: Send + Sync {
-    /// As [`World::spawn`], from anywhere.
+    /// Like [`World::spawn`], from any thread.
     fn spawn(&self, task: Task) -> Box<dyn Running>;
 
-    /// As [`World::spawn_blocking`], from anywhere.
+    /// Like [`World::spawn_blocking`], from any thread.
     fn spawn_blocking(&self, work: Work);
 }
 
-/// A task that runs. It goes on when this is dropped.
+/// A running task. Dropping this does not stop it.
 pub trait Running: Send + Sync {
-    /// Drops the task at the next point where it waits.
+    /// Drops the task at its next await point.
     fn abort(&self);
 
-    /// True once it has ended.
+    /// True once the task has ended.
     fn is_finished(&self) -> bool;
 }
 
-/// A place where one thread at a time waits. A wake-up that comes first is not lost: the next wait ends at once.
+/// A place where one thread at a time parks. An early wake-up is not lost: the next park ends at once.
 pub trait Park: Send + Sync {
-    /// Blocks until somebody wakes it, or the world is so old; without a time until somebody does. It may end early.
+    /// Blocks until [`Park::unpark`] is called, or until the world reaches the age `until` if one is given.
+    /// It may return early.
     fn park(&self, until: Option<Duration>);
 
-    /// Ends the wait, or the next one.
+    /// Ends the current park, or the next one.
     fn unpark(&self);
 }
 
-/// A thread that runs.
+/// A running thread.
 pub trait Join: Send {
-    /// True once it has ended.
+    /// True once the thread has ended.
     fn is_finished(&self) -> bool;
 
-    /// Waits for its end. Blocks.
+    /// Waits for the thread to end. Blocks.
     ///
     /// # Errors
-    /// What it panicked with.
+    /// The payload of its panic.
     fn join(self: Box<Self>) -> Result<(), Box<dyn Any + Send>>;
 }
 
@@ -138,22 +141,22 @@ thread_local! {
     static ENTERED: Cell<Option<&'static dyn World>> = const { Cell::new(None) };
 }
 
-/// Makes `world` that of the process. Later calls change nothing.
+/// Sets the world of the process. Later calls change nothing.
 pub fn install(world: &'static dyn World) {
     INSTALLED.get_or_init(|| world);
 }
 
-/// Makes `world` that of this thread, until what is returned is dropped.
+/// Sets the world of this thread until the returned guard is dropped.
 pub fn enter(world: &'static dyn World) -> Entered {
     Entered { before: ENTERED.replace(Some(world)), thread: PhantomData }
 }
 
-/// See [`enter`].
+/// The guard that [`enter`] returns.
 #[derive(Debug)]
 #[must_use = "the world is left when this is dropped"]
 pub struct Entered {
     before: Option<&'static dyn World>,
-    /// It belongs to its thread.
+    /// Keeps the guard on its thread.
     thread: PhantomData<*const ()>,
 }
 
@@ -169,7 +172,7 @@ impl std::fmt::Debug for dyn World {
     }
 }
 
-/// The world around the caller.
+/// Returns the current world.
 pub(crate) fn current() -> &'static dyn World {
     ENTERED.get().or_else(|| INSTALLED.get().copied()).expect("no world: tailrace_env::install comes first")
 }

@@ -1,4 +1,5 @@
-//! A world of one thread whose time passes only when everybody waits: the same program runs the same way each time.
+//! A single-threaded world whose time passes only while all tasks wait. The same program runs the same way
+//! each time.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -19,7 +20,7 @@ use tailrace_env::time::{self, Duration, Instant, MissedTicks};
 use tailrace_env::workers::{Panicked, Workers};
 use tailrace_env::{Join, Park, Running, Spawn, Task, Timer, Work, World, enter, random, select, sync, task};
 
-/// How long bytes are on their way.
+/// How long bytes are in flight.
 const LATENCY: Duration = Duration::from_millis(30);
 
 #[derive(Default)]
@@ -46,7 +47,7 @@ impl SmallWorld {
         state.next_id
     }
 
-    /// Runs `main` and all that it starts, until nobody waits for anything any more.
+    /// Runs `main` and all tasks that it starts, until no task waits any more.
     fn run<T: Send + 'static>(self, main: impl Future<Output = T> + Send + 'static) -> T {
         let _inside = enter(Box::leak(Box::new(self)));
         let outcome = task::spawn(main);
@@ -249,7 +250,7 @@ fn time_passes_only_when_everybody_waits() {
     assert!(began.elapsed() < Duration::from_secs(60), "it waited for the real clock");
 }
 
-/// What a few tasks do, in the order in which they do it.
+/// Runs a few tasks and returns what they did, in order.
 fn play() -> Vec<String> {
     SmallWorld::new().run(async {
         let (tell, mut told) = sync::mpsc::unbounded_channel();
@@ -295,7 +296,7 @@ fn the_same_program_runs_the_same_way() {
 #[test]
 fn who_is_too_slow_is_dropped_and_who_panics_is_named() {
     let outcome = SmallWorld::new().run(async {
-        // In the time of the run.
+        // The sleep passes in simulated time.
         let slow = task::spawn(time::sleep(Duration::from_secs(9)));
         let late = time::timeout(Duration::from_secs(1), slow).await.is_err();
         let kept = time::timeout(Duration::from_secs(1), async { 7 }).await;
@@ -346,8 +347,8 @@ fn a_task_that_is_polled_by_hand_comes_again_after_the_others() {
     assert_eq!(said, "ababab");
 }
 
-/// A word goes to the other end and comes back, and so does more than the network holds at once. Returns what happened
-/// when.
+/// Sends a word to the other end and back, then more than the network holds at once. Returns what happened,
+/// with the times.
 fn talk() -> Vec<(Duration, String)> {
     const MANY: usize = 200_000;
     SmallWorld::new().run(async {
@@ -378,7 +379,7 @@ fn talk() -> Vec<(Duration, String)> {
         say(std::str::from_utf8(&word).unwrap());
         let writing = task::spawn(async move {
             writer.write_all(&[7; MANY]).await.unwrap();
-            // The end of this direction comes with the end of its half.
+            // Dropping the half ends this direction.
         });
         let mut rest = Vec::new();
         reader.read_to_end(&mut rest).await.unwrap();

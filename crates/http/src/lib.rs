@@ -1,7 +1,7 @@
-//! The HTTP listener: `/healthz`, `/metrics`, `/clusterz`, and what another front has to show here ([`Guest`]): pages of its own, and
-//! connections that leave HTTP at `/` and wherever there is no page.
+//! The HTTP listener: `/healthz`, `/metrics`, `/clusterz`, and whatever another front adds ([`Guest`]): its
+//! own pages, and connections that are upgraded at `/` or at any path without a page.
 //!
-//! Deliberately small: GET and HEAD, HTTP/1.1, no request body is read, every connection has a time limit.
+//! Deliberately small: GET and HEAD, HTTP/1.1, no request bodies, a time limit for every connection.
 
 mod timer;
 
@@ -33,28 +33,30 @@ use tailrace_tls::{HandshakeError, Tls};
 
 use timer::WorldTimer;
 
-/// Connections served at once. Each costs about 16 KiB. For one more, the oldest that asks nothing at the moment is closed, so that whoever
-/// holds connections keeps no probe of `/healthz` out; while all are asking, others wait in the listen queue.
+/// Maximum number of connections served at once. Each costs about 16 KiB. When one more arrives, the oldest
+/// connection without a request is closed, so that clients that only hold connections cannot block probes of
+/// `/healthz`. While all have a request, further connections wait in the listen queue.
 const CONNECTIONS_MAX: usize = 64;
 
-/// A connection that has not sent a whole request header by then is closed.
+/// Time within which a connection must send a whole request header. After that it is closed.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A connection is closed after this time, idle or not, so that slow readers cannot hold a place.
+/// Time after which a connection is closed, idle or not, so that slow readers cannot hold a place.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Another front that is reached by this listener, too.
+/// Another front that is reached through this listener.
 pub trait Guest: Send + Sync {
-    /// Paths of its pages.
+    /// Returns the paths of its pages.
     fn paths(&self) -> Vec<&'static str>;
 
-    /// A request for this path has come, whoever answers it.
+    /// Records a request for this path, whether or not the guest answers it.
     fn asked_for(&self, path: &str);
 
-    /// Makes one of its pages; `None` if the path is none of its own.
+    /// Makes one of its pages. `None` if the path is not one of its own.
     fn page(&self, path: String, query: String) -> GuestFuture;
 
-    /// Takes a connection out of HTTP, if the request asks for that, and says what is answered. `None` if it does not.
+    /// Upgrades a connection from HTTP, if the request asks for that, and returns the response. `None` if it
+    /// does not.
     fn upgrade(&self, request: &mut Request<Incoming>, peer: SocketAddr) -> Option<Response<Full<Bytes>>>;
 }
 
@@ -66,23 +68,23 @@ pub type GuestFuture = Pin<Box<dyn Future<Output = Option<PageAnswer>> + Send>>;
 pub enum PageAnswer {
     /// JSON.
     Page(String),
-    /// The query cannot be read: why.
+    /// The query cannot be parsed, with the reason.
     BadQuery(String),
-    /// A bug of the server: the log says more.
+    /// A bug of the server. The log has details.
     Failed,
 }
 
 /// The HTTP front of one server.
 pub struct HttpServer {
-    /// The node whose health is shown.
+    /// The node whose health is reported.
     pub node: Arc<Node>,
-    /// What `/metrics` shows.
+    /// The metrics that `/metrics` shows.
     pub metrics: Arc<Metrics>,
-    /// Where pages are made that may be long.
+    /// Runs the work on pages that may be long.
     pub aside: Arc<Aside>,
-    /// Present if a listener speaks TLS.
+    /// Present if any listener uses TLS.
     pub tls: Option<Arc<Tls>>,
-    /// Another front that is reached here.
+    /// The other front that this listener serves.
     pub guest: Arc<dyn Guest>,
 }
 
@@ -108,7 +110,7 @@ async fn serve_one(stream: Stream, peer: SocketAddr, place: ConnectionPlace, ser
     let (taken, caller) = (Arc::clone(&place.0), Caller::client(Door::Http, peer));
     select! {
         () = secure_and_serve(stream, peer, Arc::clone(&taken), server) => {}
-        () = taken.evicted.notified() => tracing::debug!(%caller, "an idle HTTP connection made way for another one"),
+        () = taken.evicted.notified() => tracing::debug!(%caller, "an idle HTTP connection was closed to make room for another"),
     }
     drop(place);
 }
@@ -118,27 +120,27 @@ async fn secure_and_serve(stream: Stream, peer: SocketAddr, place: Arc<Taken>, s
         Ok(stream) => serve_connection(stream, peer, place, server).await,
         Err(error) => {
             let caller = Caller::client(Door::Http, peer);
-            tracing::info!(%caller, reason = %error, "HTTP connection cut");
+            tracing::info!(%caller, reason = %error, "HTTP connection closed");
         }
     }
 }
 
-/// The connections that are served, the oldest first.
+/// The connections being served, oldest first.
 #[derive(Default)]
 struct Places {
     taken: Mutex<VecDeque<Arc<Taken>>>,
-    /// One was given back, or asks nothing any more.
+    /// Notified when a place is freed, or a connection has no request any more.
     freed: Notify,
 }
 
 struct Taken {
     places: Arc<Places>,
-    /// A request is being answered.
+    /// True while a request is being answered.
     is_asking: AtomicBool,
     evicted: Notify,
 }
 
-/// Gives it back when dropped.
+/// A place, freed on drop.
 struct ConnectionPlace(Arc<Taken>);
 
 impl Places {
@@ -146,7 +148,7 @@ impl Places {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there is a place, or one can be taken from a connection that asks nothing.
+    /// Waits until a place is free, or until one can be taken from a connection without a request.
     async fn make_room(&self) {
         loop {
             let freed = self.freed.notified();
@@ -191,7 +193,7 @@ impl Drop for ConnectionPlace {
     }
 }
 
-/// Makes the TLS handshake, if this listener demands it.
+/// Performs the TLS handshake, if this listener requires TLS.
 async fn secure(stream: Stream, server: &HttpServer) -> Result<Box<dyn ByteStream>, HandshakeError> {
     match server.tls.as_ref().filter(|_| server.node.config().tailrace_http_tls) {
         Some(tls) => Ok(Box::new(tls.accept(stream).await?)),
@@ -222,11 +224,13 @@ async fn serve_connection(
         .header_read_timeout(HEADER_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
-    // What becomes a WebSocket goes on by itself, without these limits. How the connection ended concerns only its client.
+    // A connection that becomes a WebSocket continues on its own, without these limits. How the connection
+    // ended matters only to its client.
     let _ = time::timeout(CONNECTION_TIMEOUT, connection).await;
 }
 
-/// Where there is a page, a request for it is answered, whatever else it asks for.
+/// Upgrades the connection if the request asks for it. A request for a page is answered with the page even if
+/// it asks for an upgrade.
 fn upgrade(
     server: &HttpServer,
     request: &mut Request<Incoming>,
@@ -251,7 +255,8 @@ async fn respond(request: &Request<Incoming>, server: &Arc<HttpServer>) -> Respo
     }
 }
 
-/// A page that may be long. It is made beside the event loops: a client may ask for a hundred at once.
+/// Makes a page that may be long. The work runs outside the event loops, because a client may ask for a
+/// hundred pages at once.
 async fn page(server: Arc<HttpServer>, uri: Uri) -> Response<Full<Bytes>> {
     match uri.path() {
         "/metrics" => metrics(&server),
@@ -263,19 +268,19 @@ async fn page(server: Arc<HttpServer>, uri: Uri) -> Response<Full<Bytes>> {
                 let reason = "a bug of the server: the page could not be made; see the server's log\n";
                 text(StatusCode::INTERNAL_SERVER_ERROR, reason.into())
             }
-            None => text(StatusCode::NOT_FOUND, "not found: / lists what there is\n".into()),
+            None => text(StatusCode::NOT_FOUND, "not found: / lists all pages\n".into()),
         },
     }
 }
 
-/// All pages but the one that lists them.
+/// Returns the paths of all pages except the index.
 fn pages(server: &HttpServer) -> Vec<&'static str> {
     let mut pages = vec!["/healthz", "/metrics", "/clusterz"];
     pages.extend(server.guest.paths());
     pages
 }
 
-/// Links to all pages.
+/// Returns a page with links to all pages.
 fn index(server: &HttpServer) -> Response<Full<Bytes>> {
     let link = |path| format!("<li><a href=\"{path}\">{path}</a></li>\n");
     let links: String = pages(server).into_iter().map(link).collect();
@@ -285,8 +290,9 @@ fn index(server: &HttpServer) -> Response<Full<Bytes>> {
     typed(StatusCode::OK, "text/html; charset=utf-8", page)
 }
 
-/// 200 `{"status":"ok"}`, as nats-server answers; 503 with the reasons when a partition is offline or halted. What serves
-/// and needs attention is named beside either: a restart, which a failed probe brings, would not help.
+/// Answers 200 `{"status":"ok"}`, as nats-server does, or 503 with the reasons when a partition is offline or
+/// halted. Warnings are listed in both cases. They do not change the status, because the restart that follows
+/// a failed probe would not help.
 fn health(node: &Node) -> Response<Full<Bytes>> {
     let (problems, warnings) = (node.problems(), node.warnings());
     let (status, mut body) = if problems.is_empty() {

@@ -1,4 +1,4 @@
-//! Time as hyper asks for it, told by the world's clock.
+//! hyper's timer, driven by the clock of `tailrace_env`.
 
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 
 use tailrace_env::time::{Duration, Instant, Sleep, sleep, sleep_until};
 
-/// hyper counts in moments of std: one of them, which means nothing by itself, stands for one of the world.
+/// Converts between hyper's `std::time::Instant` and the world's: `origin` corresponds to `began`. The value
+/// of `origin` itself has no meaning.
 #[derive(Debug)]
 pub(crate) struct WorldTimer {
     origin: std::time::Instant,
@@ -34,7 +35,7 @@ impl hyper::rt::Timer for WorldTimer {
     }
 }
 
-/// hyper shares its sleeps between threads, though it only polls them.
+/// hyper requires sleeps to be `Sync`, though it only polls them.
 struct WorldSleep(Mutex<Sleep>);
 
 impl Future for WorldSleep {

@@ -1,67 +1,67 @@
-//! What may be wrong with users, and with what a client presents. Nothing here shows a secret.
+//! Errors of user definitions and of client credentials. None of them shows a secret.
 
-/// Why somebody is not let in. For a log: who presents something learns less.
+/// Why a client is denied access. This is for the log; the client is told less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    /// Something has to be presented.
+    /// Credentials are required, and the client presented none.
     #[error("it presented no credentials")]
     NoCredentials,
-    /// There is no such user or key.
-    #[error("it presented a user or key that is unknown")]
+    /// No such user or key exists.
+    #[error("it presented an unknown user or key")]
     Unknown,
-    /// There is such a user, or a token.
+    /// The user or token exists, but the secret is wrong.
     #[error("its password or token is wrong")]
     WrongSecret,
-    /// There is such a key.
-    #[error("its signature is not that of its key over this connection's nonce")]
+    /// The key exists, but the signature is wrong.
+    #[error("its signature does not match its key and this connection's nonce")]
     WrongSignature,
 }
 
-/// What is wrong with a user's credential, as somebody has set it.
+/// What is wrong with the definition of a user's credential.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CredentialError {
-    /// A secret that everybody knows.
+    /// An empty secret.
     #[error("it must not be empty")]
     Empty,
-    /// A password that looks like a hash.
-    #[error("it begins like a bcrypt hash and is none: $2b$COST$ and 53 characters")]
+    /// A password that looks like a bcrypt hash.
+    #[error("it starts like a bcrypt hash but is not one: expected $2b$COST$ and 53 characters")]
     NotBcrypt,
-    /// Too quick to be safe, or too slow for anybody to wait.
+    /// The cost is too low to be safe, or so high that a check takes too long.
     #[error("the cost of a bcrypt hash must be between {cost_min} and {cost_max}, not {cost}")]
     Cost {
-        /// The exponent in the hash.
+        /// The hash's cost exponent.
         cost: u32,
-        /// The smallest that is accepted.
+        /// The lowest accepted cost.
         cost_min: u32,
-        /// The largest that is accepted.
+        /// The highest accepted cost.
         cost_max: u32,
     },
-    /// The private key, which is not shown.
-    #[error("this is a private seed: keep it secret, and give the public key, which begins with U")]
+    /// A private key, which the error does not show.
+    #[error("this is a private seed: keep it secret, and give the public key, which starts with U")]
     Seed,
-    /// Not the form of a key.
+    /// The text does not have the form of a key.
     #[error("expected a public user nkey: U and 55 more letters and digits of base32")]
     NotAKey,
-    /// A key with a letter that was changed.
-    #[error("its checksum is wrong: a letter was changed")]
+    /// A key with a wrong checksum.
+    #[error("its checksum is wrong: a character was changed")]
     Checksum,
-    /// The key of something else.
-    #[error("it is not a user's key: those begin with U")]
+    /// A key of another kind.
+    #[error("it is not a user's key: those start with U")]
     NotAUsersKey,
-    /// The name or key is that of another user.
-    #[error("the user {name} is there twice")]
+    /// The name or key belongs to another user already.
+    #[error("the user {name} is defined twice")]
     Twice {
-        /// Of the user.
+        /// The user's name.
         name: String,
     },
 }
 
-/// What is wrong with a file of users.
+/// What is wrong with a users file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct UsersFileError {
-    /// Counted from 1.
+    /// The line number, counted from 1.
     pub line: usize,
-    /// The key, and what is wrong with it.
+    /// The key in the file, and what is wrong with it.
     pub reason: String,
 }

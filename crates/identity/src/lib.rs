@@ -1,12 +1,13 @@
-//! Who somebody is, how that is proved, and what who may do: principals, users with their credentials, and rules.
+//! Authentication and authorization: principals, users with their credentials, and rules.
 //!
-//! Knows no protocol and waits for nothing: [`Users`] takes the text of a file and what a client presents, and says
-//! whose it is. Where that takes long, it says so ([`Check::Slow`]), and who asked runs it on a thread that has the
-//! time. Randomness is handed in; the time is not needed: limits are told in milliseconds, and counted by who holds a
-//! connection.
+//! This crate knows no protocol and does not block. [`Users`] takes the text of a users file and the
+//! credentials that a client presents, and returns the user they belong to. If that takes long, it returns
+//! [`Check::Slow`], and the caller runs the check on a thread that may block. Randomness is passed in. The
+//! crate needs no clock: time limits are numbers of milliseconds, and the owner of a connection measures
+//! them.
 //!
-//! Deliberately not here: what a protocol's login looks like, what a connection has been told lately (nats: `auth`),
-//! whom a request comes from and until when he waits (node: `Caller`).
+//! Deliberately not here: the login of a protocol, the recent deliveries of a connection (nats: `auth`), and
+//! the caller and deadline of a request (node: `Caller`).
 
 mod errors;
 mod nkey;

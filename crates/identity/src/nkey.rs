@@ -1,7 +1,8 @@
-//! Public nkeys of users, and the signatures that prove them: Ed25519, written in base32 with a type and a checksum.
+//! Public nkeys of users, and verification of their signatures: Ed25519, encoded in base32 with a type and a
+//! checksum.
 //!
-//! The form is that of github.com/nats-io/nkeys: base32 without padding over one type byte (users: 20 << 3, which makes
-//! the text begin with U), 32 bytes of key, and CRC-16 (XMODEM) of these, little-endian.
+//! The format is that of github.com/nats-io/nkeys: base32 without padding over one type byte (users: 20 << 3,
+//! which makes the text start with U), 32 bytes of key, and the CRC-16 (XMODEM) of these, little-endian.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -13,17 +14,17 @@ const TEXT_BYTES: usize = 56;
 const RAW_BYTES: usize = 35;
 const USER: u8 = 20 << 3;
 
-/// Longest signature that is looked at: 64 bytes in base64 have 88 letters.
+/// Maximum length of a signature. 64 bytes in base64 are 88 letters.
 const SIGNATURE_TEXT_MAX: usize = 128;
 
 /// A user's public key.
 pub(crate) struct PublicKey([u8; 32]);
 
 impl PublicKey {
-    /// Reads `U...`.
+    /// Parses `U...`.
     ///
     /// # Errors
-    /// What is wrong with it. A seed (`SU...`) is not shown.
+    /// Describes what is wrong with the text. A seed (`SU...`) is not shown.
     pub(crate) fn parse(text: &str) -> Result<Self, CredentialError> {
         if text.starts_with("SU") {
             return Err(CredentialError::Seed);
@@ -36,7 +37,7 @@ impl PublicKey {
         if kind == USER { Ok(Self(key)) } else { Err(CredentialError::NotAUsersKey) }
     }
 
-    /// True if `signature` (base64) is this key's over `nonce`.
+    /// Reports whether `signature` (base64) is this key's signature of `nonce`.
     pub(crate) fn verifies(&self, nonce: &str, signature: &str) -> bool {
         if signature.len() > SIGNATURE_TEXT_MAX || nonce.is_empty() {
             return false;
@@ -47,7 +48,7 @@ impl PublicKey {
     }
 }
 
-/// RFC 4648 without padding, of exactly the length of a key.
+/// Decodes base32 (RFC 4648) without padding, of exactly the length of a key.
 fn base32(text: &str) -> Option<[u8; RAW_BYTES]> {
     if text.len() != TEXT_BYTES {
         return None;

@@ -1,17 +1,17 @@
-//! Who somebody is.
+//! The authenticated identity behind a request.
 
 use std::sync::Arc;
 
 use tailrace_types::NodeId;
 
-/// Who somebody is, as far as that was proved.
+/// An identity, as far as it was authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Principal {
-    /// Nobody had to say who he is.
+    /// Not authenticated, because no credentials are required.
     Anonymous,
-    /// Known by this name.
+    /// A user of this name.
     User(Arc<str>),
-    /// A node of the cluster, by the handshake of its link.
+    /// A node of the cluster, authenticated by the handshake of its link.
     Node(NodeId),
     /// This node itself.
     Internal,

@@ -1,32 +1,32 @@
-//! Rules: what a user may publish and subscribe to. They are lists of patterns, allowed and denied, as nats-server has
-//! them.
+//! Rules: the subjects a user may publish and subscribe to, as lists of allowed and denied patterns, as in
+//! nats-server.
 //!
-//! One deliberate difference: there, a permission for `foo.*` also lets a subscription to `foo.>` in (its tokens are
-//! compared as literals), and so everything below. Here `>` is allowed by `>` only.
+//! One deliberate difference: in nats-server a permission for `foo.*` also allows a subscription to `foo.>`,
+//! and so everything below, because it compares tokens as literals. Here only `>` allows `>`.
 
-/// Patterns of one list. Each check of a subject that is not cached looks at all of them.
+/// Maximum number of patterns in one list. Each check of a subject that is not cached compares all of them.
 const PATTERNS_MAX: usize = 1024;
 
-/// Longest pattern, in bytes.
+/// Maximum length of a pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 1024;
 
-/// How often, and for how long, a user may answer what was delivered to it. `None`: without limit.
+/// Limits on a user's replies to a delivered message. `None` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseLimits {
-    /// Messages for each reply subject.
+    /// Maximum number of messages for each reply subject.
     pub max: Option<u32>,
-    /// Milliseconds from the delivery on.
+    /// Milliseconds after the delivery.
     pub expires_ms: Option<u64>,
 }
 
-/// As nats-server's: one answer within two minutes.
+/// The default of nats-server: one reply within two minutes.
 impl Default for ResponseLimits {
     fn default() -> Self {
         Self { max: Some(1), expires_ms: Some(120_000) }
     }
 }
 
-/// What is wrong with an entry of a list.
+/// What is wrong with a list entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RuleError {
     #[error("a list has at most {PATTERNS_MAX} subjects")]
@@ -37,22 +37,22 @@ pub(crate) enum RuleError {
     Subject { text: String },
 }
 
-/// A pattern, and for subscriptions perhaps the pattern of a queue group.
+/// A pattern, and for subscriptions optionally the pattern of a queue group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     pattern: Box<[u8]>,
     queue: Option<Box<[u8]>>,
 }
 
-/// One list.
+/// A list of entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entries(Vec<Entry>);
 
 impl Entries {
-    /// Adds `PATTERN`, or `PATTERN QUEUE` where `queues` says that this may be.
+    /// Adds `PATTERN`, or `PATTERN QUEUE` if `queues` allows that.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Describes what is wrong with the entry.
     pub(crate) fn push(&mut self, text: &str, queues: bool) -> Result<(), RuleError> {
         if self.0.len() >= PATTERNS_MAX {
             return Err(RuleError::TooMany);
@@ -75,7 +75,7 @@ impl Entries {
         Ok(())
     }
 
-    /// The entries with and without a queue that match, as nats-server separates them.
+    /// Finds the matching entries, those with and those without a queue, separated as in nats-server.
     fn find<'a>(&'a self, subject: &'a [u8], wild: Wild) -> MatchingEntries<'a> {
         let mut found = MatchingEntries::default();
         for entry in self.0.iter().filter(|entry| matches(&entry.pattern, subject, wild)) {
@@ -100,19 +100,19 @@ impl MatchingEntries<'_> {
     }
 }
 
-/// What `>` in the text that is compared with a pattern means.
+/// The meaning of `>` in the text that a pattern is compared with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wild {
-    /// A letter like any other: a subject, or a pattern that is to be denied.
+    /// A token like any other: for subjects, and for patterns that are checked against denied entries.
     Literal,
-    /// Everything below: only `>` covers it.
+    /// Everything below. Only `>` covers it.
     Everything,
 }
 
-/// Everything that one user may do with subjects. Without lists: all.
+/// All rules of one user. Without lists, everything is allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// `None`: no list. An empty one allows nothing but responses.
+    /// `None` if there is no list. An empty list allows nothing but responses.
     pub(crate) publish_allow: Option<Entries>,
     pub(crate) publish_deny: Entries,
     pub(crate) subscribe_allow: Option<Entries>,
@@ -121,28 +121,30 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// How what was delivered may be answered, beside what may be published anyway. `None`: not at all.
+    /// Returns the limits on replies to delivered messages, beyond what the user may publish anyway. `None`
+    /// if there is no such permission.
     pub fn responses(&self) -> Option<ResponseLimits> {
         self.responses
     }
 
-    /// True if there is a list for publishing.
+    /// Reports whether there is a list for publishing.
     pub fn restricts_publishing(&self) -> bool {
         self.publish_allow.is_some() || !self.publish_deny.0.is_empty()
     }
 
-    /// True if something may be published on `subject`, responses aside.
+    /// Reports whether the user may publish on `subject`, responses aside.
     pub fn may_publish(&self, subject: &[u8]) -> bool {
         let allowed = self.publish_allow.as_ref().is_none_or(|list| list.find(subject, Wild::Literal).plain);
         allowed && !self.publish_deny.find(subject, Wild::Literal).plain
     }
 
-    /// True if there may be a subscription to `pattern`, of a queue group or of none.
+    /// Reports whether the user may subscribe to `pattern`, with or without a queue group.
     pub fn may_subscribe(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
         let allowed = self.subscribe_allow.as_ref().is_none_or(|list| {
             let found = list.find(pattern, Wild::Everything);
             match queue {
-                // A group that is named must be one of those named, even if the pattern alone is allowed.
+                // If the matching entries name queue groups, the group must be one of those, even if the
+                // pattern alone is allowed.
                 Some(queue) if !found.queues.is_empty() => found.has_queue(queue),
                 _ => found.plain,
             }
@@ -150,7 +152,7 @@ impl Rules {
         allowed && !self.denies(pattern, queue)
     }
 
-    /// True if nothing on `subject` may be delivered to a subscription of `queue`.
+    /// Reports whether nothing on `subject` may be delivered to a subscription of `queue`.
     pub fn denies(&self, subject: &[u8], queue: Option<&[u8]>) -> bool {
         if self.subscribe_deny.0.is_empty() {
             return false;
@@ -159,7 +161,8 @@ impl Rules {
         found.plain || queue.is_some_and(|queue| found.has_queue(queue))
     }
 
-    /// True if deliveries to such a subscription have to be looked at: it is wider than something that is denied.
+    /// Reports whether deliveries to this subscription must be checked one by one, because it is wider than a
+    /// denied entry.
     pub fn filters(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
         let is_wild = pattern.split(|b| *b == b'.').any(|token| token == b"*" || token == b">");
         (is_wild || queue.is_some())
@@ -167,7 +170,7 @@ impl Rules {
     }
 }
 
-/// Every token is there, and `>` is the last one at most.
+/// Reports whether no token is empty, and `>` appears only as the last token.
 fn is_pattern(text: &str) -> bool {
     let mut tokens = text.split('.').peekable();
     while let Some(token) = tokens.next() {
@@ -178,7 +181,8 @@ fn is_pattern(text: &str) -> bool {
     true
 }
 
-/// A text with an empty token matches nothing, as in nats-server's list of subscriptions.
+/// Reports whether `pattern` matches `text`. A text with an empty token matches nothing, as in nats-server's
+/// subscription list.
 fn matches(pattern: &[u8], text: &[u8], wild: Wild) -> bool {
     if text.split(|b| *b == b'.').any(<[u8]>::is_empty) {
         return false;
@@ -195,7 +199,7 @@ fn matches(pattern: &[u8], text: &[u8], wild: Wild) -> bool {
     tokens.next().is_none()
 }
 
-/// True if some subject matches both.
+/// Reports whether some subject matches both patterns.
 fn collide(left: &[u8], right: &[u8]) -> bool {
     let (mut left, mut right) = (left.split(|b| *b == b'.'), right.split(|b| *b == b'.'));
     loop {

@@ -1,10 +1,10 @@
-//! Passwords and tokens: how they are kept, and how what a client presents is compared with them.
+//! Passwords and tokens: how they are stored, and how presented secrets are compared with them.
 //!
-//! A plain password is kept as its HMAC under a key of this process, so that comparing takes the same time whatever the
-//! length and wherever the first difference, and so that the password itself is not in memory for longer than the
-//! settings are. A bcrypt hash is kept as it is. Since checking one takes a good part of a second, a password that was
-//! accepted is remembered, as an HMAC again: otherwise a thousand clients that come back after a restart would wait for
-//! minutes.
+//! A plain password is stored as its HMAC under a key of this process. Comparing takes the same time whatever
+//! the length and the position of the first difference, and the password itself stays in memory no longer
+//! than the settings do. A bcrypt hash is stored as it is. Checking one takes a good part of a second, so an
+//! accepted password is remembered, again as an HMAC. Otherwise a thousand clients that reconnect after a
+//! restart would wait for minutes.
 
 use std::sync::Arc;
 
@@ -13,21 +13,21 @@ use ring::hmac;
 
 use crate::errors::CredentialError;
 
-/// Lowest cost there is.
+/// Lowest cost of bcrypt.
 const COST_MIN: u32 = 4;
 
-/// Highest cost that is accepted: a check takes several seconds then, beyond any authentication timeout.
+/// Highest accepted cost. A check takes several seconds then, longer than any authentication timeout.
 const COST_MAX: u32 = 16;
 
-/// Longest password that is looked at. bcrypt takes 72 bytes of it.
+/// Maximum length of a presented password. bcrypt uses 72 bytes of it.
 const PASSWORD_BYTES_MAX: usize = 4096;
 
-/// The key that plain secrets are kept under; copies share it.
+/// The HMAC key for plain secrets. Clones share it.
 #[derive(Clone)]
 pub(crate) struct SecretKey(Arc<hmac::Key>);
 
 impl SecretKey {
-    /// `random`: nobody can guess it.
+    /// Makes a key from `random`, which must be unpredictable.
     pub(crate) fn new(random: &[u8; 32]) -> Self {
         Self(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, random)))
     }
@@ -41,31 +41,31 @@ impl SecretKey {
     }
 }
 
-/// What a client must present.
+/// A secret that a client must present.
 pub(crate) enum Secret {
     Plain(hmac::Tag),
     Bcrypt { hash: Arc<str>, cost: u32, accepted: ArcSwapOption<hmac::Tag> },
 }
 
-/// What a comparison says at once.
+/// Result of a quick comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quick {
     Is,
     IsNot,
-    /// [`Secret::is_slowly`] knows.
+    /// Only [`Secret::is_slowly`] can tell.
     Unknown,
 }
 
 impl Secret {
-    /// One that nobody knows. `random`: nobody can guess it.
+    /// Makes a secret that nobody knows from `random`, which must be unpredictable.
     pub(crate) fn decoy(key: &SecretKey, random: &[u8]) -> Self {
         Self::Plain(key.sign(random))
     }
 
-    /// Takes over a secret as it is written: plain, or a bcrypt hash.
+    /// Stores a secret as it is configured: plain text, or a bcrypt hash.
     ///
     /// # Errors
-    /// What is wrong with a hash, without showing it.
+    /// Describes what is wrong with a hash, without showing it.
     pub(crate) fn new(key: &SecretKey, text: &str) -> Result<Self, CredentialError> {
         if text.is_empty() {
             return Err(CredentialError::Empty);
@@ -80,7 +80,7 @@ impl Secret {
         Ok(Self::Bcrypt { hash: text.into(), cost, accepted: ArcSwapOption::empty() })
     }
 
-    /// Cost of a check: 0 for plain text, the exponent for bcrypt.
+    /// Returns the cost of a check: 0 for plain text, the exponent for bcrypt.
     pub(crate) fn cost(&self) -> u32 {
         match self {
             Self::Plain(_) => 0,
@@ -88,7 +88,7 @@ impl Secret {
         }
     }
 
-    /// One that takes as long to check and remembers nothing.
+    /// Returns a secret that takes as long to check, and remembers nothing.
     pub(crate) fn as_decoy(&self) -> Self {
         match self {
             Self::Plain(tag) => Self::Plain(*tag),
@@ -98,8 +98,8 @@ impl Secret {
         }
     }
 
-    /// Whether `presented` is the secret, as far as that is quick to say. Takes no longer for one wrong guess than for
-    /// another.
+    /// Reports whether `presented` is the secret, if that can be told quickly. All wrong guesses take the
+    /// same time.
     pub(crate) fn is(&self, key: &SecretKey, presented: &str) -> Quick {
         if presented.len() > PASSWORD_BYTES_MAX {
             return Quick::IsNot;
@@ -114,7 +114,7 @@ impl Secret {
         }
     }
 
-    /// The same, for certain: takes a good part of a second, or several.
+    /// Reports whether `presented` is the secret. Takes a good part of a second, or several.
     pub(crate) fn is_slowly(&self, key: &SecretKey, presented: &str) -> bool {
         match self {
             Self::Plain(_) => self.is(key, presented) == Quick::Is,
@@ -122,7 +122,7 @@ impl Secret {
         }
     }
 
-    /// `presented` was found to be the secret: the next time that is quick to say.
+    /// Remembers `presented` as the secret, so that the next comparison is quick.
     pub(crate) fn remember(&self, key: &SecretKey, presented: &str) {
         if let Self::Bcrypt { accepted, .. } = self {
             accepted.store(Some(Arc::new(key.sign(presented.as_bytes()))));
@@ -130,7 +130,8 @@ impl Secret {
     }
 }
 
-/// The cost of `$2b$11$...` and its kin; `$2x$` marks hashes that a faulty program made.
+/// Returns the cost in `$2b$11$...` and its variants. `$2x$` is not accepted: it marks hashes of a faulty
+/// implementation.
 fn bcrypt_cost(text: &str) -> Option<u32> {
     let rest = ["$2a$", "$2b$", "$2y$"].iter().find_map(|prefix| text.strip_prefix(prefix))?;
     let (cost, hash) = rest.split_once('$')?;

@@ -1,4 +1,4 @@
-//! Users as settings and files bring them, and what becomes of what clients present.
+//! Users from settings and files, and the checks of what clients present.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::{Check, Credential, CredentialError, Denied, User, Users};
 
 const RANDOM: [u8; 48] = [7; 48];
 
-/// The user, or why not; and whether that took a slow check.
+/// The user, or why access is denied, and whether that took a slow check.
 struct Checked {
     user: Result<Arc<User>, Denied>,
     slowly: bool,
@@ -65,7 +65,7 @@ fn bcrypt_hashes_of_every_kind_are_checked_slowly_and_what_was_accepted_is_remem
             (found.user.is_ok(), found.slowly)
         };
         assert_eq!(said("sesamE", "alice"), (false, true));
-        // The hash itself is no password.
+        // The hash itself is not the password.
         assert_eq!(said(&text, "alice"), (false, true));
         assert_eq!(said("sesame", "alice"), (true, true));
         assert_eq!(said("sesame", "alice"), (true, false));
@@ -74,7 +74,7 @@ fn bcrypt_hashes_of_every_kind_are_checked_slowly_and_what_was_accepted_is_remem
     }
 }
 
-/// Somebody who tries names learns nothing by the time that it takes, nor by trying twice.
+/// A client that guesses names learns nothing from the time a check takes, nor from trying twice.
 #[test]
 fn an_unknown_user_is_looked_up_as_slowly_as_the_slowest_one_each_time() {
     let hash = bcrypt::hash_with_result("sesame", 4).unwrap().to_string();
@@ -146,7 +146,7 @@ fn errors_in_the_file_name_line_and_key_and_no_secret() {
     let nkey = nkeys::KeyPair::new_user().public_key();
     let user = "[[users]]\nuser = \"a\"\npassword = \"s3cret\"\n";
     for (text, line, part) in [
-        ("", 1, "users: there is none"),
+        ("", 1, "users: there are none"),
         ("users = 3", 1, "expected a sequence"),
         ("[[users]]\nuser = \"a\"\npasword = \"s3cret\"", 3, "unknown field `pasword`"),
         ("[[users]]\nuser = \"a\"", 2, "password: it is missing"),
@@ -158,7 +158,7 @@ fn errors_in_the_file_name_line_and_key_and_no_secret() {
         ("[[users]]\npassword = \"s3cret\"", 1, "user or nkey is missing"),
         (&format!("[[users]]\nnkey = \"{nkey}\"\npassword = \"s3cret\""), 2, "either an nkey"),
         ("[[users]]\nnkey = \"UABC\"", 2, "nkey: expected a public user nkey"),
-        (&format!("{user}{user}"), 5, "a is there twice"),
+        (&format!("{user}{user}"), 5, "a is defined twice"),
         (&format!("no_auth_user = \"b\"\n{user}"), 1, "no_auth_user: there is no such user"),
         (&format!("{user}publish = {{ allow = [\n\"a\",\n\"b..c\"] }}"), 6, "users.publish.allow: \"b..c\""),
         (&format!("{user}publish = {{ deny = [\"a.>.b\"] }}"), 4, "users.publish.deny"),

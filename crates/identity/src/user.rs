@@ -1,10 +1,10 @@
-//! Somebody with a name, and what he may do.
+//! A user's name and permissions.
 
 use std::sync::Arc;
 
 use crate::rules::Rules;
 
-/// A user. By default nobody in particular, who may do everything.
+/// A user. The default is the anonymous user, who may do everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     name: Option<Arc<str>>,
@@ -16,12 +16,12 @@ impl User {
         Self { name: Some(name), rules }
     }
 
-    /// The name, or the public key where the user has no name. `None` of nobody in particular.
+    /// Returns the name, or the public key of a user without a name. `None` for the anonymous user.
     pub fn name(&self) -> Option<&Arc<str>> {
         self.name.as_ref()
     }
 
-    /// What the user may do. `None`: everything.
+    /// Returns the user's rules. `None` if everything is allowed.
     pub fn rules(&self) -> Option<&Rules> {
         self.rules.as_ref()
     }

@@ -1,4 +1,4 @@
-//! All users, as settings and files bring them, and whose a credential is.
+//! All users of settings and files, and the check of credentials.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,10 +10,10 @@ use crate::rules::Rules;
 use crate::secret::{Quick, Secret, SecretKey};
 use crate::user::User;
 
-/// The name of who comes with the token.
+/// The user name of clients that present the token.
 const TOKEN: &str = "token";
 
-/// What somebody presents to prove who he is.
+/// The credential that a client presents.
 #[derive(Clone, Copy)]
 pub enum Credential<'a> {
     /// A user's name and password.
@@ -27,17 +27,17 @@ pub enum Credential<'a> {
     Signature {
         /// The public key, as text.
         key: &'a str,
-        /// What was to be signed: this connection's own challenge.
+        /// The signed text: this connection's own challenge.
         nonce: &'a str,
         /// The signature, in base64.
         signature: &'a str,
     },
-    /// The token that all share.
+    /// The token that all clients share.
     Token(&'a str),
 }
 
 impl fmt::Debug for Credential<'_> {
-    /// Without the secrets.
+    /// Omits the secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Password { .. } => "Password",
@@ -47,21 +47,22 @@ impl fmt::Debug for Credential<'_> {
     }
 }
 
-/// Whose a credential is.
+/// The result of checking a credential.
 #[derive(Debug)]
 pub enum Check {
-    /// It is known.
+    /// The final result.
     Done(Result<Arc<User>, Denied>),
-    /// It takes a good part of a second to find out, or several: not for an event loop.
+    /// The check needs a slow hash, which takes a good part of a second, or several. It must not run on an
+    /// event loop.
     Slow(SlowCheck),
 }
 
-/// A password that is to be compared with a slow hash.
+/// A password to be compared with a slow hash.
 pub struct SlowCheck {
     key: SecretKey,
     secret: Arc<Secret>,
     presented: String,
-    /// `None`: nobody's, and found out as slowly.
+    /// `None` if the user is unknown. The comparison takes as long as for a known one.
     user: Option<Arc<User>>,
     denied: Denied,
 }
@@ -70,7 +71,7 @@ impl SlowCheck {
     /// Compares. Keeps its thread busy for up to several seconds.
     ///
     /// # Errors
-    /// It is another one.
+    /// The password does not match, or the user is unknown.
     pub fn run(self) -> Result<Arc<User>, Denied> {
         let matches = self.secret.is_slowly(&self.key, &self.presented);
         let user = self.user.filter(|_| matches).ok_or(self.denied)?;
@@ -80,25 +81,25 @@ impl SlowCheck {
 }
 
 impl fmt::Debug for SlowCheck {
-    /// Without the secrets.
+    /// Omits the secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SlowCheck").field("user", &self.user).finish_non_exhaustive()
     }
 }
 
-/// How a user proves who he is.
+/// The proof that a user must present.
 pub(crate) enum Proof {
     Password(Arc<Secret>),
     Key(PublicKey),
 }
 
-/// One user.
+/// A user and the proof of identity.
 struct Known {
     proof: Proof,
     user: Arc<User>,
 }
 
-/// The token that all share, and who has it.
+/// The shared token, and the user it stands for.
 struct Token {
     secret: Arc<Secret>,
     user: Arc<User>,
@@ -106,17 +107,18 @@ struct Token {
 
 /// All users.
 pub struct Users {
-    /// By name, or by the text of the public key.
+    /// Keyed by name, or by the text of the public key.
     by_name: HashMap<Arc<str>, Known>,
     token: Option<Token>,
     pub(crate) guest: Option<Arc<User>>,
     key: SecretKey,
-    /// Compared in place of an unknown user's password, so that the answer takes as long as for a known one.
+    /// Compared in place of an unknown user's password, so that the answer takes as long as for a known user.
     decoy: Arc<Secret>,
 }
 
 impl Users {
-    /// None yet. `random` is what secrets are kept under: nobody can guess it, and the next process has another one.
+    /// Makes an empty set. Secrets are stored under a key from `random`, which must be unpredictable and
+    /// different in every process.
     pub fn new(random: [u8; 48]) -> Self {
         let (key, rest) = random.split_first_chunk().expect("48 are more than 32");
         let key = SecretKey::new(key);
@@ -124,55 +126,55 @@ impl Users {
         Self { by_name: HashMap::new(), token: None, guest: None, key, decoy }
     }
 
-    /// Who presents this text may do everything: plain, or a bcrypt hash of it.
+    /// Sets the token: plain, or its bcrypt hash. A client that presents it may do everything.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Describes what is wrong with the token.
     pub fn set_token(&mut self, text: &str) -> Result<(), CredentialError> {
         let (secret, user) = (self.secret(text)?, Arc::new(User::new(TOKEN.into(), None)));
         self.token = Some(Token { secret, user });
         Ok(())
     }
 
-    /// Adds a user with a password, who may do everything: plain, or a bcrypt hash of it.
+    /// Adds a user with a password, plain or as a bcrypt hash. The user may do everything.
     ///
     /// # Errors
-    /// What is wrong with the password.
+    /// Describes what is wrong with the password.
     pub fn set_password(&mut self, name: &str, text: &str) -> Result<(), CredentialError> {
         let secret = self.secret(text)?;
         self.add(name, Proof::Password(secret), None)
     }
 
-    /// Adds a user who signs with a key, which is the name too, and may do everything.
+    /// Adds a user who signs with a key, which is also the name. The user may do everything.
     ///
     /// # Errors
-    /// What is wrong with the public key.
+    /// Describes what is wrong with the public key.
     pub fn set_key(&mut self, text: &str) -> Result<(), CredentialError> {
         let key = PublicKey::parse(text)?;
         self.add(text, Proof::Key(key), None)
     }
 
-    /// True if something has to be presented.
+    /// Reports whether clients must present credentials.
     pub fn is_needed(&self) -> bool {
         self.has_token() || self.has_users()
     }
 
-    /// True if there is a token.
+    /// Reports whether there is a token.
     pub fn has_token(&self) -> bool {
         self.token.is_some()
     }
 
-    /// True if there is a user.
+    /// Reports whether there is any user.
     pub fn has_users(&self) -> bool {
         !self.by_name.is_empty()
     }
 
-    /// True if a user signs with a key.
+    /// Reports whether any user signs with a key.
     pub fn has_keys(&self) -> bool {
         self.by_name.values().any(|known| matches!(known.proof, Proof::Key(_)))
     }
 
-    /// Who presents nothing is this user. `None`: he is not let in.
+    /// Returns the user of clients that present no credentials. `None` if such clients are denied access.
     pub fn guest(&self) -> Option<&Arc<User>> {
         self.guest.as_ref()
     }
@@ -181,7 +183,7 @@ impl Users {
         self.by_name.get(name).map(|known| &known.user)
     }
 
-    /// Whose the credential is.
+    /// Checks which user a credential belongs to.
     pub fn check(&self, credential: &Credential<'_>) -> Check {
         match *credential {
             Credential::Signature { key, nonce, signature } => {
@@ -233,7 +235,7 @@ impl Users {
         }
     }
 
-    /// Takes a secret over; the costliest one is what unknown users are compared with.
+    /// Stores a secret. The costliest one so far becomes the decoy for unknown users.
     pub(crate) fn secret(&mut self, text: &str) -> Result<Arc<Secret>, CredentialError> {
         let secret = Secret::new(&self.key, text)?;
         if secret.cost() > self.decoy.cost() {
@@ -258,7 +260,7 @@ impl Users {
 }
 
 impl fmt::Debug for Users {
-    /// Without the secrets.
+    /// Omits the secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Users").field("users", &self.by_name.len()).field("token", &self.has_token()).finish()
     }

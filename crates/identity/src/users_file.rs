@@ -1,9 +1,10 @@
-//! The file of users: TOML, every key known, every error with its line and key, no secret in any of them.
+//! The users file: TOML. Unknown keys are errors, every error has its line and key, and no error shows a
+//! secret.
 //!
 //! ```toml
-//! no_auth_user = "guest"                # who presents nothing is this user
+//! no_auth_user = "guest"    # the user of clients that present no credentials
 //!
-//! [default_permissions]                 # of users that have none of their own
+//! [default_permissions]     # for users without permissions of their own
 //! subscribe = { allow = ["public.>"] }
 //!
 //! [[users]]
@@ -11,7 +12,7 @@
 //! password = "$2b$11$..."               # or plain text
 //! publish = { allow = ["orders.>"], deny = ["orders.audit"] }
 //! subscribe = { allow = ["orders.>", "jobs.> workers"] }
-//! allow_responses = { max = 2, expires = "1m" }   # or true: one answer within two minutes
+//! allow_responses = { max = 2, expires = "1m" }   # or true: one reply within two minutes
 //!
 //! [[users]]
 //! nkey = "U..."
@@ -75,7 +76,7 @@ struct ResponsesTable {
     expires: Option<String>,
 }
 
-/// A text whose errors do not show it, as serde's would: "invalid type: integer `1234`".
+/// A string whose type errors do not show it, unlike serde's: "invalid type: integer `1234`".
 struct PasswordText(String);
 
 impl<'de> Deserialize<'de> for PasswordText {
@@ -87,7 +88,7 @@ impl<'de> Deserialize<'de> for PasswordText {
     }
 }
 
-/// Something is wrong at this byte.
+/// An error at a byte of the file.
 struct Wrong {
     at: usize,
     reason: String,
@@ -98,10 +99,10 @@ fn wrong<T>(spanned: &Spanned<T>, key: &str, reason: impl std::fmt::Display) -> 
 }
 
 impl Users {
-    /// Adds the users of a file, which has this text.
+    /// Adds the users of a file with this text.
     ///
     /// # Errors
-    /// What is wrong in it, and where.
+    /// Describes what is wrong with the file, and where.
     pub fn read(&mut self, text: &str) -> Result<(), UsersFileError> {
         let added = toml::from_str::<UsersFile>(text)
             .map_err(|error| Wrong {
@@ -127,7 +128,7 @@ fn add_all(users: &mut Users, file: UsersFile) -> Result<(), Wrong> {
         None => None,
     };
     if file.users.is_empty() {
-        return Err(Wrong { at: 0, reason: "users: there is none; add [[users]]".to_owned() });
+        return Err(Wrong { at: 0, reason: "users: there are none; add [[users]]".to_owned() });
     }
     for user in &file.users {
         add_user(users, user, defaults.as_ref())?;
@@ -166,7 +167,7 @@ fn add_user(users: &mut Users, table: &Spanned<UserTable>, defaults: Option<&Rul
     users.add(name.get_ref(), proof, rules).map_err(|reason| wrong(name, "users", reason))
 }
 
-/// `None` if nothing is said of permissions.
+/// `None` if no permissions are given.
 fn rules(
     place: &str,
     publish: Option<&Spanned<Lists>>,
@@ -187,7 +188,7 @@ fn rules(
         rules.responses = limits(responses, &format!("{place}.allow_responses"))?;
     }
     if rules.responses.is_some() {
-        // As in nats-server: whoever may answer may, without a list, do nothing else.
+        // As in nats-server: a user who may reply, and has no publish list, may publish nothing else.
         rules.publish_allow.get_or_insert_default();
     }
     Ok(Some(rules))
@@ -199,7 +200,7 @@ fn both(place: &str, lists: &Spanned<Lists>, queues: bool) -> Result<(Option<Ent
         return Err(wrong(lists, place, "it says nothing: give allow or deny"));
     }
     let allow = match allow {
-        // nats-server takes an empty list for no list, and allows everything.
+        // nats-server treats an empty list as no list, and allows everything.
         Some(list) if list.get_ref().is_empty() => {
             let reason = "an empty list is ambiguous: to allow nothing, write deny = [\">\"]";
             return Err(wrong(list, &format!("{place}.allow"), reason));
@@ -235,7 +236,7 @@ fn limits(responses: &Spanned<Responses>, key: &str) -> Result<Option<ResponseLi
                 return Err(wrong(
                     responses,
                     key,
-                    format!("max: {max} is not 1 or more, or -1 for no limit"),
+                    format!("max: {max} is not at least 1, nor -1 for no limit"),
                 ));
             }
         },
@@ -249,7 +250,7 @@ fn limits(responses: &Spanned<Responses>, key: &str) -> Result<Option<ResponseLi
                 wrong(
                     responses,
                     key,
-                    format!("expires: {text:?} is no time such as 500ms, 30s or 2m, or never"),
+                    format!("expires: {text:?} is not a duration such as 500ms, 30s or 2m, or never"),
                 )
             })?);
         }
@@ -257,7 +258,7 @@ fn limits(responses: &Spanned<Responses>, key: &str) -> Result<Option<ResponseLi
     Ok(Some(limits))
 }
 
-/// Milliseconds: a number and its unit.
+/// Parses a number with a unit to milliseconds.
 fn duration_ms(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

@@ -1,4 +1,4 @@
-//! What is put together from elements: arrays, and structures that may be null.
+//! Composite values: arrays and nullable structures.
 
 use crate::message::{Element, Structure};
 use crate::reader::heap_bytes;
@@ -8,7 +8,7 @@ impl Reader {
     /// Reads an array.
     ///
     /// # Errors
-    /// It is null, its count cannot be true, or an element is illegal.
+    /// If the array is null, its count cannot fit in the frame, or an element is invalid.
     pub fn array<E: Element>(
         &mut self,
         version: i16,
@@ -19,10 +19,10 @@ impl Reader {
         self.nullable_array(version, flexible, field)?.ok_or(DecodeError::Null { field, position })
     }
 
-    /// Reads an array that may be null.
+    /// Reads a nullable array.
     ///
     /// # Errors
-    /// Its count cannot be true, or an element is illegal.
+    /// If the count cannot fit in the frame, or an element is invalid.
     pub(crate) fn nullable_array<E: Element>(
         &mut self,
         version: i16,
@@ -44,10 +44,10 @@ impl Reader {
         Ok(Some(elements))
     }
 
-    /// Reads a structure that may be null: a byte below 0 says that it is.
+    /// Reads a nullable structure. A negative marker byte means null.
     ///
     /// # Errors
-    /// A field of it is illegal.
+    /// If a field of the structure is invalid.
     pub(crate) fn nullable_structure<S: Structure>(
         &mut self,
         version: i16,
@@ -66,7 +66,7 @@ impl Writer {
     /// Writes an array.
     ///
     /// # Errors
-    /// An element cannot be expressed.
+    /// If an element cannot be encoded.
     pub fn array<E: Element>(
         &mut self,
         value: &[E],
@@ -78,10 +78,10 @@ impl Writer {
         value.iter().try_for_each(|element| element.write(self, version, flexible, field))
     }
 
-    /// Writes an array that may be null.
+    /// Writes a nullable array.
     ///
     /// # Errors
-    /// An element cannot be expressed.
+    /// If an element cannot be encoded.
     pub(crate) fn nullable_array<E: Element>(
         &mut self,
         value: Option<&[E]>,
@@ -96,10 +96,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a structure that may be null: a byte that says so, then its fields.
+    /// Writes a nullable structure: the marker byte, then the fields.
     ///
     /// # Errors
-    /// A field cannot be expressed.
+    /// If a field cannot be encoded.
     pub(crate) fn nullable_structure<S: Structure>(
         &mut self,
         value: Option<&S>,

@@ -1,10 +1,10 @@
-//! The error codes of the protocol: numbers and names are Kafka's, the short texts are ours.
+//! The error codes of the protocol. Numbers and names are Kafka's, the short texts are ours.
 
 use std::fmt;
 
 macro_rules! error_codes {
     ($($variant:ident = $code:literal, $name:literal, $retriable:ident, $message:literal;)*) => {
-        /// What went wrong, as a response says it.
+        /// An error code of a response.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(i16)]
         pub enum ErrorCode {
@@ -12,10 +12,10 @@ macro_rules! error_codes {
         }
 
         impl ErrorCode {
-            /// Every code, ascending.
+            /// Every code, in ascending order.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The code with this number.
+            /// Returns the code with this number, or `None` if Kafka has none.
             pub const fn from_code(code: i16) -> Option<Self> {
                 Some(match code {
                     $($code => Self::$variant,)*
@@ -30,14 +30,14 @@ macro_rules! error_codes {
                 }
             }
 
-            /// A short text for people, without a full stop.
+            /// A short text for a person, without a full stop.
             pub const fn message(self) -> &'static str {
                 match self {
                     $(Self::$variant => $message,)*
                 }
             }
 
-            /// True if Kafka's clients try again on their own.
+            /// Reports whether Kafka's clients retry on their own.
             pub const fn is_retriable(self) -> bool {
                 match self {
                     $(Self::$variant => retriable!($retriable),)*
@@ -57,9 +57,9 @@ macro_rules! retriable {
 }
 
 error_codes! {
-    UnknownServerError = -1, "UNKNOWN_SERVER_ERROR", fatal, "the server failed in a way it did not foresee";
+    UnknownServerError = -1, "UNKNOWN_SERVER_ERROR", fatal, "the server failed unexpectedly";
     None = 0, "NONE", fatal, "no error";
-    OffsetOutOfRange = 1, "OFFSET_OUT_OF_RANGE", fatal, "the offset lies outside the log";
+    OffsetOutOfRange = 1, "OFFSET_OUT_OF_RANGE", fatal, "the offset is outside the log";
     CorruptMessage = 2, "CORRUPT_MESSAGE", retriable, "the record batch is damaged or malformed";
     UnknownTopicOrPartition = 3, "UNKNOWN_TOPIC_OR_PARTITION", retriable, "there is no such topic or partition here";
     InvalidFetchSize = 4, "INVALID_FETCH_SIZE", fatal, "the fetch size is not legal";
@@ -75,12 +75,12 @@ error_codes! {
     CoordinatorLoadInProgress = 14, "COORDINATOR_LOAD_IN_PROGRESS", retriable, "the coordinator is still loading its state";
     CoordinatorNotAvailable = 15, "COORDINATOR_NOT_AVAILABLE", retriable, "there is no coordinator at the moment";
     NotCoordinator = 16, "NOT_COORDINATOR", retriable, "this node is not the coordinator";
-    InvalidTopicException = 17, "INVALID_TOPIC_EXCEPTION", fatal, "the topic name is illegal or the topic may not be used so";
+    InvalidTopicException = 17, "INVALID_TOPIC_EXCEPTION", fatal, "the topic name is invalid, or the topic may not be used in this way";
     RecordListTooLarge = 18, "RECORD_LIST_TOO_LARGE", fatal, "the record batch is larger than a segment";
-    NotEnoughReplicas = 19, "NOT_ENOUGH_REPLICAS", retriable, "too few replicas are in sync, nothing was written";
+    NotEnoughReplicas = 19, "NOT_ENOUGH_REPLICAS", retriable, "too few replicas are in sync; nothing was written";
     NotEnoughReplicasAfterAppend = 20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", retriable, "written, but to too few replicas";
-    InvalidRequiredAcks = 21, "INVALID_REQUIRED_ACKS", fatal, "acks is none of -1, 0 and 1";
-    IllegalGeneration = 22, "ILLEGAL_GENERATION", fatal, "the group's generation is another one";
+    InvalidRequiredAcks = 21, "INVALID_REQUIRED_ACKS", fatal, "acks must be -1, 0 or 1";
+    IllegalGeneration = 22, "ILLEGAL_GENERATION", fatal, "the group is at another generation";
     InconsistentGroupProtocol = 23, "INCONSISTENT_GROUP_PROTOCOL", fatal, "the member shares no protocol with its group";
     InvalidGroupId = 24, "INVALID_GROUP_ID", fatal, "the group id is illegal";
     UnknownMemberId = 25, "UNKNOWN_MEMBER_ID", fatal, "the group has no such member";
@@ -92,7 +92,7 @@ error_codes! {
     ClusterAuthorizationFailed = 31, "CLUSTER_AUTHORIZATION_FAILED", fatal, "not allowed to use the cluster in this way";
     InvalidTimestamp = 32, "INVALID_TIMESTAMP", fatal, "a record's timestamp is outside the allowed range";
     UnsupportedSaslMechanism = 33, "UNSUPPORTED_SASL_MECHANISM", fatal, "the SASL mechanism is not supported";
-    IllegalSaslState = 34, "ILLEGAL_SASL_STATE", fatal, "the request does not fit the state of authentication";
+    IllegalSaslState = 34, "ILLEGAL_SASL_STATE", fatal, "the request is not valid at this stage of authentication";
     UnsupportedVersion = 35, "UNSUPPORTED_VERSION", fatal, "the version of the request is not supported";
     TopicAlreadyExists = 36, "TOPIC_ALREADY_EXISTS", fatal, "a topic of this name exists";
     InvalidPartitions = 37, "INVALID_PARTITIONS", fatal, "the number of partitions is not legal";
@@ -100,24 +100,24 @@ error_codes! {
     InvalidReplicaAssignment = 39, "INVALID_REPLICA_ASSIGNMENT", fatal, "the assignment of replicas is not legal";
     InvalidConfig = 40, "INVALID_CONFIG", fatal, "a configuration key or value is not legal";
     NotController = 41, "NOT_CONTROLLER", retriable, "this node is not the controller";
-    InvalidRequest = 42, "INVALID_REQUEST", fatal, "the request contradicts itself or the protocol";
+    InvalidRequest = 42, "INVALID_REQUEST", fatal, "the request contradicts itself or violates the protocol";
     UnsupportedForMessageFormat = 43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", fatal, "the record format does not allow the request";
     PolicyViolation = 44, "POLICY_VIOLATION", fatal, "a policy of the server forbids the request";
     OutOfOrderSequenceNumber = 45, "OUT_OF_ORDER_SEQUENCE_NUMBER", fatal, "the producer's sequence number leaves a gap";
     DuplicateSequenceNumber = 46, "DUPLICATE_SEQUENCE_NUMBER", fatal, "the producer's sequence number was used long ago";
     InvalidProducerEpoch = 47, "INVALID_PRODUCER_EPOCH", fatal, "the producer's epoch is out of date";
-    InvalidTxnState = 48, "INVALID_TXN_STATE", fatal, "the transaction is not in a state for this";
+    InvalidTxnState = 48, "INVALID_TXN_STATE", fatal, "the transaction is not in a state that allows this";
     InvalidProducerIdMapping = 49, "INVALID_PRODUCER_ID_MAPPING", fatal, "the producer id belongs to another transactional id";
-    InvalidTransactionTimeout = 50, "INVALID_TRANSACTION_TIMEOUT", fatal, "the transaction timeout is above the allowed one";
+    InvalidTransactionTimeout = 50, "INVALID_TRANSACTION_TIMEOUT", fatal, "the transaction timeout is above the maximum";
     ConcurrentTransactions = 51, "CONCURRENT_TRANSACTIONS", retriable, "another operation of the transaction is going on";
-    TransactionCoordinatorFenced = 52, "TRANSACTION_COORDINATOR_FENCED", fatal, "the transaction has another coordinator by now";
+    TransactionCoordinatorFenced = 52, "TRANSACTION_COORDINATOR_FENCED", fatal, "the transaction has a newer coordinator";
     TransactionalIdAuthorizationFailed = 53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", fatal, "not allowed to use the transactional id";
     SecurityDisabled = 54, "SECURITY_DISABLED", fatal, "there is no authorization to administer";
     OperationNotAttempted = 55, "OPERATION_NOT_ATTEMPTED", fatal, "not attempted, because another part of the request failed";
     KafkaStorageError = 56, "KAFKA_STORAGE_ERROR", retriable, "the disk failed";
     LogDirNotFound = 57, "LOG_DIR_NOT_FOUND", fatal, "there is no such data folder";
     SaslAuthenticationFailed = 58, "SASL_AUTHENTICATION_FAILED", fatal, "the credentials were refused";
-    UnknownProducerId = 59, "UNKNOWN_PRODUCER_ID", fatal, "nothing is known about the producer id any more";
+    UnknownProducerId = 59, "UNKNOWN_PRODUCER_ID", fatal, "the producer id is no longer known";
     ReassignmentInProgress = 60, "REASSIGNMENT_IN_PROGRESS", fatal, "the partition is being moved";
     DelegationTokenAuthDisabled = 61, "DELEGATION_TOKEN_AUTH_DISABLED", fatal, "delegation tokens are switched off";
     DelegationTokenNotFound = 62, "DELEGATION_TOKEN_NOT_FOUND", fatal, "there is no such delegation token";
@@ -135,14 +135,14 @@ error_codes! {
     FencedLeaderEpoch = 74, "FENCED_LEADER_EPOCH", retriable, "the leader epoch is older than the partition's";
     UnknownLeaderEpoch = 75, "UNKNOWN_LEADER_EPOCH", retriable, "the leader epoch is newer than the partition's";
     UnsupportedCompressionType = 76, "UNSUPPORTED_COMPRESSION_TYPE", fatal, "the compression needs a newer version of the request";
-    StaleBrokerEpoch = 77, "STALE_BROKER_EPOCH", fatal, "the broker registered again since";
+    StaleBrokerEpoch = 77, "STALE_BROKER_EPOCH", fatal, "the broker has registered again since then";
     OffsetNotAvailable = 78, "OFFSET_NOT_AVAILABLE", retriable, "offsets are not certain yet after an election";
     MemberIdRequired = 79, "MEMBER_ID_REQUIRED", fatal, "join again with the member id given";
     PreferredLeaderNotAvailable = 80, "PREFERRED_LEADER_NOT_AVAILABLE", retriable, "the preferred leader is not available";
-    GroupMaxSizeReached = 81, "GROUP_MAX_SIZE_REACHED", fatal, "the group has as many members as are allowed";
+    GroupMaxSizeReached = 81, "GROUP_MAX_SIZE_REACHED", fatal, "the group has reached its maximum number of members";
     FencedInstanceId = 82, "FENCED_INSTANCE_ID", fatal, "another member took over the instance id";
     EligibleLeadersNotAvailable = 83, "ELIGIBLE_LEADERS_NOT_AVAILABLE", retriable, "no replica may become leader at the moment";
-    ElectionNotNeeded = 84, "ELECTION_NOT_NEEDED", retriable, "the partition has the leader it should have";
+    ElectionNotNeeded = 84, "ELECTION_NOT_NEEDED", retriable, "the partition already has the right leader";
     NoReassignmentInProgress = 85, "NO_REASSIGNMENT_IN_PROGRESS", fatal, "the partition is not being moved";
     GroupSubscribedToTopic = 86, "GROUP_SUBSCRIBED_TO_TOPIC", fatal, "the group is subscribed to the topic";
     InvalidRecord = 87, "INVALID_RECORD", fatal, "a record breaks a rule of the topic";
@@ -157,17 +157,17 @@ error_codes! {
     FeatureUpdateFailed = 96, "FEATURE_UPDATE_FAILED", fatal, "the features could not be changed";
     PrincipalDeserializationFailure = 97, "PRINCIPAL_DESERIALIZATION_FAILURE", fatal, "the forwarded principal is malformed";
     SnapshotNotFound = 98, "SNAPSHOT_NOT_FOUND", fatal, "there is no such snapshot";
-    PositionOutOfRange = 99, "POSITION_OUT_OF_RANGE", fatal, "the position lies outside the snapshot";
+    PositionOutOfRange = 99, "POSITION_OUT_OF_RANGE", fatal, "the position is outside the snapshot";
     UnknownTopicId = 100, "UNKNOWN_TOPIC_ID", retriable, "there is no topic with this id here";
     DuplicateBrokerRegistration = 101, "DUPLICATE_BROKER_REGISTRATION", fatal, "the broker id is in use";
     BrokerIdNotRegistered = 102, "BROKER_ID_NOT_REGISTERED", fatal, "the broker id is not registered";
-    InconsistentTopicId = 103, "INCONSISTENT_TOPIC_ID", retriable, "the topic id is not that of the log";
-    InconsistentClusterId = 104, "INCONSISTENT_CLUSTER_ID", fatal, "the cluster id is another one";
+    InconsistentTopicId = 103, "INCONSISTENT_TOPIC_ID", retriable, "the topic id does not match the log";
+    InconsistentClusterId = 104, "INCONSISTENT_CLUSTER_ID", fatal, "the cluster id does not match";
     TransactionalIdNotFound = 105, "TRANSACTIONAL_ID_NOT_FOUND", fatal, "there is no such transactional id";
     FetchSessionTopicIdError = 106, "FETCH_SESSION_TOPIC_ID_ERROR", retriable, "the fetch session mixes topic names and ids";
     IneligibleReplica = 107, "INELIGIBLE_REPLICA", fatal, "a replica may not be in sync at the moment";
-    NewLeaderElected = 108, "NEW_LEADER_ELECTED", fatal, "done, but the leader is another one now";
-    OffsetMovedToTieredStorage = 109, "OFFSET_MOVED_TO_TIERED_STORAGE", fatal, "the offset lies in tiered storage";
+    NewLeaderElected = 108, "NEW_LEADER_ELECTED", fatal, "done, but another leader was elected";
+    OffsetMovedToTieredStorage = 109, "OFFSET_MOVED_TO_TIERED_STORAGE", fatal, "the offset is in tiered storage";
     FencedMemberEpoch = 110, "FENCED_MEMBER_EPOCH", fatal, "the member is fenced and must join again";
     UnreleasedInstanceId = 111, "UNRELEASED_INSTANCE_ID", fatal, "another member still holds the instance id";
     UnsupportedAssignor = 112, "UNSUPPORTED_ASSIGNOR", fatal, "the group does not support the assignor";
@@ -182,20 +182,20 @@ error_codes! {
     InvalidRecordState = 121, "INVALID_RECORD_STATE", fatal, "the record is not in a state to be acknowledged";
     ShareSessionNotFound = 122, "SHARE_SESSION_NOT_FOUND", retriable, "there is no such share session";
     InvalidShareSessionEpoch = 123, "INVALID_SHARE_SESSION_EPOCH", retriable, "the share session is at another epoch";
-    FencedStateEpoch = 124, "FENCED_STATE_EPOCH", fatal, "the state epoch of the share group is another one";
-    InvalidVoterKey = 125, "INVALID_VOTER_KEY", fatal, "the voter key is not that of the receiver";
-    DuplicateVoter = 126, "DUPLICATE_VOTER", fatal, "the voter is one already";
+    FencedStateEpoch = 124, "FENCED_STATE_EPOCH", fatal, "the share group is at another state epoch";
+    InvalidVoterKey = 125, "INVALID_VOTER_KEY", fatal, "the voter key does not match the receiver";
+    DuplicateVoter = 126, "DUPLICATE_VOTER", fatal, "the node is already a voter";
     VoterNotFound = 127, "VOTER_NOT_FOUND", fatal, "there is no such voter";
     InvalidRegularExpression = 128, "INVALID_REGULAR_EXPRESSION", fatal, "the regular expression is malformed";
-    RebootstrapRequired = 129, "REBOOTSTRAP_REQUIRED", fatal, "the client must fetch its metadata anew";
+    RebootstrapRequired = 129, "REBOOTSTRAP_REQUIRED", fatal, "the client must fetch its metadata again";
     StreamsInvalidTopology = 130, "STREAMS_INVALID_TOPOLOGY", fatal, "the topology is not legal";
     StreamsInvalidTopologyEpoch = 131, "STREAMS_INVALID_TOPOLOGY_EPOCH", fatal, "the topology epoch is not legal";
     StreamsTopologyFenced = 132, "STREAMS_TOPOLOGY_FENCED", fatal, "the topology epoch is out of date";
-    ShareSessionLimitReached = 133, "SHARE_SESSION_LIMIT_REACHED", retriable, "there are as many share sessions as are allowed";
+    ShareSessionLimitReached = 133, "SHARE_SESSION_LIMIT_REACHED", retriable, "the maximum number of share sessions is open";
 }
 
 impl ErrorCode {
-    /// Its number, as responses carry it.
+    /// The number that responses carry.
     pub const fn code(self) -> i16 {
         self as i16
     }

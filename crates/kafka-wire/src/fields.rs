@@ -1,8 +1,8 @@
-//! Field types that Rust has no ready word for: records that may lie elsewhere, and tagged fields.
+//! Field types without a counterpart in Rust: records that may be outside memory, and tagged fields.
 
 use bytes::Bytes;
 
-/// The content of a records field. It is never looked into here.
+/// The content of a records field. This crate never parses it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Records {
     /// No records. Responses encode it as an empty field, because librdkafka refuses null.
@@ -10,17 +10,18 @@ pub enum Records {
     Null,
     /// Records in memory.
     Bytes(Bytes),
-    /// Records that whoever sends the frame has at hand, for instance in a file. Only ever encoded.
+    /// Records outside memory that the sender of the frame can reach, for instance in a file. Decoding never
+    /// yields them.
     External {
         /// Their length in bytes.
         bytes: u32,
-        /// What the sender knows them by.
+        /// The sender's identifier for them.
         tag: u32,
     },
 }
 
 impl Records {
-    /// Their length in bytes; null has none.
+    /// Length in bytes. 0 for null.
     pub fn len(&self) -> usize {
         match self {
             Self::Null => 0,
@@ -29,12 +30,12 @@ impl Records {
         }
     }
 
-    /// True if there is not a byte of records.
+    /// Reports whether there are no bytes of records.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Those in memory.
+    /// The records, if they are in memory.
     pub fn as_bytes(&self) -> Option<&Bytes> {
         match self {
             Self::Bytes(bytes) => Some(bytes),
@@ -52,19 +53,19 @@ impl From<Bytes> for Records {
 /// A tagged field that the message definitions do not know at this version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaggedField {
-    /// Its number.
+    /// The field's number.
     pub tag: u32,
-    /// Its content.
+    /// The field's content.
     pub data: Bytes,
 }
 
 impl TaggedField {
-    /// Fewest bytes on the wire: number and size.
+    /// Size of the smallest tagged field on the wire: its number and its size.
     pub(crate) const BYTES_MIN: usize = 2;
 }
 
-/// Tagged fields that were received and not understood, kept so that they can be passed on. Almost always empty, and
-/// then a single null pointer, because every structure has one.
+/// Unknown tagged fields of a received structure, kept so that they can be passed on. Every structure has
+/// this list and it is almost always empty, so the empty list is a single null pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaggedFields(Option<Box<List>>);
 
@@ -74,11 +75,11 @@ struct List {
 }
 
 impl TaggedFields {
-    /// Memory in bytes that one more field may take, averaged over all: the list, and three slots, because a list that
-    /// doubles holds the old half beside the new whole for a moment.
+    /// The most memory in bytes that one more field takes, averaged over all fields: the list and three
+    /// slots. It is three because a list that doubles briefly holds the old half beside the new whole.
     pub(crate) const PUSH_BYTES_MAX: usize = size_of::<List>() + 3 * size_of::<TaggedField>();
 
-    /// The fields in the order they came.
+    /// The fields in the order in which they arrived.
     pub fn as_slice(&self) -> &[TaggedField] {
         self.0.as_ref().map_or(&[], |list| &list.fields)
     }
@@ -88,12 +89,12 @@ impl TaggedFields {
         self.as_slice().len()
     }
 
-    /// True if there are none.
+    /// Reports whether there are no fields.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Adds one at the end. Numbers shall ascend and lie above those that the message definitions use.
+    /// Appends a field. Numbers must ascend, and be above those that the message definitions use.
     pub fn push(&mut self, field: TaggedField) {
         match &mut self.0 {
             Some(list) => list.fields.push(field),

@@ -1,33 +1,35 @@
 //! Whole frames: length prefix, header and body.
 //!
-//! Finding frames in a stream of bytes, and refusing those that are too long, is the shell's work: a frame arrives
-//! here complete and without its length prefix.
+//! A frame arrives here complete and without its length prefix. The caller finds frames in the byte stream
+//! and refuses those that are too long.
 
 use bytes::{Bytes, BytesMut};
 
 use crate::message::{Message, Request, Response};
 use crate::{DecodeError, EncodeError, Part, Reader, RequestHeader, ResponseHeader, TaggedFields, Writer};
 
-/// Bytes of the length prefix of a frame.
+/// Length in bytes of a frame's length prefix.
 pub const LENGTH_PREFIX_BYTES: usize = 4;
 
-/// Room for a frame without records; most need no second allocation.
+/// Initial capacity for a frame without records. Most frames need no second allocation.
 const FRAME_BYTES_TYPICAL: usize = 256;
 
-/// A length prefix that announces no frame that shall be received.
+/// A length prefix of a frame that must not be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a frame of 1 to {bytes_max} bytes, found a length of {length}")]
 pub struct FrameLengthError {
-    /// The length that was announced.
+    /// The announced length.
     pub length: i32,
-    /// The longest frame that is accepted, in bytes.
+    /// The longest accepted frame, in bytes.
     pub bytes_max: u32,
 }
 
-/// The bytes that follow a length prefix. To be asked before a single one of them is received or room is made for them.
+/// Returns the number of bytes that follow a length prefix. Call this before receiving any of them or making
+/// room for them.
 ///
 /// # Errors
-/// The length is negative, zero or above `bytes_max`. Kafka closes the connection then, as there is no way to answer.
+/// If the length is negative, zero or above `bytes_max`. Kafka then closes the connection, because there is
+/// no way to answer.
 pub fn frame_bytes(prefix: [u8; LENGTH_PREFIX_BYTES], bytes_max: u32) -> Result<u32, FrameLengthError> {
     let length = i32::from_be_bytes(prefix);
     match u32::try_from(length) {
@@ -44,25 +46,25 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Its parts in the order of sending; none is empty.
+    /// The parts in sending order. None is empty.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Its parts in the order of sending; none is empty.
+    /// Returns the parts in sending order. None is empty.
     pub fn into_parts(self) -> Vec<Part> {
         self.parts
     }
 
-    /// Length in bytes, prefix and external parts included.
+    /// Length in bytes, including the prefix and external parts.
     pub fn total_bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The frame in one piece. Copies, unless it has a single part.
+    /// Returns the frame as one piece. Copies it, unless it has a single part.
     ///
     /// # Errors
-    /// The frame itself, if some of it is external.
+    /// The frame itself, if a part is external.
     pub fn into_bytes(mut self) -> Result<Bytes, Self> {
         if let [Part::Bytes(bytes)] = &mut self.parts[..] {
             return Ok(std::mem::take(bytes));
@@ -83,7 +85,7 @@ impl Frame {
 /// Encodes a response frame.
 ///
 /// # Errors
-/// A field cannot be expressed at `version`, or the frame exceeds 2 GiB.
+/// If a field cannot be encoded at `version`, or the frame exceeds 2 GiB.
 pub fn response_frame<R: Response>(
     correlation_id: i32,
     version: i16,
@@ -99,7 +101,7 @@ pub fn response_frame<R: Response>(
 /// Encodes a request frame.
 ///
 /// # Errors
-/// A field cannot be expressed at `version`, or the frame exceeds 2 GiB.
+/// If a field cannot be encoded at `version`, or the frame exceeds 2 GiB.
 pub fn request_frame<R: Request>(
     correlation_id: i32,
     client_id: Option<&str>,
@@ -119,20 +121,21 @@ pub fn request_frame<R: Request>(
     finish(writer)
 }
 
-/// Decodes the body of a request whose header was read, and checks that nothing follows.
+/// Decodes the body of a request whose header has been read, and checks that nothing follows.
 ///
 /// # Errors
-/// The version is unknown, the bytes are illegal, or there are too many.
+/// If the version is unknown, the bytes are invalid, or bytes are left over.
 pub fn decode_body<M: Message>(mut reader: Reader, version: i16) -> Result<M, DecodeError> {
     let body = M::decode(&mut reader, version)?;
     reader.finish()?;
     Ok(body)
 }
 
-/// Decodes a response frame (without its length prefix) to a request of type `R`; yields the correlation id too.
+/// Decodes a frame, without its length prefix, that responds to a request of type `R`. Also returns the
+/// correlation id.
 ///
 /// # Errors
-/// The version is unknown, the bytes are illegal, or there are too many.
+/// If the version is unknown, the bytes are invalid, or bytes are left over.
 pub fn decode_response<R: Request>(frame: Bytes, version: i16) -> Result<(i32, R::Response), DecodeError> {
     let mut reader = Reader::new(frame);
     let header = ResponseHeader::decode(&mut reader, R::KEY, version)?;

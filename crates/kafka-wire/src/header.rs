@@ -1,28 +1,29 @@
-//! Request and response headers. Which version they have follows from the API key and its version.
+//! Request and response headers. The header's version follows from the API key and the request's version.
 
 use crate::{ApiKey, DecodeError, EncodeError, Reader, TaggedFields, Writer};
 
-/// What stands before a request body.
+/// The header in front of a request body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHeader {
-    /// Which request it is.
+    /// The API of the request.
     pub api_key: ApiKey,
-    /// Version of the body; any number, since clients may be newer or plainly wrong.
+    /// Version of the body. It may be any number, because clients may be newer or wrong.
     pub api_version: i16,
-    /// Number chosen by the client and repeated in the response.
+    /// A number chosen by the client. The response repeats it.
     pub correlation_id: i32,
-    /// What the client calls itself. Anything in it that was not UTF-8 is U+FFFD.
+    /// The client's name for itself. Bytes that were not UTF-8 are replaced by U+FFFD.
     pub client_id: Option<String>,
-    /// Tagged fields, header version 2 only.
+    /// Tagged fields. Only header version 2 has them.
     pub unknown_tagged_fields: TaggedFields,
 }
 
 impl RequestHeader {
-    /// Reads the header at the start of a request. As in Kafka an unknown *version* is no error here, so that
-    /// ApiVersions can be answered with the versions there are; an unknown key is one, as its layout is not known.
+    /// Reads the header at the start of a request. As in Kafka, an unknown *version* is not an error, so that
+    /// ApiVersions can be answered with the supported versions. An unknown key is an error, because its
+    /// header layout is unknown.
     ///
     /// # Errors
-    /// The key is unknown or the header is cut off.
+    /// If the key is unknown or the header is truncated.
     pub fn decode(reader: &mut Reader) -> Result<Self, DecodeError> {
         let (key, version) = reader.peek_key_and_version()?;
         let api_key = ApiKey::from_code(key).ok_or(DecodeError::UnknownApiKey { key })?;
@@ -30,7 +31,8 @@ impl RequestHeader {
         reader.i16("RequestHeader.api_key")?;
         let api_version = reader.i16("RequestHeader.api_version")?;
         let correlation_id = reader.i32("RequestHeader.correlation_id")?;
-        // KIP-511: the client id keeps its 16-bit length in the flexible header, so that old brokers can read it.
+        // KIP-511: the client id keeps its 16-bit length in the flexible header, so that old brokers can read
+        // it.
         let client_id = reader.nullable_string_lossy("RequestHeader.client_id")?;
         let unknown_tagged_fields = match header_version {
             2 => reader.unknown_tags("RequestHeader")?,
@@ -42,7 +44,7 @@ impl RequestHeader {
     /// Writes the header.
     ///
     /// # Errors
-    /// The client id is too long.
+    /// If the client id is too long.
     pub fn encode(&self, writer: &mut Writer) -> Result<(), EncodeError> {
         writer.i16(self.api_key.code());
         writer.i16(self.api_version);
@@ -56,12 +58,12 @@ impl RequestHeader {
     }
 }
 
-/// What stands before a response body.
+/// The header in front of a response body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResponseHeader {
-    /// The number of the request that is answered.
+    /// The correlation id of the request.
     pub correlation_id: i32,
-    /// Tagged fields, header version 1 only.
+    /// Tagged fields. Only header version 1 has them.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -69,7 +71,7 @@ impl ResponseHeader {
     /// Reads the header of a response to `api_key` at `api_version`.
     ///
     /// # Errors
-    /// The header is cut off.
+    /// If the header is truncated.
     pub(crate) fn decode(
         reader: &mut Reader,
         api_key: ApiKey,
@@ -86,7 +88,7 @@ impl ResponseHeader {
     /// Writes the header of a response to `api_key` at `api_version`.
     ///
     /// # Errors
-    /// A tagged field is too long.
+    /// If a tagged field is too long.
     pub(crate) fn encode(
         &self,
         writer: &mut Writer,

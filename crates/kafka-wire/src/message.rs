@@ -1,27 +1,28 @@
-//! What generated messages have in common.
+//! Traits of the generated messages.
 //!
-//! [`Structure`] reads and writes fields at a version that its caller has checked; [`Message`] is a whole request or
-//! response and checks it.
+//! A [`Structure`] reads and writes fields at a version that its caller has checked. A [`Message`] is a whole
+//! request or response, and checks the version.
 
 use std::fmt;
 
 use crate::{ApiKey, DecodeError, EncodeError, Reader, VersionRange, Writer};
 
-/// Fields in wire order: a message or a part of one. Implemented by generated code only.
+/// Fields in wire order: a message or a part of one. Only generated code implements it.
 pub trait Structure: Default {
-    /// Fewest bytes that an encoding at `version` has. Array counts are checked against it before memory is taken.
+    /// Length in bytes of the smallest encoding at `version`. Array counts are checked against it before
+    /// memory is allocated.
     fn bytes_min(version: i16) -> usize;
 
-    /// Reads all fields that `version` has and leaves the others as they are.
+    /// Reads the fields that `version` has and leaves the others unchanged.
     ///
     /// # Errors
-    /// The first thing in the bytes that is not legal.
+    /// The first invalid value in the bytes.
     fn read_fields(&mut self, reader: &mut Reader, version: i16) -> Result<(), DecodeError>;
 
-    /// Writes all fields that `version` has.
+    /// Writes the fields that `version` has.
     ///
     /// # Errors
-    /// A field that cannot be expressed at `version`.
+    /// A field that cannot be encoded at `version`.
     fn write_fields(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError>;
 }
 
@@ -29,15 +30,15 @@ pub trait Structure: Default {
 pub trait Message: Structure + Clone + fmt::Debug + PartialEq {
     /// Name in the message definitions, such as `ProduceRequest`.
     const NAME: &'static str;
-    /// Versions in the message definitions, unstable ones included.
+    /// The versions in the message definitions, unstable ones included.
     const VERSIONS: VersionRange;
-    /// First version with compact lengths and tagged fields, if there is one.
+    /// First version with compact lengths and tagged fields. `None` if no version has them.
     const FLEXIBLE_FROM: Option<i16>;
 
-    /// Reads a body. Whatever follows it stays in the reader: see [`Reader::finish`].
+    /// Reads a body. Bytes after it stay in the reader. See [`Reader::finish`].
     ///
     /// # Errors
-    /// A version outside [`Self::VERSIONS`], or the first thing in the bytes that is not legal.
+    /// A version outside [`Self::VERSIONS`], or the first invalid value in the bytes.
     fn decode(reader: &mut Reader, version: i16) -> Result<Self, DecodeError> {
         if !Self::VERSIONS.contains(version) {
             let versions = Self::VERSIONS;
@@ -51,7 +52,8 @@ pub trait Message: Structure + Clone + fmt::Debug + PartialEq {
     /// Writes a body without a header.
     ///
     /// # Errors
-    /// A version outside [`Self::VERSIONS`], or a field that cannot be expressed at it. The writer is then spoilt.
+    /// A version outside [`Self::VERSIONS`], or a field that cannot be encoded at it. The writer is unusable
+    /// after an error.
     fn encode(&self, writer: &mut Writer, version: i16) -> Result<(), EncodeError> {
         if !Self::VERSIONS.contains(version) {
             let versions = Self::VERSIONS;
@@ -61,11 +63,11 @@ pub trait Message: Structure + Clone + fmt::Debug + PartialEq {
     }
 }
 
-/// A request body: ties its key and its response together.
+/// A request body, tied to its API key and its response.
 pub trait Request: Message {
-    /// Its API key.
+    /// The API key.
     const KEY: ApiKey;
-    /// What it is answered with, at the same version.
+    /// The response, at the same version.
     type Response: Response;
 }
 
@@ -75,9 +77,9 @@ pub trait Response: Message {
     const KEY: ApiKey;
 }
 
-/// What to do with the request type that belongs to a key, see [`with_request`](crate::messages::with_request).
+/// Work on the request type of an API key. See [`with_request`](crate::messages::with_request).
 pub trait RequestVisitor {
-    /// What it yields.
+    /// The result of the visit.
     type Output;
 
     /// Called with the request type.
@@ -86,13 +88,13 @@ pub trait RequestVisitor {
 
 /// An element of an array.
 pub trait Element: Sized {
-    /// Fewest bytes that its encoding has.
+    /// Length in bytes of the smallest encoding.
     fn bytes_min(version: i16, flexible: bool) -> usize;
 
-    /// Reads one.
+    /// Reads an element.
     ///
     /// # Errors
-    /// The first thing in the bytes that is not legal.
+    /// The first invalid value in the bytes.
     fn read(
         reader: &mut Reader,
         version: i16,
@@ -100,10 +102,10 @@ pub trait Element: Sized {
         field: &'static str,
     ) -> Result<Self, DecodeError>;
 
-    /// Writes one.
+    /// Writes an element.
     ///
     /// # Errors
-    /// A value that cannot be expressed.
+    /// A value that cannot be encoded.
     fn write(
         &self,
         writer: &mut Writer,

@@ -1,28 +1,31 @@
-//! Reading values of the Kafka protocol out of a frame.
+//! Reads values of the Kafka protocol from a frame.
 //!
-//! The frame is a [`Bytes`] that has arrived whole; byte fields are slices of it and keep it alive. Nothing here waits
-//! for more bytes, and nothing is allocated before the bytes that justify it were seen:
+//! The frame is a complete [`Bytes`]. Byte fields are slices of it and keep it alive. Nothing here waits for
+//! more bytes, and nothing is allocated that the bytes seen so far do not justify:
 //!
-//! - an array's count is checked against the bytes left and the smallest encoding of its elements;
-//! - everything that is allocated is charged against [`memory_budget_bytes`] first, because a few wire bytes can
-//!   become many bytes of memory (an element of two bytes may be a structure of eighty);
-//! - nesting is as deep as the message definitions: recursive ones are refused when code is generated.
+//! - The count of an array is checked against the remaining bytes and the smallest encoding of its elements.
+//! - Every allocation is charged against [`memory_budget_bytes`] first, because a few wire bytes can become
+//!   many bytes of memory (an element of two bytes may be a structure of eighty).
+//! - Nesting is as deep as the message definitions. The code generator refuses recursive ones.
 
 use bytes::Bytes;
 
 use crate::{DecodeError, Records, TaggedField, TaggedFields};
 
-/// Bytes of memory that decoding may take for each byte of the frame. An ordinary request takes 1 to 8; one that
-/// names things of one letter 28. Byte and record fields cost nothing, being slices of the frame.
+/// Bytes of memory that decoding may take for each byte of the frame. An ordinary request takes 1 to 8. A
+/// request full of one-letter names takes 28. Byte and record fields cost nothing, because they are slices of
+/// the frame.
 pub const MEMORY_BYTES_PER_FRAME_BYTE: usize = 32;
 
-/// Bytes of memory that decoding may take in addition, so that small requests of odd shape never meet the limit.
+/// Bytes of memory that decoding may take in addition, so that small requests of unusual shape never meet the
+/// limit.
 pub(crate) const MEMORY_BYTES_FREE: usize = 64 * 1024;
 
 /// Longest string in bytes. Kafka refuses longer ones even where the length prefix could express them.
 pub(crate) const STRING_BYTES_MAX: usize = i16::MAX as usize;
 
-/// What `bytes` in a piece of their own take of the heap: allocators keep a length beside them, and no piece is smaller than 32 bytes.
+/// Returns the heap memory that an allocation of `bytes` takes. Allocators keep a length beside each
+/// allocation, and the smallest one is 32 bytes.
 pub(crate) const fn heap_bytes(bytes: usize) -> usize {
     if bytes == 0 {
         return 0;
@@ -31,16 +34,16 @@ pub(crate) const fn heap_bytes(bytes: usize) -> usize {
     if piece < 32 { 32 } else { piece }
 }
 
-/// Memory in bytes that decoding a frame of `frame_bytes` may take, beyond the frame itself.
+/// Returns the memory in bytes that decoding a frame of `frame_bytes` may take, beyond the frame itself.
 pub const fn memory_budget_bytes(frame_bytes: usize) -> usize {
     frame_bytes.saturating_mul(MEMORY_BYTES_PER_FRAME_BYTE).saturating_add(MEMORY_BYTES_FREE)
 }
 
-/// Most tagged fields of one frame that have no meaning here. Clients of later versions may send some; a frame full of them costs more
-/// to take apart than anything that it could ask for.
+/// Most unknown tagged fields in one frame. Newer clients may send some. A frame full of them costs more to
+/// decode than anything it could ask for.
 pub const UNKNOWN_TAGS_MAX: usize = 1024;
 
-/// Position within a frame, and what its decoding may still cost.
+/// A position within a frame, and the remaining budget for decoding it.
 #[derive(Clone, Debug)]
 pub struct Reader {
     frame: Bytes,
@@ -50,10 +53,10 @@ pub struct Reader {
     unknown_tags_left: usize,
 }
 
-/// A tagged field whose number and size were read, and whose content comes next.
+/// A tagged field whose number and size have been read. Its content comes next.
 #[derive(Clone, Copy, Debug)]
 pub struct Tag {
-    /// Its number.
+    /// The field's number.
     pub number: u32,
     end: usize,
 }
@@ -72,7 +75,8 @@ macro_rules! fixed_size_values {
 }
 
 impl Reader {
-    /// Starts at the first byte of `frame`, which has no length prefix, with the budget that its length justifies.
+    /// Creates a reader at the first byte of `frame`, which has no length prefix. The memory budget follows
+    /// from the frame's length.
     pub fn new(frame: Bytes) -> Self {
         let memory_budget = memory_budget_bytes(frame.len());
         Self {
@@ -84,7 +88,8 @@ impl Reader {
         }
     }
 
-    /// Lets decoding take at most `bytes` of memory, however long the frame is. To be called before anything is read that takes some.
+    /// Limits the memory that decoding may take to `bytes`, however long the frame is. Call this before
+    /// reading anything that takes memory.
     pub fn limit_memory(&mut self, bytes: usize) {
         self.memory_budget = self.memory_budget.min(bytes);
         self.memory_left = self.memory_left.min(bytes);
@@ -100,13 +105,13 @@ impl Reader {
         self.frame.len() - self.position
     }
 
-    /// Bytes of memory that decoding has taken so far, beyond the frame itself. An upper bound: what a field replaced
-    /// is still counted.
+    /// Bytes of memory that decoding has taken so far, beyond the frame itself. This is an upper bound,
+    /// because the memory of a replaced field still counts.
     pub fn memory_bytes(&self) -> usize {
         self.memory_budget - self.memory_left
     }
 
-    /// Ends the reading.
+    /// Checks that the whole frame has been read.
     ///
     /// # Errors
     /// [`DecodeError::TrailingBytes`] if bytes are left.
@@ -130,7 +135,7 @@ impl Reader {
     /// Reads a boolean. As in Kafka, every byte but 0 is true.
     ///
     /// # Errors
-    /// No byte is left.
+    /// If no byte is left.
     #[inline]
     pub(crate) fn bool(&mut self, field: &'static str) -> Result<bool, DecodeError> {
         Ok(self.i8(field)? != 0)
@@ -139,16 +144,16 @@ impl Reader {
     /// Reads a uuid.
     ///
     /// # Errors
-    /// Fewer than 16 bytes are left.
+    /// If fewer than 16 bytes are left.
     #[inline]
     pub fn uuid(&mut self, field: &'static str) -> Result<[u8; 16], DecodeError> {
         self.fixed(field)
     }
 
-    /// Reads an unsigned varint: seven bits a byte, low ones first.
+    /// Reads an unsigned varint: seven bits per byte, low bits first.
     ///
     /// # Errors
-    /// Too few bytes are left, or the value has more than 32 bits.
+    /// If the varint is truncated, or its value has more than 32 bits.
     pub fn varint(&mut self, field: &'static str) -> Result<u32, DecodeError> {
         let position = self.position;
         let mut value = 0_u64;
@@ -165,16 +170,16 @@ impl Reader {
     /// Reads a string.
     ///
     /// # Errors
-    /// It is null, too long, cut off, or not UTF-8.
+    /// If the string is null, too long, truncated, or not UTF-8.
     pub fn string(&mut self, flexible: bool, field: &'static str) -> Result<String, DecodeError> {
         let position = self.position;
         self.nullable_string(flexible, field)?.ok_or(DecodeError::Null { field, position })
     }
 
-    /// Reads a string that may be null.
+    /// Reads a nullable string.
     ///
     /// # Errors
-    /// It is too long, cut off, or not UTF-8.
+    /// If the string is too long, truncated, or not UTF-8.
     pub(crate) fn nullable_string(
         &mut self,
         flexible: bool,
@@ -198,16 +203,16 @@ impl Reader {
     /// Reads a byte sequence as a slice of the frame.
     ///
     /// # Errors
-    /// It is null or cut off.
+    /// If the byte sequence is null or truncated.
     pub fn bytes(&mut self, flexible: bool, field: &'static str) -> Result<Bytes, DecodeError> {
         let position = self.position;
         self.nullable_bytes(flexible, field)?.ok_or(DecodeError::Null { field, position })
     }
 
-    /// Reads a byte sequence that may be null as a slice of the frame.
+    /// Reads a nullable byte sequence as a slice of the frame.
     ///
     /// # Errors
-    /// It is cut off.
+    /// If the byte sequence is truncated.
     pub(crate) fn nullable_bytes(
         &mut self,
         flexible: bool,
@@ -219,15 +224,15 @@ impl Reader {
     /// Reads records as a slice of the frame.
     ///
     /// # Errors
-    /// They are null or cut off.
+    /// If the records are null or truncated.
     pub fn records(&mut self, flexible: bool, field: &'static str) -> Result<Records, DecodeError> {
         Ok(Records::Bytes(self.bytes(flexible, field)?))
     }
 
-    /// Reads records that may be null as a slice of the frame.
+    /// Reads nullable records as a slice of the frame.
     ///
     /// # Errors
-    /// They are cut off.
+    /// If the records are truncated.
     pub(crate) fn nullable_records(
         &mut self,
         flexible: bool,
@@ -239,7 +244,7 @@ impl Reader {
     /// Reads the number of tagged fields that follow.
     ///
     /// # Errors
-    /// It is cut off or cannot be true.
+    /// If the count is truncated or cannot fit in the frame.
     pub(crate) fn tag_count(&mut self, field: &'static str) -> Result<usize, DecodeError> {
         let position = self.position;
         let count = self.varint(field)? as usize;
@@ -254,7 +259,7 @@ impl Reader {
     /// Reads the number and the size of a tagged field.
     ///
     /// # Errors
-    /// It is cut off.
+    /// If the tagged field is truncated.
     pub fn tag(&mut self, field: &'static str) -> Result<Tag, DecodeError> {
         let number = self.varint(field)?;
         let bytes = self.varint(field)? as usize;
@@ -262,10 +267,10 @@ impl Reader {
         Ok(Tag { number, end: self.position + bytes })
     }
 
-    /// Checks that the content of `tag` was read to its end.
+    /// Checks that the content of `tag` has been read exactly to its end.
     ///
     /// # Errors
-    /// It was not, or was read beyond.
+    /// If the position is before or after the end.
     pub(crate) fn tag_end(&self, tag: Tag, field: &'static str) -> Result<(), DecodeError> {
         if self.position == tag.end {
             return Ok(());
@@ -273,10 +278,10 @@ impl Reader {
         Err(DecodeError::TagSize { field, position: self.position, expected_end: tag.end })
     }
 
-    /// Reads the content of a tagged field that has no meaning here and keeps it in `fields`.
+    /// Reads the content of an unknown tagged field and keeps it in `fields`.
     ///
     /// # Errors
-    /// There are too many of them, or keeping it exceeds the memory budget.
+    /// If there are too many unknown fields, or keeping this one exceeds the memory budget.
     pub(crate) fn unknown_tag(
         &mut self,
         tag: Tag,
@@ -294,10 +299,10 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the tagged fields of a structure that knows none at this version.
+    /// Reads the tagged fields of a structure that has no known ones at this version.
     ///
     /// # Errors
-    /// They are cut off, or keeping them exceeds the memory budget.
+    /// If a field is truncated, or keeping the fields exceeds the memory budget.
     pub(crate) fn unknown_tags(&mut self, field: &'static str) -> Result<TaggedFields, DecodeError> {
         let mut fields = TaggedFields::default();
         for _ in 0..self.tag_count(field)? {
@@ -307,19 +312,21 @@ impl Reader {
         Ok(fields)
     }
 
-    /// Reads a string with a 16-bit length in which anything that is not UTF-8 is replaced, as Java does it.
+    /// Reads a string with a 16-bit length. Like Java, replaces anything that is not UTF-8.
     pub(crate) fn nullable_string_lossy(
         &mut self,
         field: &'static str,
     ) -> Result<Option<String>, DecodeError> {
         let Some(bytes) = self.length_i16(field)? else { return Ok(None) };
         let raw = self.slice(bytes, field)?;
-        // A replacement character takes three bytes for one, and a string that grows holds up to three times that.
+        // A replacement character takes three bytes for one, and a growing string holds up to three times its
+        // length.
         self.charge(heap_bytes(bytes.saturating_mul(9)), field)?;
         Ok(Some(String::from_utf8_lossy(&raw).into_owned()))
     }
 
-    /// The next four bytes, unread, as the API key and version that open every request.
+    /// Returns the API key and version, the first four bytes of every request, without advancing.
+    /// ~66|Too few|If too few
     pub(crate) fn peek_key_and_version(&mut self) -> Result<(i16, i16), DecodeError> {
         let position = self.position;
         let key = self.i16("RequestHeader.api_key")?;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Versions of a message, both ends included.
+/// A range of message versions, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionRange {
     /// Lowest version.
@@ -12,18 +12,18 @@ pub struct VersionRange {
 }
 
 impl VersionRange {
-    /// True if `version` lies within.
+    /// Reports whether `version` is in the range.
     pub const fn contains(self, version: i16) -> bool {
         self.min <= version && version <= self.max
     }
 
-    /// The versions that both have, if any.
+    /// Returns the versions in both ranges, or `None` if there are none.
     pub fn intersect(self, other: Self) -> Option<Self> {
         let both = Self { min: self.min.max(other.min), max: self.max.min(other.max) };
         (both.min <= both.max).then_some(both)
     }
 
-    /// The versions from low to high.
+    /// Returns the versions in ascending order.
     pub fn iter(self) -> impl Iterator<Item = i16> {
         self.min..=self.max
     }

@@ -1,36 +1,36 @@
-//! Writing values of the Kafka protocol.
+//! Writes values of the Kafka protocol.
 //!
-//! All bytes of one's own go into one growing buffer. Record and byte fields from [`LINK_BYTES_MIN`] on are linked:
-//! the result is a list of parts that leave by a vectored write, or by sendfile where the bytes are external. So the
-//! work depends on the number of fields, not on the size of records.
+//! The writer's own bytes go into one growing buffer. Record and byte fields of [`LINK_BYTES_MIN`] or more
+//! are linked. The result is a list of parts to send with a vectored write, or with sendfile if the bytes are
+//! external. So the work depends on the number of fields, not on the size of records.
 
 use bytes::{BufMut, Bytes};
 
 use crate::{EncodeError, Records, STRING_BYTES_MAX, TaggedFields};
 
-/// Byte sequences from this length on become parts of their own; shorter ones are copied, which is cheaper than one
-/// more element of a vectored write.
+/// Byte sequences of this length or more become parts of their own. Shorter ones are copied, which is cheaper
+/// than another element in a vectored write.
 pub const LINK_BYTES_MIN: usize = 4096;
 
-/// Longest byte sequence and array: a 32-bit length with a sign.
+/// Longest byte sequence and array: the length is a signed 32-bit number.
 const LENGTH_MAX: usize = i32::MAX as usize;
 
-/// A piece of an encoded message, in the order of sending.
+/// A piece of an encoded message. Pieces are in sending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Bytes in memory.
     Bytes(Bytes),
-    /// Bytes that the sender has at hand, as given in [`Records::External`].
+    /// External bytes that the sender can reach, as given in [`Records::External`].
     External {
-        /// How many.
+        /// Their length in bytes.
         bytes: u32,
-        /// What the sender knows them by.
+        /// The sender's identifier for them.
         tag: u32,
     },
 }
 
 impl Part {
-    /// Its length in bytes.
+    /// Length in bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.len(),
@@ -38,35 +38,36 @@ impl Part {
         }
     }
 
-    /// True if it has no bytes.
+    /// Reports whether the part has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// So much spare room in a buffer is no loss.
+/// Spare capacity that is not worth freeing.
 const KEPT_SPARE_BYTES: usize = 16 * 1024;
 
-/// Collects encoded values.
+/// A buffer of encoded values.
 #[derive(Debug, Default)]
 pub struct Writer {
     own: Vec<u8>,
     links: Vec<Link>,
     linked_bytes: u64,
-    /// Tagged fields begun and not ended. Their content is moved when their size is known, so nothing is linked.
+    /// Tagged fields that were started and not ended. Their content moves when their size is known, so
+    /// nothing inside is linked.
     open_tags: usize,
 }
 
-/// A part that comes before byte `before` of the own ones.
+/// A linked part, which comes before byte `before` of the writer's own.
 #[derive(Debug)]
 struct Link {
     before: usize,
     part: Part,
 }
 
-/// A tagged field that was begun: where its content starts.
+/// A tagged field that was started, with the position of its content.
 #[derive(Debug)]
-#[must_use = "a tagged field that was begun must be ended"]
+#[must_use = "a tagged field that was started must be ended"]
 pub(crate) struct OpenTag {
     start: usize,
 }
@@ -82,31 +83,31 @@ macro_rules! fixed_size_values {
 }
 
 impl Writer {
-    /// An empty one.
+    /// Creates an empty writer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty one with room for `bytes` of its own.
+    /// Creates an empty writer with capacity for `bytes` of its own.
     pub(crate) fn with_capacity(bytes: usize) -> Self {
         Self { own: Vec::with_capacity(bytes), ..Self::default() }
     }
 
-    /// Bytes written so far, linked and external ones included.
+    /// Bytes written so far, including linked and external ones.
     pub fn len(&self) -> u64 {
         self.own.len() as u64 + self.linked_bytes
     }
 
-    /// True if nothing was written.
+    /// Reports whether nothing has been written.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What was written, in order. No part is empty.
+    /// Returns the written parts in order. None is empty.
     pub fn into_parts(self) -> Vec<Part> {
         let Self { mut own, links, .. } = self;
         if own.len() > KEPT_SPARE_BYTES && own.capacity() - own.len() > KEPT_SPARE_BYTES {
-            // It may wait for a slow reader.
+            // The frame may wait for a slow reader.
             own.shrink_to_fit();
         }
         let mut own = Bytes::from(own);
@@ -157,7 +158,7 @@ impl Writer {
     /// Writes a string.
     ///
     /// # Errors
-    /// It is longer than `STRING_BYTES_MAX`.
+    /// If the string is longer than `STRING_BYTES_MAX`.
     pub fn string(&mut self, value: &str, flexible: bool, field: &'static str) -> Result<(), EncodeError> {
         let length = i16::try_from(value.len()).map_err(|_| EncodeError::TooLong {
             field,
@@ -173,10 +174,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a string that may be null.
+    /// Writes a nullable string.
     ///
     /// # Errors
-    /// It is longer than [`STRING_BYTES_MAX`].
+    /// If the string is longer than [`STRING_BYTES_MAX`].
     pub(crate) fn nullable_string(
         &mut self,
         value: Option<&str>,
@@ -194,7 +195,7 @@ impl Writer {
     /// Writes a byte sequence.
     ///
     /// # Errors
-    /// It is longer than its prefix can express.
+    /// If the byte sequence is too long for its length prefix.
     pub fn bytes(&mut self, value: &Bytes, flexible: bool, field: &'static str) -> Result<(), EncodeError> {
         self.length(value.len(), flexible, field)?;
         if value.len() < LINK_BYTES_MIN || self.open_tags > 0 {
@@ -205,10 +206,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes records; null as an empty field.
+    /// Writes records. Null becomes an empty field.
     ///
     /// # Errors
-    /// They are longer than their prefix can express, or external within a tagged field.
+    /// If the records are too long for their length prefix, or are external within a tagged field.
     pub fn records(
         &mut self,
         value: &Records,
@@ -229,10 +230,10 @@ impl Writer {
         }
     }
 
-    /// Writes records that may be null, null as null.
+    /// Writes nullable records. Null stays null.
     ///
     /// # Errors
-    /// They are longer than their prefix can express, or external within a tagged field.
+    /// If the records are too long for their length prefix, or are external within a tagged field.
     pub(crate) fn nullable_records(
         &mut self,
         value: &Records,
@@ -249,24 +250,25 @@ impl Writer {
     /// Writes the number of tagged fields that follow.
     ///
     /// # Errors
-    /// There are more than can be expressed.
+    /// If there are more than the count can express.
     pub(crate) fn tag_count(&mut self, count: usize, field: &'static str) -> Result<(), EncodeError> {
         let count = self.checked_length(count, field)?;
         self.varint(count);
         Ok(())
     }
 
-    /// Begins a tagged field, whose content is to be written next.
+    /// Starts a tagged field. The caller writes its content next.
     pub(crate) fn begin_tag(&mut self, number: u32) -> OpenTag {
         self.varint(number);
         self.open_tags += 1;
         OpenTag { start: self.own.len() }
     }
 
-    /// Ends a tagged field: puts its size in front of its content, which moves by one byte for most.
+    /// Ends a tagged field: puts its size in front of its content. For most fields, this moves the content by
+    /// one byte.
     ///
     /// # Errors
-    /// The content is longer than its size can express.
+    /// If the content is longer than its size can express.
     pub(crate) fn end_tag(&mut self, tag: OpenTag, field: &'static str) -> Result<(), EncodeError> {
         self.open_tags -= 1;
         let end = self.own.len();
@@ -278,10 +280,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes tagged fields that were kept when they were read.
+    /// Writes the unknown tagged fields that were kept at decoding.
     ///
     /// # Errors
-    /// One is longer than its size can express.
+    /// If a field is longer than its size can express.
     pub(crate) fn unknown_tags(
         &mut self,
         fields: &TaggedFields,
@@ -336,10 +338,10 @@ impl Writer {
     }
 }
 
-/// The value of a field that this version cannot leave out.
+/// Returns the value of a field that this version must have.
 ///
 /// # Errors
-/// [`EncodeError::Null`] if there is none.
+/// [`EncodeError::Null`] if it is `None`.
 pub fn required<T>(value: Option<T>, field: &'static str) -> Result<T, EncodeError> {
     value.ok_or(EncodeError::Null { field })
 }

@@ -1,5 +1,5 @@
-//! DescribeAcls (29), CreateAcls (30) and DeleteAcls (31). There are no permissions for Kafka's clients yet: the answer is that of a
-//! Kafka without an authorizer, which clients and tools know how to tell.
+//! DescribeAcls (29), CreateAcls (30) and DeleteAcls (31). There are no permissions for Kafka clients yet.
+//! The answer is that of a Kafka without an authorizer, which clients and tools recognize.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) async fn create(_context: Arc<Context>, request: CreateAclsRequest) -
         error_message: Some(REASON.to_owned()),
         ..Default::default()
     };
-    // Each answer is longer than its question.
+    // Each result is longer than its entry in the request, so the number of entries is limited.
     let results = request.creations.iter().take(ITEMS_MAX).map(refused).collect();
     CreateAclsResponse { results, ..Default::default() }
 }

@@ -1,5 +1,5 @@
-//! AddOffsetsToTxn (25): a group's offsets are about to be committed within a transaction. Its partition of
-//! `__consumer_offsets` comes into the transaction like any other.
+//! AddOffsetsToTxn (25): announces that a group's offsets will be committed within a transaction. The group's
+//! partition of `__consumer_offsets` joins the transaction like any other.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

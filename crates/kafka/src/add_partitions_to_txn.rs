@@ -1,8 +1,8 @@
-//! AddPartitionsToTxn (24): partitions come into a transaction before they are written to.
+//! AddPartitionsToTxn (24): adds partitions to a transaction before the producer writes to them.
 //!
-//! Up to version 3 clients send it for one transaction. From version 4 on brokers send it, for several transactions at
-//! once, and may only ask whether partitions are in them; a single node asks itself without a request, so this is for
-//! tools.
+//! Up to version 3, clients send it for one transaction. From version 4 on, brokers send it for several
+//! transactions, and may only verify that partitions are in them. tailrace itself verifies without this
+//! request, so these versions serve tools.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::context::{Context, Decided, answer_later, decode};
 use crate::transactions::{Asked, MakeEvent, ask, fenced_from, producer, unexpected};
 use tailrace_node::partitions::TopicTable;
 
-/// First version with several transactions, sent by brokers.
+/// First version with several transactions. Brokers send it.
 const SEVERAL_FROM: i16 = 4;
 
 /// First version whose senders know PRODUCER_FENCED, and TRANSACTION_ABORTABLE.
@@ -72,7 +72,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     }))
 }
 
-/// The request's transactions, in the newer form.
+/// Returns the request's transactions in the newer form.
 fn transactions(request: AddPartitionsToTxnRequest, version: i16) -> Vec<AddPartitionsToTxnTransaction> {
     if version >= SEVERAL_FROM {
         return request.transactions;
@@ -91,11 +91,11 @@ fn response(mut results: Vec<AddPartitionsToTxnResult>, version: i16) -> AddPart
         return AddPartitionsToTxnResponse { results_by_transaction: results, ..Default::default() };
     }
     let results_by_topic_v3_and_below =
-        results.pop().expect("such a request names one transaction").topic_results;
+        results.pop().expect("a request of these versions names one transaction").topic_results;
     AddPartitionsToTxnResponse { results_by_topic_v3_and_below, ..Default::default() }
 }
 
-/// All partitions exist, or none is added.
+/// Checks that all partitions exist. If one is missing, none is added.
 fn begin(
     context: &Context,
     transaction: AddPartitionsToTxnTransaction,
@@ -137,7 +137,7 @@ fn begin(
     })
 }
 
-/// Those of internal topics are added by AddOffsetsToTxn.
+/// Finds a partition. Refuses internal topics, because AddOffsetsToTxn adds their partitions.
 fn find(table: &TopicTable, name: &str, index: i32) -> Result<TopicPartition, ErrorCode> {
     let topic = table.by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     if !topic.has(index) {

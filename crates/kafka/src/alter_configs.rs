@@ -1,5 +1,5 @@
-//! AlterConfigs (33): the settings given are all that the resource has from then on. Old clients only; see
-//! `incremental_alter_configs` for the one that changes single keys.
+//! AlterConfigs (33): replaces all settings of a resource with the given ones. Only old clients send it.
+//! `incremental_alter_configs` changes single keys.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ async fn alter(context: &Context, wanted: AlterConfigsResource, mode: Mode) -> R
     context.command(context.caller(), alteration(resource, change), mode).await.map(drop)
 }
 
-/// The command that changes the settings of `resource`.
+/// Returns the command that changes the settings of `resource`.
 pub(crate) fn alteration(resource: Resource, change: ConfigChange) -> Command {
     match resource {
         Resource::Topic(topic) => Command::AlterTopicConfigs { topic, change },

@@ -1,5 +1,5 @@
-//! AlterPartitionReassignments (45). Of a node that is alone, the only assignment that can be carried out is the one that there is; in a
-//! cluster the controller decides, and the partitions' leaders carry it out in the background.
+//! AlterPartitionReassignments (45). A standalone server accepts only the assignment that already exists. In
+//! a cluster the controller decides, and the leaders of the partitions move the replicas in the background.
 
 use std::sync::Arc;
 
@@ -67,14 +67,14 @@ async fn reassign(
     let partition = PartitionId(wanted.partition_index);
     let nodes: Option<Vec<_>> =
         wanted.replicas.as_ref().map(|replicas| replicas.iter().copied().map(NodeId).collect());
-    // What it is to be is the controller's to judge, also for a topic that is not there.
+    // The controller judges the new assignment, also for a topic that does not exist.
     let before = image.topic(name).and_then(|topic| topic.partition(partition)).map(|now| now.replicas.len());
     if let (false, Some(nodes), Some(before)) = (may_change_count, &nodes, before)
         && nodes.len() != before
     {
         return Err(Refusal::new(
             ErrorCode::InvalidReplicationFactor,
-            format!("The replication factor is changed from {before} to {}.", nodes.len()),
+            format!("The request would change the replication factor from {before} to {}.", nodes.len()),
         ));
     }
     let command = Command::ReassignPartition { topic: name.to_owned(), partition, nodes };
@@ -95,7 +95,7 @@ fn reassign_alone(
         }
         Some(_) => match &wanted.replicas {
             Some(replicas) => check_replicas(replicas, node),
-            // Null cancels what is going on.
+            // Null cancels a reassignment in progress.
             None => Err(Refusal::new(
                 ErrorCode::NoReassignmentInProgress,
                 "No reassignment of this partition is in progress.",

@@ -1,5 +1,5 @@
-//! AlterShareGroupOffsets (91): share groups without members begin again at other offsets. A group that does not exist is made, without
-//! members, if one of the topics exists: as in Kafka.
+//! AlterShareGroupOffsets (91): moves share groups without members to other offsets. If the group does not
+//! exist but one of the topics does, the group is created without members, as in Kafka.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ pub(crate) async fn handle(
     AlterShareGroupOffsetsResponse { responses, ..Default::default() }
 }
 
-/// The partitions that exist.
+/// Returns the partitions of the request that exist, by topic.
 fn named_in(context: &Context, request: &AlterShareGroupOffsetsRequest) -> Vec<(TopicId, Vec<i32>)> {
     let (topics, mut left) = (context.node().topics(), ITEMS_MAX);
     let mut named = Vec::new();
@@ -109,7 +109,7 @@ async fn alter(
         let message = "The offsets of the topic are being deleted.";
         return Err(Refusal::new(ErrorCode::CoordinatorLoadInProgress, message));
     }
-    // Beyond the end there is nothing to begin at: records that come later would be passed over.
+    // A start beyond the end would skip records that are written later.
     let start = start.min(end);
     let key = SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: index };
     let failed = |failure: StateFailure| Refusal::new(share_admin_code(&failure), failure.to_string());

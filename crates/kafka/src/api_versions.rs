@@ -1,4 +1,4 @@
-//! ApiVersions (18): what this server speaks.
+//! ApiVersions (18): the APIs, versions and features of this server.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::context::parts_of;
 use crate::context::{Context, Decided};
 use crate::served::SERVED;
 
-/// First version in which clients name themselves (KIP-511).
+/// First version in which clients name their software (KIP-511).
 const NAMES_FROM: i16 = 3;
 
 /// First version in which a feature's lowest level may be 0 (KIP-1022, KAFKA-17492).
@@ -52,9 +52,10 @@ pub(crate) async fn handle(context: Arc<Context>, request: ApiVersionsRequest) -
     }
 }
 
-/// Clients that ask in a version before [`LEVEL_ZERO_FROM`] cannot read a range that begins at 0.
+/// Returns the features this server supports. Clients older than [`LEVEL_ZERO_FROM`] cannot read a range that
+/// starts at 0.
 fn supported_features(version: i16, cluster_levels: Option<(u16, u16)>) -> Vec<SupportedFeatureKey> {
-    // Other nodes say which levels they speak.
+    // The range of levels that all nodes support.
     let level = |level: u16| i16::try_from(level).unwrap_or(i16::MAX);
     let cluster = cluster_levels.map(|(min, max)| (CLUSTER_LEVEL, (level(min), level(max))));
     let ranges = Feature::all().map(|feature| (feature.name(), feature.supported())).chain(cluster);
@@ -78,7 +79,7 @@ fn finalized_features(levels: &FeatureLevels) -> Vec<FinalizedFeatureKey> {
     levels.iter().map(key).collect()
 }
 
-/// An unknown version is answered in the layout of version 0, with the versions of this one API (KIP-511).
+/// Answers an unknown version in the layout of version 0, with the versions of this one API (KIP-511).
 pub(crate) fn unsupported(context: &Context) -> Result<Decided, Closed> {
     let own = SERVED.iter().filter(|served| served.key == ApiKey::ApiVersions).map(|served| ApiVersion {
         api_key: served.key.code(),
@@ -92,11 +93,12 @@ pub(crate) fn unsupported(context: &Context) -> Result<Decided, Closed> {
         ..Default::default()
     };
     let frame = response_frame(context.header.correlation_id, 0, &response)
-        .map_err(|error| Closed::Protocol(format!("an answer could not be encoded: {error}")))?;
+        .map_err(|error| Closed::Protocol(format!("a response could not be encoded: {error}")))?;
     Ok(Decided::Reply(parts_of(frame, &[])))
 }
 
-/// KIP-511: letters and digits, with dots and dashes inside.
+/// Reports whether a software name or version is legal (KIP-511): letters and digits, with dots and dashes
+/// inside.
 fn is_software_word(word: &str) -> bool {
     let edge = |c: u8| c.is_ascii_alphanumeric();
     let bytes = word.as_bytes();

@@ -1,4 +1,5 @@
-//! DescribeClientQuotas (48) and AlterClientQuotas (49). There are no quotas yet: none are listed, and none can be set.
+//! DescribeClientQuotas (48) and AlterClientQuotas (49). There are no quotas yet: the list is empty, and
+//! setting one is refused.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,11 +14,11 @@ use tailrace_kafka_wire::messages::{
 use crate::commands::{ITEMS_MAX, Refusal};
 use crate::context::Context;
 
-/// Kinds of entity that quotas can be for. An address stands alone.
+/// Entity types of quotas. An address cannot be combined with the others.
 const ADDRESS: &str = "ip";
 const ENTITY_TYPES: [&str; 3] = ["user", "client-id", ADDRESS];
 
-/// How a component of a filter is compared: with a name, with the default, with anything.
+/// Match types of a filter component: by name, the default entity, any entity.
 const EXACT: i8 = 0;
 const DEFAULT: i8 = 1;
 const SPECIFIED: i8 = 2;
@@ -41,7 +42,7 @@ pub(crate) async fn describe(
     }
 }
 
-/// A filter that Kafka refuses is refused, so that tools fail here as they do there.
+/// Refuses the filters that Kafka refuses, so that tools fail here as they do there.
 fn check_filter(components: &[ComponentData]) -> Result<(), Refusal> {
     let mut seen = BTreeSet::new();
     for component in components {

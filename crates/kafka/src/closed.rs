@@ -1,10 +1,10 @@
-//! Why connections end.
+//! Reasons why connections end.
 
 use std::io;
 
 use tailrace_tls::HandshakeError;
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Closed {
     #[error("the client closed the connection")]
@@ -23,22 +23,22 @@ pub(crate) enum Closed {
     OtherLength { length: i32, max: i32 },
     #[error("{0}")]
     Handshake(#[from] HandshakeError),
-    #[error("the client began a TLS handshake, and tailrace.kafka.tls is false")]
+    #[error("the client started a TLS handshake, but tailrace.kafka.tls is false")]
     TlsOnPlain,
     #[error(
-        "a request did not arrive within tailrace.request.read.timeout.ms, or too slowly while others waited for memory"
+        "a request did not arrive within tailrace.request.read.timeout.ms, or arrived too slowly while others waited for memory"
     )]
     SlowRequest,
-    #[error("a request stopped half-way while others needed the memory")]
+    #[error("a request stopped half-way while other connections needed the memory")]
     HalfRead,
-    #[error("answers were not read within tailrace.response.write.timeout.ms")]
+    #[error("the client did not read answers within tailrace.response.write.timeout.ms")]
     SlowReader,
     #[error("{0}")]
     Protocol(String),
 }
 
 impl Closed {
-    /// A label for the metric, `None` for an ordinary end.
+    /// Returns the label for the metric, or `None` for an ordinary end.
     pub(crate) fn reason(&self) -> Option<&'static str> {
         match self {
             Self::ByClient | Self::Stopping | Self::Socket(_) => None,

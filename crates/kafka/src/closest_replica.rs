@@ -1,4 +1,5 @@
-//! Which replica a consumer had better read from: one in its own rack (KIP-392), as Kafka's RackAwareReplicaSelector picks it.
+//! The replica that a consumer should read from: one in its own rack (KIP-392), chosen as Kafka's
+//! RackAwareReplicaSelector does.
 
 use tailrace_types::{NodeId, Offset, PartitionId, ReplicaId};
 
@@ -6,7 +7,8 @@ use crate::fetch_session::{PartitionWanted, TopicKey};
 use tailrace_node::Node;
 use tailrace_node::partitions::Topic;
 
-/// For each of the partitions the node to read from, where this one leads it and another one is nearer. `rack` is the consumer's.
+/// Returns the node to read from for each partition: `None` unless this node leads the partition and another
+/// replica is closer. `rack` is the consumer's.
 pub(crate) async fn preferred(node: &Node, rack: &str, wanted: &[PartitionWanted]) -> Vec<Option<NodeId>> {
     let mut all = vec![None; wanted.len()];
     if node.config().broker_rack.as_deref() == Some(rack) {
@@ -25,7 +27,8 @@ pub(crate) async fn preferred(node: &Node, rack: &str, wanted: &[PartitionWanted
     all
 }
 
-/// The replica in the rack that has most, if it has what the consumer wants.
+/// Returns the node of the most advanced other replica in the rack, or `None` if no replica there has the
+/// offset the consumer wants.
 async fn nearest(here: &Node, rack: &str, topic: &Topic, want: &PartitionWanted) -> Option<NodeId> {
     let handle = topic.led(want.partition).ok()?;
     let image = here.image();

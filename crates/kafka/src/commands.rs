@@ -1,4 +1,4 @@
-//! What the admin APIs share: commands to the controller, refusals with a text, and deadlines.
+//! Shared parts of the admin APIs: controller commands, refusals with a text, and deadlines.
 
 use std::sync::Arc;
 use tailrace_env::task;
@@ -13,11 +13,11 @@ use tailrace_node::Caller;
 use tailrace_node::ask::known_to_all;
 use tailrace_node::controller::{CommandError, Executed};
 
-/// Items of one request that are answered one by one with more bytes than they arrived in. More are refused, so that
-/// an answer cannot outgrow its request without bound. Kafka's controller stops at the same number.
+/// Most items of one request that are answered with more bytes than they arrived in. Further items are
+/// refused, so that the response cannot grow far beyond its request. Kafka's controller has the same limit.
 pub(crate) const ITEMS_MAX: usize = 10_000;
 
-/// A part of a request that is not carried out, and why.
+/// The reason why a part of a request was not carried out.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub(crate) code: ErrorCode,
@@ -38,17 +38,17 @@ impl Refusal {
         Self::new(ErrorCode::PolicyViolation, format!("A request may name at most {ITEMS_MAX} {what}."))
     }
 
-    /// The answer has grown so long that nothing more is put into it.
+    /// The answer has reached its size limit.
     pub(crate) fn too_long() -> Self {
         Self::new(
             ErrorCode::PolicyViolation,
-            "The answer is too long already: ask for less at once.".to_owned(),
+            "The response is already too large: ask for less in one request.".to_owned(),
         )
     }
 
-    /// The time that the client gave is up; nothing was done.
+    /// The client's deadline passed before the work started.
     pub(crate) fn timed_out() -> Self {
-        Self::new(ErrorCode::RequestTimedOut, "The time given was used up before this was begun.")
+        Self::new(ErrorCode::RequestTimedOut, "The timeout passed before the operation started.")
     }
 }
 
@@ -58,7 +58,7 @@ impl From<CommandError> for Refusal {
     }
 }
 
-/// Whether a command is carried out or only judged.
+/// Whether a command is carried out or only validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     CarryOut,
@@ -66,17 +66,17 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// From the field of that name.
+    /// Converts the request field of the same name.
     pub(crate) fn validate_only(validate_only: bool) -> Self {
         if validate_only { Self::ValidateOnly } else { Self::CarryOut }
     }
 }
 
 impl Context {
-    /// Puts a command to the controller. Returns the metadata that hold then, or would hold.
+    /// Submits a command to the controller. Returns the resulting metadata, or what they would be.
     ///
-    /// A command that was begun is carried out whole even if its client goes away meanwhile. In a cluster this waits a little until
-    /// the other nodes know of it, too, and new partitions have leaders.
+    /// A command that has started runs to completion even if its client disconnects. In a cluster this waits
+    /// briefly until the other nodes know of the change and new partitions have leaders.
     pub(crate) async fn command(
         &self,
         caller: &Caller,
@@ -92,7 +92,7 @@ impl Context {
         }
     }
 
-    /// The same, and tells what it has changed.
+    /// Like [`Self::command`] with [`Mode::CarryOut`], but returns what the command changed.
     pub(crate) async fn carried_out(&self, caller: &Caller, command: Command) -> Result<Executed, Refusal> {
         let (node, caller) = (Arc::clone(self.node()), caller.clone());
         let work = async move {
@@ -104,7 +104,7 @@ impl Context {
     }
 }
 
-/// Also if the client goes away meanwhile.
+/// Runs `work` to completion even if the client disconnects.
 async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, CommandError>> + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -118,8 +118,8 @@ async fn to_its_end<T: Send + 'static>(
 }
 
 impl Context {
-    /// Who asks, and waits for as long as `timeout_ms` says. What is begun is finished, and its outcome told: so zero
-    /// and less, which ask Kafka to begin the work and not to wait for it, set no limit here.
+    /// Returns the caller with a deadline of `timeout_ms`. Work that has started is finished and its outcome
+    /// reported. Zero and less, which ask Kafka not to wait for the work, therefore set no deadline.
     pub(crate) fn caller_within_ms(&self, timeout_ms: i32) -> Caller {
         match u64::try_from(timeout_ms).ok().filter(|&ms| ms > 0) {
             Some(ms) => self.caller().within(Duration::from_millis(ms)),
@@ -128,7 +128,7 @@ impl Context {
     }
 }
 
-/// Refuses what would be begun too late.
+/// Refuses work that would start after the caller's deadline.
 pub(crate) fn in_time(caller: &Caller) -> Result<(), Refusal> {
     if caller.is_late() { Err(Refusal::timed_out()) } else { Ok(()) }
 }

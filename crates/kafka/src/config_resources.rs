@@ -1,4 +1,4 @@
-//! What a configuration API means by a resource type and name.
+//! Resource types and names of the configuration APIs.
 
 use std::collections::HashSet;
 
@@ -14,22 +14,22 @@ const BROKER_LOGGER: i8 = 8;
 pub(crate) const CLIENT_METRICS: i8 = 16;
 pub(crate) const GROUP: i8 = 32;
 
-/// True for the types that Kafka knows.
+/// Reports whether Kafka knows the type.
 pub(crate) fn is_known(resource_type: i8) -> bool {
     matches!(resource_type, TOPIC | BROKER | BROKER_LOGGER | CLIENT_METRICS | GROUP)
 }
 
-/// Something that has settings.
+/// A resource with settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
     Topic(String),
-    /// By its id.
+    /// A group, by its id.
     Group(String),
-    /// One broker, or all of them (the empty name).
+    /// One broker, or all brokers (the empty name).
     Broker(BrokerScope),
 }
 
-/// Reads type and name. Whether a topic or a group exists is not looked at.
+/// Parses a resource type and name. Does not check whether the topic or group exists.
 pub(crate) fn resource(resource_type: i8, name: &str, node: NodeId) -> Result<Resource, Refusal> {
     match resource_type {
         TOPIC => Ok(Resource::Topic(name.to_owned())),
@@ -57,7 +57,7 @@ fn broker(name: &str, node: NodeId) -> Result<BrokerScope, Refusal> {
     Ok(BrokerScope::Node(node))
 }
 
-/// Resources that come more than once in a request.
+/// Resources that appear more than once in a request.
 pub(crate) struct Duplicates(HashSet<(i8, String)>);
 
 impl Duplicates {
@@ -67,7 +67,7 @@ impl Duplicates {
         Self(repeated.map(|(resource_type, name)| (resource_type, name.to_owned())).collect())
     }
 
-    /// Refuses each of several entries for one resource: which one holds would be a guess.
+    /// Refuses every entry of a repeated resource, because it is unclear which one should apply.
     pub(crate) fn check(&self, resource_type: i8, name: &str) -> Result<(), Refusal> {
         if self.0.contains(&(resource_type, name.to_owned())) {
             return Err(Refusal::invalid_request("Each resource must appear at most once."));

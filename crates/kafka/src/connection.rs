@@ -1,12 +1,12 @@
-//! One Kafka connection: frames in, requests decided in their order, answers out in the same order.
+//! One Kafka connection. It reads frames, decides requests in order, and sends answers in the same order.
 //!
-//! The whole connection is one task. Each turn moves whatever can move: the request being decided, the answers that
-//! became ready, bytes to the socket, bytes from it. Requests are decided one after the other, but an answer that has
-//! to wait (for a sync, for data to arrive) does not keep the next request from being decided; answers leave in the
-//! order of their requests, as the protocol demands.
+//! The whole connection is one task. Each turn moves everything that can move: the request being decided,
+//! answers that became ready, bytes to and from the socket. Requests are decided one after the other. An
+//! answer that has to wait (for a sync, for data to arrive) does not block the decision of the next request.
+//! Answers leave in the order of their requests, as the protocol demands.
 //!
-//! Bounds: requests in flight, bytes waiting in the outbox, memory of frames being read (see `budget`), time for a
-//! started frame to arrive, time for the socket to take an answer, idle time.
+//! The limits are: requests in flight, bytes in the outbox, memory of frames being read (see `budget`), time
+//! for a started frame to arrive, time for the socket to accept an answer, and idle time.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -33,40 +33,40 @@ use tailrace_env::aside::TURN;
 use tailrace_env::budget::{Reservation, SMALL_FRAME_BYTES, Ticket};
 use tailrace_env::task::NextTurn;
 
-/// Room kept free in the read buffer; grows to a frame's size once that is known and admitted.
+/// Free room in the read buffer. The buffer grows to a frame's size once that size is known and admitted.
 const READ_BYTES: usize = 16 * 1024;
 
-/// No further request is read while more than this waits to be sent, be it for the socket or for an earlier answer.
-/// Record batches count too, though they are in files, because they say how far the client lags.
+/// The connection stops reading while more bytes than this wait for the socket or for an earlier answer.
+/// Record batches in files count too, because they show how far the client lags.
 const OUTBOX_BYTES_MAX: u64 = 1024 * 1024;
 
-/// No further request is read while those that wait for their answers take more than that, once decoded: some bytes of a frame become
-/// many of memory.
+/// The connection stops reading while requests that wait for their answers take more memory than this. A few
+/// bytes of a frame can decode to many bytes of memory.
 const WAITING_BYTES_MAX: usize = 256 * 1024;
 
-/// A frame of which less has arrived takes no more memory than that while it waits.
+/// A partial frame smaller than this takes no more memory than this while it waits for the rest.
 const FEW_BYTES: usize = 2 * 1024;
 
-/// So many times what has arrived of a large frame is admitted.
+/// Factor by which the admitted part of a large frame grows beyond what has arrived.
 const ADMITTED_TIMES: usize = 4;
 
-/// Bytes of a large frame that must arrive between two looks at the limits, while others wait for memory.
+/// Bytes of a large frame that must arrive between two limit checks while other connections wait for memory.
 const LEAST_BYTES: usize = 64 * 1024;
 
-/// How often a quiet connection looks at its time limits.
+/// Interval at which a quiet connection checks its time limits.
 const LIMITS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// After the client has closed its direction, answers that are due may take this long. A client that is gone
-/// altogether looks the same until something is sent to it.
+/// Time for pending answers after the client has closed its sending side. A client that is gone altogether
+/// looks the same until the server sends to it.
 const HALF_CLOSED_MAX: Duration = Duration::from_secs(5);
 
-/// Bytes of an answer that must be read between two looks at the limits, while others wait for room.
+/// Bytes of an answer that the client must take between two limit checks while others wait for room.
 const LEAST_ANSWER_BYTES: u64 = 1024 * 1024;
 
-/// So many looks in a row at which less was read cost the connection.
+/// Consecutive checks at which the client may take less than that. One more closes the connection.
 const SLOW_LOOKS: u32 = 2;
 
-/// How every TLS client begins. As a frame's length it is beyond the default limit.
+/// First bytes of every TLS client. As a frame length they exceed the default limit.
 const TLS_HANDSHAKE: [u8; 2] = [0x16, 0x03];
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -81,11 +81,11 @@ struct PendingReply {
     api_key: i16,
     started: Instant,
     waiting: Waiting,
-    /// What the request takes beyond its frame while it waits.
+    /// Memory that the request takes beyond its frame while it waits.
     request_bytes: usize,
 }
 
-/// A request whose road through the server is not decided yet.
+/// A request that is still being decided.
 struct Deciding {
     api_key: i16,
     started: Instant,
@@ -96,37 +96,38 @@ pub(crate) struct Connection {
     transport: Transport,
     server: Arc<KafkaServer>,
     input: BytesMut,
-    /// Bytes in `input` at the last look at the limits.
+    /// Bytes in `input` at the last limit check.
     input_before: usize,
-    /// Bytes that the client had taken at the last look, and looks in a row at which it took too few.
+    /// Bytes that the client had taken at the last limit check, and the number of consecutive checks with too
+    /// few.
     taken_before: u64,
     slow_looks: u32,
-    /// Arrival of the first byte of the frame in `input`.
+    /// Arrival time of the first byte of the frame in `input`.
     frame_started: Option<Instant>,
-    /// Since when the client has had the time to send the frame in `input`.
+    /// Start of the client's time limit for the frame in `input`.
     frame_clock: Option<Instant>,
-    /// Nothing was read at the last turn, for reasons that are not the client's.
+    /// The last turn did not read, for reasons that are not the client's.
     paused: bool,
-    /// The client has closed its direction.
+    /// Time at which the client closed its sending side.
     input_ended: Option<Instant>,
     /// Access to request memory.
     ticket: Ticket,
-    /// Memory for the frame being read, if it is a large one.
+    /// Memory for the frame being read, if it is large.
     reservation: Option<Reservation>,
-    /// A small frame that has stopped half-way.
+    /// A small frame that has partially arrived.
     half_read: Option<Held>,
     deciding: Option<Deciding>,
     replies: VecDeque<PendingReply>,
-    /// Of answers that are ready and wait for an earlier one.
+    /// Bytes of answers that are ready but wait for an earlier one.
     replies_bytes: u64,
-    /// Of requests that wait.
+    /// Memory of requests that wait for their answers.
     waiting_bytes: usize,
     outbox: Outbox,
     limits: Sleep,
-    /// Asked for where a turn has ended before all was done.
+    /// Schedules another turn if one ended before all work was done.
     next_turn: NextTurn,
     last_request: Instant,
-    /// The server is stopping: what was read is answered, nothing more is read.
+    /// The server is stopping. Requests that were read are still answered, but nothing more is read.
     stopping: bool,
     session: Arc<ClientSession>,
 }
@@ -166,7 +167,7 @@ impl Connection {
         }
     }
 
-    /// Serves the connection to its end, and says why it ended.
+    /// Serves the connection to its end, and returns the reason for it.
     pub(crate) async fn run(mut self) -> Closed {
         let mut stopping = self.server.node.stopping();
         let closed = loop {
@@ -178,7 +179,7 @@ impl Connection {
             }
         };
         self.transport.close().await;
-        // Nothing of what still waits here acquires anything from now on.
+        // The requests still waiting here must not acquire records any more.
         if self.session.has_share_sessions() {
             let (node, session) = (&self.server.node, &self.session);
             node.share_groups().connection_closed(node, &session.caller, session.id);
@@ -186,7 +187,7 @@ impl Connection {
         closed
     }
 
-    /// Moves everything that can move. Never ready but with the connection's end.
+    /// Moves everything that can move. Ready only when the connection ends.
     fn poll_turns(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
         let began = Instant::now();
         loop {
@@ -217,7 +218,7 @@ impl Connection {
         self.poll_limits(cx)
     }
 
-    /// True if no answer is due.
+    /// Reports whether no answer is due.
     fn is_quiet(&self) -> bool {
         self.deciding.is_none() && self.replies.is_empty() && self.outbox.is_empty()
     }
@@ -231,12 +232,12 @@ impl Connection {
             && self.waiting_bytes < WAITING_BYTES_MAX
     }
 
-    /// True if so much waits for the socket that no further answer is made.
+    /// Reports whether so many bytes wait for the socket that no further answer is made.
     fn outbox_is_full(&self) -> bool {
         self.outbox.pending_bytes() >= OUTBOX_BYTES_MAX
     }
 
-    /// True if a request was decided.
+    /// Reports whether a request was decided.
     fn poll_deciding(&mut self, cx: &mut Context<'_>) -> Result<bool, Closed> {
         let Some(deciding) = &mut self.deciding else { return Ok(false) };
         let Poll::Ready(decided) = deciding.decision.as_mut().poll(cx) else { return Ok(false) };
@@ -263,8 +264,8 @@ impl Connection {
         Ok(true)
     }
 
-    /// Moves answers that are ready, and that no earlier one holds up, to the outbox. What is to be made later is not made before there is
-    /// room for it.
+    /// Moves ready answers that no earlier one blocks to the outbox. A promised answer is not polled while
+    /// the outbox is full.
     fn poll_replies(&mut self, cx: &mut Context<'_>) -> Result<(), Closed> {
         loop {
             let outbox_is_full = self.outbox_is_full();
@@ -289,20 +290,20 @@ impl Connection {
         }
     }
 
-    /// True if a frame began or something was read.
+    /// Reports whether a frame started or something was read.
     fn poll_read_if_allowed(&mut self, cx: &mut Context<'_>) -> Result<bool, Closed> {
         if !self.may_read() {
             self.paused = true;
             return Ok(false);
         }
         if std::mem::take(&mut self.paused) && self.frame_clock.is_some() {
-            // What was left in the socket meanwhile is not late.
+            // The client is not late for the time in which the server did not read.
             self.frame_clock = Some(Instant::now());
         }
         self.poll_read(cx)
     }
 
-    /// Takes the next frame out of the buffer, or reads more into it. True if either happened.
+    /// Takes the next frame out of the buffer, or reads more into it. Reports whether either happened.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<bool, Closed> {
         if self.half_read.as_ref().is_some_and(Held::is_given_up) {
             return Err(Closed::HalfRead);
@@ -334,7 +335,8 @@ impl Connection {
         Ok(true)
     }
 
-    /// Nothing more comes for now: what there is of a small frame takes memory that was not asked for.
+    /// Counts the memory of a partial small frame. Nothing more arrives for now, and the frame holds memory
+    /// that was not reserved.
     fn count_half_read(&mut self, cx: &Context<'_>) {
         if self.input.is_empty() || self.reservation.as_ref().is_some_and(|held| held.bytes() > 0) {
             self.half_read = None;
@@ -351,8 +353,8 @@ impl Connection {
         }
     }
 
-    /// Length of the frame in front of the buffer with its length field, `None` while that has not arrived, or not enough of the frame to
-    /// tell how long it may be.
+    /// Length of the first frame in the buffer, including its length field. `None` until that field has
+    /// arrived, and as much of the frame as is needed to know its limit.
     fn frame_bytes(&self) -> Result<Option<usize>, Closed> {
         let Some(prefix) = self.input.first_chunk::<4>() else { return Ok(None) };
         let length = i32::from_be_bytes(*prefix);
@@ -373,8 +375,8 @@ impl Connection {
         }
     }
 
-    /// How many bytes of the frame in front may be read; more than there are already. Small frames need no admission: each connection's read
-    /// buffer is as large.
+    /// Returns how many bytes of the first frame may be read, always more than have arrived. Small frames
+    /// need no admission, because every connection's read buffer is that large.
     fn poll_admission(&mut self, frame: usize, cx: &Context<'_>) -> Poll<usize> {
         if frame <= SMALL_FRAME_BYTES {
             return Poll::Ready(frame);
@@ -390,7 +392,7 @@ impl Connection {
         match self.ticket.poll_grow(reservation, step, frame, cx) {
             Poll::Ready(()) => {
                 if was_waiting {
-                    // Waiting for memory was not the client's fault: its time to send the rest begins now.
+                    // The client did not cause the wait for memory. Its time to send the rest starts now.
                     self.frame_clock = Some(Instant::now());
                 }
                 Poll::Ready(reservation.bytes())
@@ -456,8 +458,8 @@ impl Connection {
         if self.input_ended.is_some_and(|since| since.elapsed() >= HALF_CLOSED_MAX) {
             return Err(Closed::ByClient);
         }
-        // Bytes that are left in the socket are not late; what was read of a frame must be followed by the rest, even
-        // while answers to earlier requests are due.
+        // Bytes left in the socket are not late. But a partially read frame must be followed by the rest,
+        // even while answers to earlier requests are due.
         if let Some(since) = self.frame_clock.filter(|_| self.may_read() && !self.ticket.is_waiting())
             && since.elapsed() >= limits.request_read_timeout
         {

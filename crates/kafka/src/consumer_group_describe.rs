@@ -1,4 +1,4 @@
-//! ConsumerGroupDescribe (69): everything about consumer groups (KIP-848).
+//! ConsumerGroupDescribe (69): describes consumer groups (KIP-848).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::errors::group_code;
 use crate::groups::group_message;
 use crate::lookup::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED};
 
-/// Types of members in the protocol.
+/// Member types of the protocol.
 const CLASSIC_MEMBER: i8 = 0;
 const CONSUMER_MEMBER: i8 = 1;
 
@@ -41,7 +41,7 @@ pub(crate) async fn handle(
     ConsumerGroupDescribeResponse { groups, ..Default::default() }
 }
 
-/// What a group takes in the answer, about.
+/// Approximate size of a group in the answer.
 fn bytes_of(group: &DescribedGroup) -> usize {
     const MEMBER_BYTES: usize = 1024;
     const TOPIC_BYTES: usize = 128;

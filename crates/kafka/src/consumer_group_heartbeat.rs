@@ -1,4 +1,4 @@
-//! ConsumerGroupHeartbeat (68): a member of a consumer group (KIP-848) joins, stays, or goes.
+//! ConsumerGroupHeartbeat (68): a member of a consumer group (KIP-848) joins, stays, or leaves.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::context::{Context, Decided, answer_later, decode};
 use crate::errors::group_code;
 use crate::groups::group_message;
 
-/// First version whose clients make their own member ids (KIP-1082).
+/// First version whose clients choose their own member ids (KIP-1082).
 const OWN_MEMBER_ID_FROM: i16 = 1;
 
 /// "Not changed" in a field of milliseconds.

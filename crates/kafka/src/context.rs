@@ -1,4 +1,4 @@
-//! One request on its road: what it is answered with, and what its answer takes.
+//! One request on its way through the server: how it is answered, and the memory its answer takes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,25 +14,25 @@ use crate::outbox::ReplyPart;
 use crate::server::KafkaServer;
 use crate::session::ClientSession;
 
-/// An answer that will be there later.
+/// An answer that will be ready later.
 pub(crate) type Promise = Pin<Box<dyn Future<Output = Result<Vec<ReplyPart>, Closed>> + Send>>;
 
-/// What became of a request.
+/// The decision on a request.
 pub(crate) enum Decided {
-    /// It asked for no answer.
+    /// The request asks for no answer.
     NoReply,
-    /// Here it is.
+    /// The answer is ready.
     Reply(Vec<ReplyPart>),
-    /// It has to wait; later requests are decided meanwhile.
+    /// The answer has to wait. Later requests are decided meanwhile.
     Later(Promise),
 }
 
-/// One request on its road.
+/// One request on its way through the server.
 pub(crate) struct Context {
     pub(crate) server: Arc<KafkaServer>,
     pub(crate) session: Arc<ClientSession>,
     pub(crate) header: RequestHeader,
-    /// Of a request that is decided aside, or takes much: what it takes beyond its frame.
+    /// Memory beyond the frame, for a request that is decided aside or takes much.
     room: Mutex<Option<Reservation>>,
 }
 
@@ -45,7 +45,7 @@ impl Context {
         &self.server.node
     }
 
-    /// Who asks.
+    /// The client that sent the request.
     pub(crate) fn caller(&self) -> &Caller {
         &self.session.caller
     }
@@ -54,8 +54,9 @@ impl Context {
         self.header.api_version
     }
 
-    /// The answer takes so much memory by now, or is about to. Where too many such answers are made, this one waits. What is decided on
-    /// the event loop is counted once it has grown beyond [`UNCHARGED_BYTES`].
+    /// Charges the answer for `bytes` of memory that it takes or is about to take. Waits while too many such
+    /// answers are being made. An answer made on the event loop is charged once it exceeds
+    /// [`UNCHARGED_BYTES`].
     pub(crate) async fn charge(&self, bytes: usize) {
         let room = self.room().take();
         let mut room = match room {
@@ -79,19 +80,19 @@ impl Context {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Encodes an answer that lies in memory.
+    /// Encodes an answer that is in memory.
     pub(crate) fn reply<R: Response>(&self, response: &R) -> Result<Vec<ReplyPart>, Closed> {
         self.reply_with_files(response, &[])
     }
 
-    /// Encodes an answer whose external parts are `files`: the tag is the index.
+    /// Encodes an answer whose external parts are `files`. The tag is the index.
     pub(crate) fn reply_with_files<R: Response>(
         &self,
         response: &R,
         files: &[Extent<NodeDisk>],
     ) -> Result<Vec<ReplyPart>, Closed> {
         let frame = response_frame(self.header.correlation_id, self.version(), response)
-            .map_err(|error| Closed::Protocol(format!("an answer could not be encoded: {error}")))?;
+            .map_err(|error| Closed::Protocol(format!("a response could not be encoded: {error}")))?;
         let mut parts = parts_of(frame, files);
         if let Some(mut room) = self.room().take() {
             let in_memory = |part: &ReplyPart| match part {
@@ -105,31 +106,33 @@ impl Context {
     }
 }
 
-/// What an answer may take that is made on the event loop, before it is charged: a few topics' partitions, and what every client asks.
+/// Memory an answer made on the event loop may take before it is charged: a few topics' partitions, and what
+/// every client asks for.
 const UNCHARGED_BYTES: usize = 1024 * 1024;
 
-/// An answer that takes so much gets no further groups, resources or partitions: they are refused. One alone may take more.
+/// An answer of this size gets no further groups, resources or partitions: they are refused. A single one may
+/// take more.
 const ANSWER_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// Answers are charged in steps of so many bytes, from the second step on: who asks for little waits for nobody.
+/// Step in which answers are charged, starting with the second step, so that small answers never wait.
 const CHARGED_BYTES: usize = 256 * 1024;
 
-/// The parts of one answer, as they are made.
+/// Accounting of one answer while its parts are made.
 pub(crate) struct Charges<'a> {
     context: &'a Context,
-    /// What the request takes beside them.
+    /// Memory of the request.
     request: usize,
     taken: usize,
     charged: usize,
 }
 
 impl Charges<'_> {
-    /// True if nothing more is to be put into the answer.
+    /// Reports whether the answer has reached its size limit.
     pub(crate) fn is_full(&self) -> bool {
         self.taken >= ANSWER_BYTES_MAX
     }
 
-    /// Another part takes so many bytes. Waits where too many answers are being made, or wait to be read.
+    /// Adds a part of `bytes`. Waits while too many answers are being made or wait to be read.
     pub(crate) async fn add(&mut self, bytes: usize) {
         self.taken += bytes;
         if self.taken > self.charged {
@@ -147,7 +150,7 @@ pub(crate) fn parts_of(frame: Frame, files: &[Extent<NodeDisk>]) -> Vec<ReplyPar
     frame.into_parts().into_iter().map(part).collect()
 }
 
-/// Goes on with a request on the threads for those that may take long, because its answer may.
+/// Continues a request on the threads for long work, because its answer may take long.
 pub(crate) async fn carry_on_aside(
     server: Arc<KafkaServer>,
     decision: impl Future<Output = Result<Decided, Closed>> + Send + 'static,
@@ -158,7 +161,7 @@ pub(crate) async fn carry_on_aside(
     })
 }
 
-/// Decodes the body and answers it with what `handle` returns.
+/// Decodes the body and answers it with the result of `handle`.
 pub(crate) async fn answer<R, F>(
     context: Context,
     reader: Reader,
@@ -174,8 +177,9 @@ where
     Ok(Decided::Reply(context.reply(&response)?))
 }
 
-/// Answers when `response` is there; later requests are decided meanwhile. What must keep the connection's order has to be done
-/// before: the future is not looked at while an earlier answer is due.
+/// Answers when `response` is ready. Later requests are decided meanwhile. Work that must keep the
+/// connection's order has to be done before this call, because the future is not polled while an earlier
+/// answer is due.
 pub(crate) fn answer_later<R: Response + Send + 'static>(
     context: impl Into<Arc<Context>>,
     response: impl Future<Output = R> + Send + 'static,
@@ -187,17 +191,17 @@ pub(crate) fn answer_later<R: Response + Send + 'static>(
 /// Most bytes of memory that a decoded request may take beyond its frame.
 const DECODED_BYTES_MAX: usize = 32 << 20;
 
-/// Of a Produce, whose records stay in the frame: some ten thousand partitions.
+/// The same for a Produce request, whose records stay in the frame. Enough for some ten thousand partitions.
 const DECODED_PRODUCE_BYTES_MAX: usize = 8 << 20;
 
-/// A request that takes more than that once it is decoded is charged, also where it is decided on the event loop.
+/// A decoded request that takes more than this is charged, even if it is decided on the event loop.
 const UNCHARGED_DECODED_BYTES: usize = 64 * 1024;
 
 pub(crate) fn decoded_bytes_max(key: ApiKey) -> usize {
     if key == ApiKey::Produce { DECODED_PRODUCE_BYTES_MAX } else { DECODED_BYTES_MAX }
 }
 
-/// Decodes a body. Bytes behind it are ignored, as Kafka ignores them.
+/// Decodes a body. Ignores bytes after it, as Kafka does.
 pub(crate) fn decode<R: Request>(context: &Context, mut reader: Reader) -> Result<R, Closed> {
     reader.limit_memory(decoded_bytes_max(context.header.api_key));
     let request = R::decode(&mut reader, context.version()).map_err(|error| {

@@ -1,4 +1,4 @@
-//! CreatePartitions (37).
+//! CreatePartitions (37): adds partitions to topics.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(crate) async fn handle(
     let mut results = Vec::with_capacity(times.len());
     for topic in request.topics {
         let outcome = match times.remove(&topic.name) {
-            // A name that comes several times is answered once, and not extended at all.
+            // A repeated name gets one answer, and the topic is not extended.
             None => continue,
             Some(2..) => Err(Refusal::invalid_request("Duplicate topic name.")),
             Some(_) => extend(&context, &topic, mode, &caller).await,
@@ -51,7 +51,7 @@ async fn extend(
     let by = Requester::Client;
     let command =
         Command::CreatePartitions { topic: topic.name.clone(), count: topic.count, assignment: None, by };
-    // Kafka judges the count first, and a wrong assignment only where the count is right.
+    // Kafka checks the count first, and the assignment only if the count is right.
     if let Some(assignments) = topic.assignments.as_ref().filter(|list| !list.is_empty()) {
         context.command(caller, command.clone(), Mode::ValidateOnly).await?;
         let before = context.node().image().topic(&topic.name).map_or(0, |topic| topic.partitions);

@@ -1,4 +1,4 @@
-//! CreateTopics (19). A topic that is answered as created can be produced to at once.
+//! CreateTopics (19). Once the response reports a topic as created, clients can produce to it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: CreateTopicsRequest) 
     for topic in request.topics {
         let name = topic.name.clone();
         let outcome = match asked.remove(&name) {
-            // A name that comes several times is answered once, and not created at all.
+            // A repeated name gets one answer, and the topic is not created.
             None => continue,
             Some(2..) => Err(Refusal::invalid_request("Duplicate topic name.")),
             Some(_) if too_many => Err(Refusal::too_many("topics")),
@@ -65,7 +65,8 @@ async fn create(
     context.command(caller, command, mode).await
 }
 
-/// Partitions and replicas, given as numbers or by a manual assignment. `alone`: there is only this node.
+/// Returns the number of partitions and replicas, given as numbers or by a manual assignment. `alone` is set
+/// in a standalone server.
 fn counts(topic: &CreatableTopic, alone: Option<i32>) -> Result<(i32, i16, Assignment), Refusal> {
     if topic.assignments.is_empty() {
         return Ok((topic.num_partitions, topic.replication_factor, None));
@@ -91,14 +92,14 @@ fn counts(topic: &CreatableTopic, alone: Option<i32>) -> Result<(i32, i16, Assig
     Ok((-1, -1, Some(nodes.collect())))
 }
 
-/// The nodes of each partition's replicas, where a client says so.
+/// The nodes of each partition's replicas, if the client assigns them.
 type Assignment = Option<Vec<Vec<NodeId>>>;
 
 fn created(image: &MetadataImage, name: String, mode: Mode) -> CreatableTopicResult {
     let Some(topic) = image.topic(&name) else {
         return refused(name, Refusal::new(ErrorCode::UnknownServerError, "The topic was not created."));
     };
-    // A topic that was only thought of has no id.
+    // A topic that was only validated has no id.
     let id = if mode == Mode::CarryOut { topic.id } else { TopicId::ZERO };
     let configs =
         image.describe_topic(&name).unwrap_or_default().into_iter().map(|config| CreatableTopicConfigs {

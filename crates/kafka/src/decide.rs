@@ -1,4 +1,4 @@
-//! The way of a frame to its API: the header is read, what is not served is refused.
+//! From a frame to its API: reads the header, and refuses what is not served.
 
 use std::sync::Arc;
 
@@ -17,11 +17,12 @@ use crate::{api_versions, feature_gate};
 /// A frame as it arrived, without its length field.
 pub(crate) struct RequestFrame {
     pub(crate) body: Bytes,
-    /// Its share of the request memory, given back when the request is decided.
+    /// Its share of the request memory, released when the request is decided.
     pub(crate) reservation: Option<Reservation>,
 }
 
-/// Decides one request. An error closes the connection, as Kafka does where no answer can be understood.
+/// Decides one request. An error closes the connection, as in Kafka when the client could not understand an
+/// answer.
 pub(crate) async fn decide(
     server: Arc<KafkaServer>,
     session: Arc<ClientSession>,
@@ -51,11 +52,11 @@ pub(crate) async fn decide(
     decided
 }
 
-/// Decides a request on the threads for those that may take long.
+/// Decides a request on the threads for long work.
 async fn aside(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let server = Arc::clone(&context.server);
     let room = match reader.remaining() {
-        // Nor does who asks with little.
+        // A small request takes its memory without waiting.
         bytes @ ..=served::LOOP_BYTES => server.aside.take(bytes),
         bytes => {
             let at_most = bytes.saturating_mul(MEMORY_BYTES_PER_FRAME_BYTE);

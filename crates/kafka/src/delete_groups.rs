@@ -1,4 +1,5 @@
-//! DeleteGroups (42): empty groups go, with all their offsets. Of share groups the states go first.
+//! DeleteGroups (42): deletes empty groups with all their offsets. The states of a share group are deleted
+//! first.
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use crate::errors::group_code;
 use crate::groups::PendingGroup;
 use tailrace_node::share::delete_states;
 
-/// A group that gets states while it is being deleted is tried again so often: somebody joined it, and left.
+/// Attempts to delete a group. An attempt fails if a member joins and leaves meanwhile, which gives the group
+/// new states.
 const TRIES: usize = 3;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
@@ -40,9 +42,9 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     }))
 }
 
-/// Why a group is there still.
+/// The reason why a group was not deleted.
 enum Refused {
-    /// It is a share group, and its states have to go first.
+    /// The group is a share group, whose states must be deleted first.
     States,
     Code(ErrorCode),
 }
@@ -64,7 +66,7 @@ async fn fate(asked: PendingGroup) -> Result<(), Refused> {
     }
 }
 
-/// A state that cannot be deleted keeps its group.
+/// Deletes a share group with its states. If a state cannot be deleted, the group stays.
 async fn delete_with_states(context: &Context, group_id: &str) -> ErrorCode {
     let group: Arc<str> = group_id.into();
     for _ in 0..TRIES {

@@ -1,4 +1,4 @@
-//! DeleteRecords (21): moves log starts forward, durably, up to the high watermark and no further.
+//! DeleteRecords (21): moves log start offsets forward, durably, up to the high watermark at most.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::lookup::online;
 use tailrace_node::Caller;
 use tailrace_node::partitions::{Bounds, advance_log_start};
 
-/// "Everything up to the high watermark."
+/// The offset that means "up to the high watermark".
 const TO_HIGH_WATERMARK: i64 = -1;
 
 pub(crate) async fn handle(context: Arc<Context>, request: DeleteRecordsRequest) -> DeleteRecordsResponse {
@@ -50,7 +50,7 @@ async fn delete_in_topic(
     DeleteRecordsTopicResult { name: topic.name, partitions, ..Default::default() }
 }
 
-/// Returns the log start that then holds.
+/// Returns the resulting log start offset.
 async fn delete(
     context: &Context,
     name: &str,
@@ -65,7 +65,8 @@ async fn delete(
     let handle = online(&topic, index)?;
     let policy = &topic.config.cleanup_policy;
     if policy.compact && !policy.delete {
-        // Deleting a prefix would bring deleted keys back to life for those who read from the start.
+        // In a compacted topic, deleting a prefix would resurrect deleted keys for consumers that read from
+        // the start.
         return Err(ErrorCode::PolicyViolation);
     }
     let Bounds { log_start, high_watermark, .. } = handle.bounds();

@@ -1,4 +1,4 @@
-//! DeleteShareGroupOffsets (92): share groups without members forget where they were in topics.
+//! DeleteShareGroupOffsets (92): deletes the offsets of share groups without members, topic by topic.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(crate) async fn handle(
             Some(topic) => match outcomes.get(&topic.id) {
                 Some(Ok(())) => Ok(()),
                 Some(Err(failure)) => Err(Refusal::new(share_admin_code(failure), failure.to_string())),
-                // In these words, and with this code, by Kafka.
+                // Kafka's text and error code.
                 None => Err(Refusal::new(
                     ErrorCode::UnknownTopicOrPartition,
                     "There is no offset information to delete.",
@@ -62,7 +62,7 @@ pub(crate) async fn handle(
     DeleteShareGroupOffsetsResponse { responses, ..Default::default() }
 }
 
-/// Each topic of which the group had something.
+/// Deletes the offsets. Returns the outcome for each topic of which the group had some.
 async fn delete(
     context: &Context,
     request: &DeleteShareGroupOffsetsRequest,

@@ -1,4 +1,5 @@
-//! DeleteTopics (20): by name, and from version 6 by id, so that a topic made anew under the old name is not hit.
+//! DeleteTopics (20): deletes topics by name, and from version 6 on by id, so that a topic recreated under
+//! the old name is spared.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use tailrace_node::Caller;
 /// First version whose clients know TOPIC_DELETION_DISABLED.
 const DELETION_DISABLED_FROM: i16 = 3;
 
-/// First version in which topics are structures, with a name or an id.
+/// First version in which topics are structures with a name or an id.
 const IDS_FROM: i16 = 6;
 
-/// What one entry of the request means.
+/// The target of one entry of the request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Target {
     Topic { id: TopicId, name: String },
@@ -40,7 +41,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: DeleteTopicsRequest) 
     }
     let mut responses = Vec::with_capacity(times.len());
     for (topic, target) in wanted.into_iter().zip(targets) {
-        // What comes several times is answered once, and not deleted at all.
+        // A repeated target gets one answer, and the topic is not deleted.
         let outcome = match times.remove(&target) {
             None => continue,
             Some(count) => delete(&context, target, topic.name.is_some(), count, &caller).await,
@@ -57,7 +58,7 @@ fn by_name(names: Vec<String>) -> Vec<DeleteTopicState> {
     names.into_iter().map(|name| DeleteTopicState { name: Some(name), ..Default::default() }).collect()
 }
 
-/// A topic's name and its id are the same target.
+/// Resolves an entry of the request. A topic's name and its id are the same target.
 fn target(image: &MetadataImage, topic: &DeleteTopicState) -> Target {
     let id = TopicId(topic.topic_id);
     let found = |topic: &tailrace_metadata::TopicImage| Target::Topic {
@@ -72,7 +73,7 @@ fn target(image: &MetadataImage, topic: &DeleteTopicState) -> Target {
     }
 }
 
-/// Whether there is such a topic, the controller says: this node may know old metadata.
+/// Deletes a topic. The controller decides whether it exists, because this node's metadata may be old.
 async fn delete(
     context: &Context,
     target: Target,
@@ -101,7 +102,7 @@ async fn delete(
         _ => None,
     });
     let deleted = deleted.ok_or_else(|| {
-        Refusal::new(ErrorCode::UnknownServerError, "The controller does not say what was deleted.")
+        Refusal::new(ErrorCode::UnknownServerError, "The controller did not report what was deleted.")
     })?;
     Ok((name, deleted))
 }

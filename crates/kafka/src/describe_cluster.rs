@@ -1,4 +1,4 @@
-//! DescribeCluster (60): the node and the cluster's id.
+//! DescribeCluster (60): the nodes and the cluster id.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::lookup::{CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED};
 use crate::topology;
 
-/// Kinds of endpoint (KIP-919).
+/// Endpoint types (KIP-919).
 const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;
 
@@ -34,7 +34,7 @@ pub(crate) async fn handle(
         }
     }
     let here = context.node();
-    // From version 2 on, those that have fallen silent may be asked for (KIP-1073).
+    // From version 2 on, clients may ask for fenced nodes, too (KIP-1073).
     let nodes =
         topology::nodes(&context).into_iter().filter(|node| !node.fenced || request.include_fenced_brokers);
     let brokers = nodes.map(|node| DescribeClusterBroker {

@@ -1,4 +1,4 @@
-//! DescribeConfigs (32): settings of topics, of groups, of this broker, and what was changed for all brokers.
+//! DescribeConfigs (32): settings of topics, of groups, of this broker, and the changes for all brokers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::config_resources::{Resource, resource};
 use crate::context::Context;
 use crate::lookup::legal_name;
 
-/// Resources after which other tasks get their turn: one takes some ten microseconds.
+/// Resources after which other tasks get a turn. One takes some ten microseconds.
 const TURN: usize = 64;
 
-/// What one setting takes in an answer, about, without its documentation and synonyms.
+/// Approximate size of one setting in an answer, without its documentation and synonyms.
 const SETTING_BYTES: usize = 512;
 
-/// What is shown beside name and value.
+/// What an answer contains besides name and value.
 #[derive(Clone, Copy)]
 struct Detail {
     synonyms: bool,
@@ -92,7 +92,7 @@ fn result(
         Ok(configs) => (ErrorCode::None, String::new(), configs),
         Err(refusal) => (refusal.code, refusal.message, Vec::new()),
     };
-    // Null and empty both ask for all keys; keys that do not exist are left out.
+    // Null and empty both ask for all keys. Unknown keys are left out.
     let keys: Option<HashSet<String>> =
         wanted.configuration_keys.filter(|keys| !keys.is_empty()).map(|keys| keys.into_iter().collect());
     let shown = configs.into_iter().filter(|c| keys.as_ref().is_none_or(|keys| keys.contains(c.name)));

@@ -1,4 +1,4 @@
-//! DescribeGroups (15): classic groups, their members, and what these read.
+//! DescribeGroups (15): classic groups, their members, and the members' assignments.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::context::{Context, Decided, answer_later, decode};
 use crate::errors::group_code;
 use crate::lookup::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED};
 
-/// First version in which a group that does not exist is an error. Before, it is a dead one.
+/// First version in which a missing group is an error. Before, it is reported as dead.
 const NOT_FOUND_FROM: i16 = 6;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
@@ -29,7 +29,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     Ok(answer_later(Arc::clone(&context), async move {
         let mut groups = Vec::new();
         let mut charges = context.charges();
-        // One after the other: what is asked for lies in memory, and may be named again and again.
+        // One after the other, because the descriptions are in memory and a request may repeat a group.
         for group_id in request.groups.into_iter().take(ITEMS_MAX) {
             if charges.is_full() {
                 groups.push(refused(group_id, ErrorCode::PolicyViolation, None));
@@ -54,7 +54,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     }))
 }
 
-/// What a group takes in the answer, about.
+/// Approximate size of a group in the answer.
 fn bytes_of(group: &DescribedGroup) -> usize {
     const MEMBER_BYTES: usize = 512;
     let of_member = |member: &DescribedGroupMember| {

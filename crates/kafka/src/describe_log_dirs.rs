@@ -1,4 +1,4 @@
-//! DescribeLogDirs (35): the data folder, the room on its disk, and the sizes of the partitions in it.
+//! DescribeLogDirs (35): the data folder, the free space on its disk, and the sizes of its partitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,7 +17,7 @@ use crate::lookup::replica;
 use tailrace_node::partitions::{Topic, TopicTable};
 use tailrace_types::{i64_of, usize_of};
 
-/// Partitions by topic; `None` stands for all.
+/// Partitions by topic. `None` means all.
 pub(crate) type TopicsToDescribe = Option<BTreeMap<String, BTreeSet<i32>>>;
 
 pub(crate) async fn handle(
@@ -31,7 +31,7 @@ pub(crate) async fn handle(
         }
         wanted
     });
-    // Asking for the room on a disk may block.
+    // Querying the space on a disk may block.
     let described =
         task::spawn_blocking(move || describe(&context.node().topics(), context.node().data_dir(), wanted));
     match described.await {
@@ -70,7 +70,7 @@ fn describe(table: &TopicTable, data_dir: &Path, wanted: TopicsToDescribe) -> De
     }
 }
 
-/// Of leading and following replicas. `None` if no partition that was asked for is online.
+/// Returns the sizes of leading and following replicas. `None` if none of the requested partitions is online.
 fn sizes(topic: &Topic, indexes: impl IntoIterator<Item = i32>) -> Option<DescribeLogDirsTopic> {
     let partition = |index| {
         let handle = replica(topic, index).ok()?;
@@ -85,7 +85,7 @@ fn sizes(topic: &Topic, indexes: impl IntoIterator<Item = i32>) -> Option<Descri
     (!partitions.is_empty()).then(|| DescribeLogDirsTopic { name, partitions, ..Default::default() })
 }
 
-/// Bytes of the file system, and those that are free for this process.
+/// Returns the size of the file system in bytes, and the bytes available to this process.
 fn room(path: &Path) -> io::Result<(i64, i64)> {
     let stat = rustix::fs::statvfs(path)?;
     let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(stat.f_frsize)).unwrap_or(i64::MAX);

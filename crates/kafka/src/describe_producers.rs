@@ -1,5 +1,6 @@
-//! DescribeProducers (61): the producers that partitions remember, and their open transactions. Any replica answers, as in Kafka:
-//! administrators compare them, and look for hanging transactions node by node.
+//! DescribeProducers (61): the producers that partitions remember, and their open transactions. Any replica
+//! answers, as in Kafka, because administrators compare replicas and look for hanging transactions node by
+//! node.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::commands::Refusal;
 use crate::context::Context;
 use crate::lookup::{legal_name, replica_by_name};
 
-/// What a partition, and a producer, take in the answer, about.
+/// Approximate size of a partition and of a producer in the answer.
 const PARTITION_BYTES: usize = 128;
 const PRODUCER_BYTES: usize = 128;
 
@@ -24,7 +25,7 @@ pub(crate) async fn handle(
     context: Arc<Context>,
     request: DescribeProducersRequest,
 ) -> DescribeProducersResponse {
-    // An answer may be long, so nobody gets the same one twice.
+    // An answer may be long, so repeated partitions are answered once.
     let mut wanted: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
     for topic in request.topics {
         wanted.entry(topic.name).or_default().extend(topic.partition_indexes);
@@ -66,11 +67,11 @@ async fn producers(context: &Context, name: &str, index: i32) -> Result<Vec<Prod
     states.await.ok_or_else(|| refuse(ErrorCode::NotLeaderOrFollower))
 }
 
-/// The time of what came last: of a batch the largest of its records, of a marker its own.
+/// Returns the time of the last append: the largest record timestamp of a batch, or the marker's own.
 fn last_timestamp(producer: &tailrace_replication::ProducerState) -> TimestampMs {
     let was_ended = producer.coordinator_epoch != NO_COORDINATOR_EPOCH;
     match producer.batches.back() {
-        // A batch of a transaction would have opened one: what came last is the marker.
+        // A later batch of a transaction would have opened a transaction, so the marker came last.
         _ if was_ended && producer.current_transaction.is_none() => producer.last_append,
         Some(batch) => batch.timestamp,
         None => producer.last_append,

@@ -1,4 +1,4 @@
-//! DescribeQuorum (55): who keeps the metadata, and how far their logs are.
+//! DescribeQuorum (55): the replicas of the metadata log and their progress.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::context::Context;
 use crate::topology::{NodeAddress, controller, nodes};
 use tailrace_node::ask::{DescribeQuorum, Quorum, QuorumReplica};
 
-/// First version with texts of errors, and with the addresses of the voters.
+/// First version with error texts and the voters' addresses.
 const NODES_FROM: i16 = 2;
 
-/// What the listener that answers controller requests is called.
+/// Name of the listener that answers controller requests.
 const LISTENER: &str = "CONTROLLER";
 
 pub(crate) async fn handle(context: Arc<Context>, request: DescribeQuorumRequest) -> DescribeQuorumResponse {
@@ -34,7 +34,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: DescribeQuorumRequest
     response
 }
 
-/// The node that leads the metadata log knows; any other one asks it.
+/// Returns the quorum's state. The leader of the metadata log knows it, and other nodes ask that leader.
 async fn quorum(context: &Context) -> Option<Quorum> {
     let here = context.node();
     if let Some(own) = Quorum::of(here).await {
@@ -96,7 +96,7 @@ fn state(quorum: &Quorum, replica: &QuorumReplica) -> ReplicaState {
     }
 }
 
-/// Where the nodes are that keep the metadata.
+/// Returns the addresses of the voters.
 fn addresses(context: &Context, topics: &[TopicData]) -> Vec<Node> {
     let partitions = || topics.iter().flat_map(|topic| &topic.partitions);
     let voters: BTreeSet<i32> =

@@ -1,4 +1,5 @@
-//! DescribeShareGroupOffsets (90): where share groups are, and how many records are still to be delivered (KIP-1226).
+//! DescribeShareGroupOffsets (90): the offsets of share groups, and how many records are still to be
+//! delivered (KIP-1226).
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::share_group_states::{has_members, initialized};
 use tailrace_node::partitions::Topic;
 use tailrace_node::share::state;
 
-/// Not known.
+/// An unknown value.
 const UNKNOWN: i64 = -1;
 
 pub(crate) async fn handle(
@@ -37,7 +38,7 @@ pub(crate) async fn handle(
     DescribeShareGroupOffsetsResponse { groups, ..Default::default() }
 }
 
-/// Up to `left` partitions.
+/// Describes up to `left` partitions.
 async fn describe(
     context: &Context,
     wanted: DescribeShareGroupOffsetsRequestGroup,
@@ -48,7 +49,7 @@ async fn describe(
     let name: Arc<str> = group.group_id.as_str().into();
     let all = wanted.topics.is_none();
     if let Err(Refusal { code, message }) = has_members(context, &name).await {
-        // What there is of a group that does not exist is nothing, as in Kafka.
+        // A request for everything of a missing group gets an empty answer, as in Kafka.
         if all && code == ErrorCode::GroupIdNotFound {
             return group;
         }
@@ -119,7 +120,7 @@ async fn describe_partition(
     if !topic.has(index) {
         return refuse(answer, ErrorCode::UnknownTopicOrPartition);
     }
-    // Nobody has read it for this group yet; or it is being forgotten, which counts at once.
+    // The group has not read the partition yet, or its state is being deleted. The latter counts at once.
     if !is_kept {
         return answer;
     }
@@ -140,7 +141,7 @@ async fn describe_partition(
     }
 }
 
-/// Records from the start offset on whose delivery is not complete.
+/// Returns the number of records from the start offset on whose delivery is not complete.
 fn lag(kept: &KeptState, end: i64) -> Option<i64> {
     let complete = i64::from(kept.delivery_complete_count);
     let start = kept.start?.get();

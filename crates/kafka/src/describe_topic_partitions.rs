@@ -19,7 +19,7 @@ use crate::topology::{self, PartitionState};
 use tailrace_node::Node;
 use tailrace_node::partitions::{Topic, TopicTable};
 
-/// Partitions in one answer at most, whatever is asked for: Kafka's `max.request.partition.size.limit`.
+/// Most partitions in one answer, however many are requested: Kafka's `max.request.partition.size.limit`.
 const PARTITIONS_MAX: i32 = 2000;
 
 pub(crate) async fn handle(
@@ -36,7 +36,7 @@ pub(crate) async fn handle(
         node: Arc::clone(context.node()),
         image: context.node().image(),
         cursor: request.cursor,
-        // Between 1 and the maximum.
+        // The limit is between 1 and the maximum.
         room: usize::try_from(limit).unwrap_or(1),
         response: DescribeTopicPartitionsResponse::default(),
     };
@@ -60,15 +60,15 @@ fn bad_cursor(cursor: &From) -> DescribeTopicPartitionsResponse {
 struct Page {
     node: Arc<Node>,
     image: Arc<MetadataImage>,
-    /// Where the page begins.
+    /// The start of the page.
     cursor: Option<From>,
-    /// Partitions that still fit.
+    /// Number of partitions that still fit.
     room: usize,
     response: DescribeTopicPartitionsResponse,
 }
 
 impl Page {
-    /// Adds topics, which come in the order of their names, until the page is full.
+    /// Adds topics until the page is full. Their names come in ascending order.
     fn fill<'a>(&mut self, names: impl Iterator<Item = &'a str>, table: &TopicTable) {
         for name in names {
             let first = match &self.cursor {
@@ -95,7 +95,7 @@ impl Page {
         }
     }
 
-    /// Adds partitions from `first` on. Returns the first that did not fit.
+    /// Adds partitions starting at `first`. Returns the first one that did not fit.
     fn add(&mut self, topic: &Topic, first: usize) -> usize {
         let numbers = (0..topic.partition_count()).skip(first).take(self.room);
         let place = |index| topology::partition_state(&self.node, &self.image, topic, index);

@@ -1,4 +1,4 @@
-//! DescribeTransactions (65): what the coordinator knows of transactional ids.
+//! DescribeTransactions (65): what the coordinator knows about transactional ids.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let (node, caller) = (Arc::clone(context.node()), context.caller().clone());
     Ok(answer_later(context, async move {
         let mut transaction_states = Vec::new();
-        // Each answer is longer than its question; nobody has this many transactional ids in mind.
+        // Each answer is longer than its entry in the request, and no client needs this many transactional
+        // ids.
         for transactional_id in request.transactional_ids.into_iter().take(ITEMS_MAX) {
             let id = transactional_id.clone();
             let event = move |token, _| TransactionEvent::Describe { token, transactional_id: id.clone() };
@@ -41,7 +42,7 @@ fn refused(code: ErrorCode) -> TransactionState {
 
 fn state(description: TransactionDescription) -> TransactionState {
     let mut topics: Vec<TopicData> = Vec::new();
-    // In order, so the partitions of a topic follow each other.
+    // The partitions are sorted, so those of one topic are adjacent.
     for partition in description.partitions {
         let (topic, index) = (partition.topic.as_str(), partition.partition.0);
         match topics.last_mut().filter(|last| last.topic == topic) {

@@ -1,4 +1,4 @@
-//! The one place that knows which file answers which API.
+//! Maps each API to the module that answers it.
 
 use tailrace_kafka_wire::{ApiKey, Reader};
 
@@ -18,7 +18,7 @@ use crate::{
     unregister_broker, update_features, write_txn_markers,
 };
 
-/// Hands a request to its API. [`serves`](crate::served::serves) has been asked before.
+/// Dispatches a request to its API. The caller has checked [`serves`](crate::served::serves).
 pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided, Closed> {
     match context.header.api_key {
         ApiKey::Produce => produce::decide(context, reader).await,

@@ -1,5 +1,6 @@
-//! ElectLeaders (43). Of a node that is alone, a partition's only replica leads it already; what is wrong with a request is said all the
-//! same. In a cluster leadership is handed to the preferred replica. There is no unclean election: without a majority nobody leads.
+//! ElectLeaders (43). In a standalone server a partition's only replica already leads it, but errors in a
+//! request are still reported. In a cluster the leadership moves to the preferred replica. There is no
+//! unclean election: without a majority there is no leader.
 
 use std::sync::Arc;
 
@@ -17,11 +18,11 @@ use tailrace_node::ask::HandOver;
 use tailrace_node::cluster;
 use tailrace_node::cluster::leaders::leader_of;
 
-/// Kinds of election: the preferred replica, or any that is left.
+/// Election types: the preferred replica, or any remaining one.
 const PREFERRED: i8 = 0;
 const UNCLEAN: i8 = 1;
 
-/// First version that says which kind.
+/// First version with an election type.
 const KINDS_FROM: i16 = 1;
 
 pub(crate) async fn handle(context: Arc<Context>, request: ElectLeadersRequest) -> ElectLeadersResponse {
@@ -92,7 +93,7 @@ fn no_partition(name: &str, partition: i32) -> Refusal {
     Refusal::new(ErrorCode::UnknownTopicOrPartition, format!("No such partition as {name}-{partition}"))
 }
 
-/// In a cluster: partitions that are led here are handed over, others by their leaders, which are asked.
+/// Elects leaders in a cluster. Leaders on this node hand over directly, other nodes are asked to.
 async fn elect_in_cluster(context: &Context, request: ElectLeadersRequest, kind: i8) -> ElectLeadersResponse {
     let image = context.node().image();
     let all = request.topic_partitions.is_none();
@@ -111,7 +112,7 @@ async fn elect_in_cluster(context: &Context, request: ElectLeadersRequest, kind:
         let mut partition_result = Vec::with_capacity(partitions.len());
         for partition_id in partitions {
             let outcome = elect_one(context, &topic, partition_id, kind).await;
-            // Who asks for all wants to know of those that had to be changed.
+            // A request for all partitions reports only those that had to change.
             if all && matches!(&outcome, Err(NotElected::ReplicaLeads | NotElected::PreferredLeads)) {
                 continue;
             }
@@ -132,13 +133,13 @@ async fn elect_in_cluster(context: &Context, request: ElectLeadersRequest, kind:
     ElectLeadersResponse { replica_election_results, ..Default::default() }
 }
 
-/// Why a partition has got no other leader.
+/// The reason why a partition did not get another leader.
 enum NotElected {
     NoTopic,
     NoPartition,
-    /// There is no majority that could elect one.
+    /// There is no majority to elect a leader.
     NobodyLeads,
-    /// Any leader will do, and there is one.
+    /// Any leader will do, and the partition has one.
     ReplicaLeads,
     PreferredLeads,
     PreferredNotReady,
@@ -152,7 +153,7 @@ impl NotElected {
             Self::NoPartition => no_partition(topic, partition),
             Self::NobodyLeads => Refusal::new(
                 ErrorCode::EligibleLeadersNotAvailable,
-                "No replica leads this partition: a majority of them has to be there, and then elects one.",
+                "No replica leads this partition: a majority of its replicas must be available to elect a leader.",
             ),
             Self::ReplicaLeads => not_needed("Leader election not needed: a replica leads this partition."),
             Self::PreferredLeads => {
@@ -160,7 +161,7 @@ impl NotElected {
             }
             Self::PreferredNotReady => Refusal::new(
                 ErrorCode::PreferredLeaderNotAvailable,
-                "The preferred replica is not there, or has not caught up.",
+                "The preferred replica is unavailable, or has not caught up.",
             ),
         }
     }

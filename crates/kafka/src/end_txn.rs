@@ -1,4 +1,5 @@
-//! EndTxn (26): commit or abort. Answered when the outcome is final; markers follow.
+//! EndTxn (26): commits or aborts a transaction. The answer is sent once the outcome is final. The markers
+//! follow.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::transactions::{ask, fenced_from, producer, unexpected};
 /// First version whose clients know PRODUCER_FENCED.
 const FENCED_FROM: i16 = 2;
 
-/// First version that begins the next transaction with another epoch, which the answer names (KIP-890).
+/// First version that starts the next transaction with another epoch, which the answer contains (KIP-890).
 const BUMPS_FROM: i16 = 5;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {

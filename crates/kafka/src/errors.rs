@@ -1,4 +1,4 @@
-//! Where facts become protocol error codes. No wildcard arms: a new error demands a decision.
+//! Maps facts to protocol error codes. There are no wildcard arms, so that each new error needs a decision.
 
 use tailrace_coordination::groups::GroupError;
 use tailrace_coordination::share::{AcknowledgeError, ShareStateError};
@@ -17,8 +17,8 @@ use tailrace_node::partitions::{AppendFailure, EpochMismatch, LookupFailure, Not
 use tailrace_node::share::state::StateFailure;
 use tailrace_node::share::{AcknowledgeFailure, DeletionFailure, SessionFailure, ShareFailure};
 
-/// What Kafka 4.3 answers to a producer of such a batch. Where Kafka has no answer (an exception that reaches the client
-/// as UNKNOWN_SERVER_ERROR), the code that names the defect.
+/// Returns what Kafka 4.3 answers a producer that sends such a batch. Where Kafka has no answer (an exception
+/// that reaches the client as UNKNOWN_SERVER_ERROR), returns the code that names the defect.
 pub(crate) fn batch_code(error: &BatchError) -> ErrorCode {
     match error {
         BatchError::Length { .. }
@@ -43,7 +43,8 @@ pub(crate) fn batch_code(error: &BatchError) -> ErrorCode {
     }
 }
 
-/// What Kafka answers where a group's coordinator refuses. No wildcard arm: a new refusal demands a decision.
+/// Returns what Kafka answers when a group's coordinator refuses. There is no wildcard arm, so that each new
+/// refusal needs a decision.
 pub(crate) fn group_code(error: &GroupError) -> ErrorCode {
     match error {
         GroupError::InvalidGroupId { .. } => ErrorCode::InvalidGroupId,
@@ -62,7 +63,7 @@ pub(crate) fn group_code(error: &GroupError) -> ErrorCode {
         GroupError::GroupFull { .. } => ErrorCode::GroupMaxSizeReached,
         GroupError::GroupDead => ErrorCode::CoordinatorNotAvailable,
         GroupError::NonEmptyGroup { .. } => ErrorCode::NonEmptyGroup,
-        // Clients try again.
+        // Clients retry.
         GroupError::StatesLeft { .. } => ErrorCode::CoordinatorLoadInProgress,
         GroupError::SubscribedToTopic => ErrorCode::GroupSubscribedToTopic,
         GroupError::OffsetMetadataTooLarge { .. } => ErrorCode::OffsetMetadataTooLarge,
@@ -106,8 +107,8 @@ fn producer_code(error: &ProducerError) -> ErrorCode {
     }
 }
 
-/// What Kafka's coordinator of transactions answers. PRODUCER_FENCED is for newer versions of the requests: see
-/// `kafka/transactions.rs`.
+/// Returns what Kafka's transaction coordinator answers. Only newer versions of the requests know
+/// PRODUCER_FENCED: see `kafka/transactions.rs`.
 pub(crate) fn transaction_code(error: &TransactionError) -> ErrorCode {
     match error {
         TransactionError::TransactionalId { .. } => ErrorCode::InvalidRequest,
@@ -124,18 +125,19 @@ pub(crate) fn transaction_code(error: &TransactionError) -> ErrorCode {
     }
 }
 
-/// What is written into a transaction.
+/// What a client writes into a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writes {
-    /// By Produce.
+    /// Records, written by Produce.
     Records,
-    /// By TxnOffsetCommit.
+    /// Offsets, written by TxnOffsetCommit.
     Offsets,
 }
 
-/// Why a coordinator does not say that partitions are in a transaction, told to one who writes there. Older clients would not try again at
-/// some codes that mean just that. Kafka answers them with codes upon which they do: who produces looks for replicas, who commits offsets
-/// for a coordinator.
+/// Returns the code for a write whose partitions the coordinator did not confirm to be in the transaction.
+/// Older clients do not retry on some of the codes that describe the failure. Kafka therefore answers with
+/// codes on which they do: producers wait for replicas, and clients that commit offsets look for a
+/// coordinator.
 pub(crate) fn not_entered_code(failure: &NotEntered, writes: Writes, adds_partition: bool) -> ErrorCode {
     let again = match writes {
         Writes::Records => ErrorCode::NotEnoughReplicas,
@@ -176,7 +178,7 @@ pub(crate) fn log_code(error: &LogError) -> ErrorCode {
     }
 }
 
-/// Why nothing was read.
+/// Returns the code for a failed read.
 pub(crate) fn read_code(failure: &ReadFailure) -> ErrorCode {
     match failure {
         ReadFailure::NotLeader => ErrorCode::NotLeaderOrFollower,
@@ -190,7 +192,7 @@ pub(crate) fn read_code(failure: &ReadFailure) -> ErrorCode {
     }
 }
 
-/// Why no offset was found for a time.
+/// Returns the code for a failed lookup of an offset by time.
 pub(crate) fn lookup_code(failure: &LookupFailure) -> ErrorCode {
     match failure {
         LookupFailure::Log(error) => log_code(error),
@@ -198,12 +200,12 @@ pub(crate) fn lookup_code(failure: &LookupFailure) -> ErrorCode {
     }
 }
 
-/// The epoch that a client believes in; negative if it does in none.
+/// The leader epoch that a client claims. `None` if it claims none, with a negative number.
 pub(crate) fn claimed_epoch(claimed: i32) -> Option<LeaderEpoch> {
     (claimed >= 0).then_some(LeaderEpoch(claimed))
 }
 
-/// It is not the partition's.
+/// Returns the code for a claimed epoch other than the partition's.
 pub(crate) fn epoch_code(mismatch: EpochMismatch) -> ErrorCode {
     match mismatch {
         EpochMismatch::Fenced => ErrorCode::FencedLeaderEpoch,
@@ -211,7 +213,8 @@ pub(crate) fn epoch_code(mismatch: EpochMismatch) -> ErrorCode {
     }
 }
 
-/// Why records were not appended or deleted, and other changes of one partition not made.
+/// Returns the code for records that were not appended or deleted, and for other changes of a partition that
+/// failed.
 pub(crate) fn failure_code(failure: &AppendFailure) -> ErrorCode {
     match failure {
         AppendFailure::Gone | AppendFailure::NotLeader => ErrorCode::NotLeaderOrFollower,
@@ -220,7 +223,7 @@ pub(crate) fn failure_code(failure: &AppendFailure) -> ErrorCode {
     }
 }
 
-/// What clients are told: they look for the coordinator again and retry.
+/// Returns the code for a coordinator failure. Clients look for the coordinator again and retry.
 pub(crate) fn coordinator_code(failure: &CoordinatorFailure) -> ErrorCode {
     match failure {
         CoordinatorFailure::Unavailable(_) | CoordinatorFailure::Stopping => {
@@ -231,7 +234,7 @@ pub(crate) fn coordinator_code(failure: &CoordinatorFailure) -> ErrorCode {
     }
 }
 
-/// What members of share groups are told that want records.
+/// Returns the code for a member of a share group that asks for records.
 pub(crate) fn share_code(failure: &ShareFailure) -> ErrorCode {
     match failure {
         ShareFailure::UnknownTopic => ErrorCode::UnknownTopicId,
@@ -252,7 +255,7 @@ pub(crate) fn session_code(failure: SessionFailure) -> ErrorCode {
     }
 }
 
-/// What administrators of share groups are told; members see [`share_state_code`].
+/// Returns the code for an administrator of a share group. Members get [`share_state_code`].
 pub(crate) fn share_admin_code(failure: &StateFailure) -> ErrorCode {
     match failure {
         StateFailure::Coordinator(failure) => coordinator_code(failure),
@@ -260,7 +263,7 @@ pub(crate) fn share_admin_code(failure: &StateFailure) -> ErrorCode {
     }
 }
 
-/// Why states of a share group were not deleted.
+/// Returns the code for states of a share group that were not deleted.
 pub(crate) fn deletion_code(failure: &DeletionFailure) -> ErrorCode {
     match failure {
         DeletionFailure::Coordinator(failure) => coordinator_code(failure),
@@ -269,8 +272,8 @@ pub(crate) fn deletion_code(failure: &DeletionFailure) -> ErrorCode {
     }
 }
 
-/// What members of share groups are told, who know nothing of the share coordinator: the Java client takes codes of
-/// coordinators in a ShareFetch for a broker's mistake, and these for a reason to try again.
+/// Returns the code for members of share groups, which know nothing of the share coordinator. The Java client
+/// treats coordinator codes in a ShareFetch as a broker's mistake, but retries on these.
 pub(crate) fn share_state_code(failure: &StateFailure) -> ErrorCode {
     match failure {
         StateFailure::Coordinator(_) => ErrorCode::KafkaStorageError,
@@ -308,8 +311,8 @@ pub(crate) fn command_code(error: &CommandError) -> ErrorCode {
     }
 }
 
-/// Why no producer id was handed out. Clients before Kafka 3.4 take anything else that may pass for fatal (KAFKA-14417), and ids that were
-/// reserved in vain hurt nobody.
+/// Returns the code for a producer id that was not allocated. Clients before Kafka 3.4 treat any other
+/// transient code as fatal (KAFKA-14417), and unused reserved ids do no harm.
 pub(crate) fn producer_id_code(error: &CommandError) -> ErrorCode {
     match error {
         CommandError::NotController | CommandError::OutcomeUnknown | CommandError::Stopping => {
@@ -322,7 +325,7 @@ pub(crate) fn producer_id_code(error: &CommandError) -> ErrorCode {
     }
 }
 
-/// Where the command was refused, here or at the controller, makes no difference.
+/// Returns the code for a refused command. It does not matter whether this node or the controller refused it.
 pub(crate) fn control_code(error: &ControlError) -> ErrorCode {
     match error.kind() {
         ControlErrorKind::InvalidTopic => ErrorCode::InvalidTopicException,
@@ -351,7 +354,7 @@ pub(crate) fn control_code(error: &ControlError) -> ErrorCode {
 mod tests {
     use super::*;
 
-    /// Clients take KAFKA_STORAGE_ERROR for a disk that fails, and try another replica.
+    /// Clients treat KAFKA_STORAGE_ERROR as a failing disk, and try another replica.
     #[test]
     fn a_panic_is_the_servers_fault_and_not_the_disks() {
         assert_eq!(read_code(&ReadFailure::Panicked), ErrorCode::UnknownServerError);
@@ -361,7 +364,7 @@ mod tests {
         assert_eq!(producer_id_code(&CommandError::Panicked), ErrorCode::UnknownServerError);
     }
 
-    /// A producer before Kafka 3.4 is dead after REQUEST_TIMED_OUT, and after NOT_CONTROLLER.
+    /// A producer before Kafka 3.4 stops for good after REQUEST_TIMED_OUT or NOT_CONTROLLER.
     #[test]
     fn a_producer_waits_for_a_controller() {
         for error in [CommandError::NotController, CommandError::OutcomeUnknown, CommandError::Stopping] {
@@ -369,7 +372,7 @@ mod tests {
         }
     }
 
-    /// As Kafka's AddPartitionsToTxnManager does for produce, and TxnOffsetCommit for itself.
+    /// The codes of Kafka's AddPartitionsToTxnManager for Produce, and of TxnOffsetCommit.
     #[test]
     fn who_writes_into_a_transaction_tries_again_where_trying_helps() {
         use CoordinatorFailure::{Elsewhere, Late, Reloaded, Stopping, Unavailable};

@@ -1,5 +1,6 @@
-//! Requests that need a feature: without it they are answered UNSUPPORTED_VERSION, as in Kafka. ApiVersions names them all the same, since
-//! a feature may come into force while clients are connected.
+//! Requests that need a feature. While the feature is not in force they are answered with
+//! UNSUPPORTED_VERSION, as in Kafka. ApiVersions lists them all the same, because a feature may come into
+//! force while clients are connected.
 
 use tailrace_kafka_wire::messages::consumer_group_describe_response::DescribedGroup as ConsumerGroup;
 use tailrace_kafka_wire::messages::describe_share_group_offsets_response::DescribeShareGroupOffsetsResponseGroup;
@@ -17,7 +18,7 @@ use crate::closed::Closed;
 use crate::commands::ITEMS_MAX;
 use crate::context::{Context, Decided, decode};
 
-/// True if what the request needs is not in force.
+/// Reports whether the feature that the request needs is not in force.
 pub(crate) fn is_shut(context: &Context) -> bool {
     let needed = match context.header.api_key {
         ApiKey::ConsumerGroupHeartbeat | ApiKey::ConsumerGroupDescribe => Feature::Group,

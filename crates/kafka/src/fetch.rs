@@ -1,7 +1,7 @@
-//! Fetch (1): where the asked-for batches lie, at once or when there are enough of them.
+//! Fetch (1): returns the requested batches, at once or when enough have arrived.
 //!
-//! Looking takes no lock: offsets become positions through the log's index, and no batch is decoded. The answer's
-//! records are slices of segment files, which the outbox sends by sendfile.
+//! A lookup takes no lock: the log's index maps offsets to positions, and no batch is decoded. The records in
+//! an answer are slices of segment files, which the outbox sends with sendfile.
 
 use std::sync::Arc;
 use tailrace_env::time::{Duration, Instant, sleep_until};
@@ -37,24 +37,25 @@ use tailrace_node::partitions::{Isolation, PartitionHandle, ReadFailure, ReadTer
 /// `isolation_level` of a consumer that must not see undecided transactions.
 pub(crate) const READ_COMMITTED: i8 = 1;
 
-/// From this version on an answer may tell where logs diverge. With CORRUPT_MESSAGE, and without an epoch, which no client looks at, this
-/// says where what is damaged ends: tailrace's own clients go on there.
+/// First version whose answer may report where logs diverge. With CORRUPT_MESSAGE and no epoch, a combination
+/// no client reads, that field holds the end of the damaged range, and tailrace's own clients continue there.
 const VERSION_WITH_ENDS: i16 = 12;
 
-/// Partitions that are looked at on the event loop. A fetch that wants more, be it that its session remembers them, is decided aside.
+/// Most partitions of a fetch that is decided on the event loop. A larger fetch, including the partitions its
+/// session remembers, is decided aside.
 const WANTED_ON_LOOP: usize = 512;
 
-/// The same where up to a MiB of each is checked.
+/// The same limit when up to a MiB of each partition is checked.
 const WANTED_ON_LOOP_WHEN_CHECKED: usize = 1;
 
-/// Partitions that are looked at before the clock is: others are to have their turn.
+/// Partitions that a fetch processes before it checks whether other tasks need a turn.
 const PARTITIONS_IN_A_ROW: usize = 64;
 
-/// Longest time that a fetch waits, whatever it asks for: its connection must notice the server's stop.
+/// Longest wait of a fetch, whatever it asks for, because its connection must notice that the server stops.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// A fetch that waits for `MinBytes` looks again after so long at the earliest: each append to one of its partitions wakes it, and a look
-/// goes through all of them.
+/// Shortest interval between two looks of a fetch that waits for `MinBytes`. Each append to one of its
+/// partitions wakes it, and a look goes through all of them.
 const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(2);
 
 /// Limits and conditions of one fetch.
@@ -62,11 +63,11 @@ struct Terms {
     bytes_max: u64,
     bytes_min: u64,
     committed_only: bool,
-    /// Consumers may read from replicas that do not lead (KIP-392).
+    /// Consumers may read from followers (KIP-392).
     from_followers: bool,
-    /// On an event loop, no further than memory.
+    /// On an event loop, memory only.
     reach: Reach,
-    /// Who asks, and until when it waits.
+    /// The client, with the deadline of the fetch.
     caller: Caller,
 }
 
@@ -93,7 +94,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     };
     let wanted_max = match node.config().tailrace_read_verify_after_ms {
         ..0 => WANTED_ON_LOOP,
-        // What is read is checked first.
+        // The records are checked as they are read.
         0.. => WANTED_ON_LOOP_WHEN_CHECKED,
     };
     if turn.wanted.len() <= wanted_max
@@ -104,7 +105,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let server = Arc::clone(&context.server);
     let aside = async move {
         let terms = Terms { reach: Reach::Disk, ..terms };
-        let found = look(context.node(), &turn.wanted, &terms).await.expect("it goes to the disk");
+        let found = look(context.node(), &turn.wanted, &terms).await.expect("the disk is allowed");
         decide_found(context, turn, found, terms, rack).await
     };
     carry_on_aside(server, aside).await
@@ -126,7 +127,7 @@ async fn decide_found(
     Ok(Decided::Later(Box::pin(wait(context, turn, terms))))
 }
 
-/// Sends the consumer to replicas that are nearer to it than this one.
+/// Redirects the consumer to replicas that are closer to it than this one.
 async fn redirect(node: &Node, rack: &str, wanted: &[PartitionWanted], found: &mut [PartitionRead]) {
     let preferred = closest_replica::preferred(node, rack, wanted).await;
     for (found, preferred) in found.iter_mut().zip(preferred) {
@@ -142,7 +143,8 @@ fn wait_time(max_wait_ms: i32) -> Duration {
     Duration::from_millis(max_wait_ms.max(0).unsigned_abs().into()).min(WAIT_MAX)
 }
 
-/// Waits until there is enough, or the time is up: aside from when on something has to be read from the disk.
+/// Waits until there is enough, or the time is up. Continues aside once something has to be read from the
+/// disk.
 async fn wait(context: Context, turn: FetchTurn, terms: Terms) -> Result<Vec<ReplyPart>, Closed> {
     if let Some(found) = wait_for_enough(&context, &turn, &terms).await {
         return respond(&context, turn, found, &terms);
@@ -150,13 +152,13 @@ async fn wait(context: Context, turn: FetchTurn, terms: Terms) -> Result<Vec<Rep
     let server = Arc::clone(&context.server);
     let aside = async move {
         let terms = Terms { reach: Reach::Disk, ..terms };
-        let found = wait_for_enough(&context, &turn, &terms).await.expect("it goes to the disk");
+        let found = wait_for_enough(&context, &turn, &terms).await.expect("the disk is allowed");
         respond(&context, turn, found, &terms)
     };
     server.aside.run(aside).await
 }
 
-/// What there is by then. `None` if it has to be read from the disk where it lies.
+/// Returns what was found. `None` if some of it has to be read from the disk.
 async fn wait_for_enough(context: &Context, turn: &FetchTurn, terms: &Terms) -> Option<Vec<PartitionRead>> {
     let notify = Arc::new(Notify::new());
     let mut stopping = context.node().stopping();
@@ -167,17 +169,17 @@ async fn wait_for_enough(context: &Context, turn: &FetchTurn, terms: &Terms) -> 
         if is_enough(&found, terms) || terms.caller.is_late() || *stopping.borrow() {
             return Some(found);
         }
-        // What is not sent keeps no files open meanwhile.
+        // Releases the files of slices that are not sent.
         drop(found);
         select! {
             () = notify.notified() => {}
             () = terms.caller.gives_up() => {}
             _ = stopping.changed() => {}
         }
-        // Where a mark has moved during each look, it never has to wait above.
+        // If a watermark moves during each look, the select above never yields.
         task::yield_now().await;
         if terms.bytes_min > 1 {
-            // Late or not, it looks once more.
+            // The fetch looks once more even if its deadline has passed.
             let _ = terms.caller.wait(sleep_until(next_look)).await;
         }
     }
@@ -198,7 +200,8 @@ fn is_enough(found: &[PartitionRead], terms: &Terms) -> bool {
     let is_told =
         |found: &PartitionRead| found.failed() || found.diverging.is_some() || found.preferred.is_some();
     let failed = found.iter().any(is_told);
-    // More is there than this answer takes, which ends with a segment and at its limits: waiting gains nothing.
+    // There is more than this answer can take. It ends at a segment's end or at its limits, so waiting gains
+    // nothing.
     let is_cut = found.iter().any(|found| found.has_more);
     found.is_empty()
         || failed
@@ -206,7 +209,7 @@ fn is_enough(found: &[PartitionRead], terms: &Terms) -> bool {
         || found.iter().map(PartitionRead::bytes).sum::<u64>() >= terms.bytes_min
 }
 
-/// `None` if something has to be read from the disk first.
+/// Looks at all wanted partitions. `None` if something has to be read from the disk.
 async fn look(node: &Node, wanted: &[PartitionWanted], terms: &Terms) -> Option<Vec<PartitionRead>> {
     let mut look = Look { left: terms.bytes_max, nothing_yet: true, found: Vec::with_capacity(wanted.len()) };
     let mut turn = Turn::begin();
@@ -219,7 +222,7 @@ async fn look(node: &Node, wanted: &[PartitionWanted], terms: &Terms) -> Option<
 
 /// A look at many partitions, one after the other.
 struct Look {
-    /// Bytes that may still be found.
+    /// Bytes that may still be added.
     left: u64,
     nothing_yet: bool,
     found: Vec<PartitionRead>,
@@ -249,8 +252,8 @@ fn find(topics: &TopicTable, want: &PartitionWanted) -> Result<Arc<PartitionHand
     replica(&topic, want.partition)
 }
 
-/// At most `left` bytes. `at_least_one`: nothing was found before, so the first batch is sent even beyond the limits
-/// (KIP-74). `None` if it has to be read from the disk where they lie.
+/// Looks at one partition, for at most `left` bytes. With `at_least_one`, nothing was found before, and the
+/// first batch is sent even beyond the limits (KIP-74). `None` if the records have to be read from the disk.
 fn look_at(
     topics: &TopicTable,
     handle: &PartitionHandle,
@@ -275,8 +278,9 @@ fn look_at(
     }
 }
 
-/// What a client is told whose read failed. Clients try KAFKA_STORAGE_ERROR again without a word, which is right as long as another replica may
-/// have the records; of CORRUPT_MESSAGE they tell the application, which can go on behind it.
+/// Returns the answer for a failed read. Clients silently retry on KAFKA_STORAGE_ERROR, which is right as
+/// long as another replica may have the records. They report CORRUPT_MESSAGE to the application, which can
+/// continue after the damage.
 fn unread(
     topics: &TopicTable,
     handle: &PartitionHandle,
@@ -292,7 +296,7 @@ fn unread(
     }
 }
 
-/// Builds the answer, leaving out what an incremental session has been told before.
+/// Builds the answer. Leaves out what an incremental session has already reported.
 fn respond(
     context: &Context,
     turn: FetchTurn,
@@ -343,7 +347,7 @@ fn partition_data(
         log_start_offset: found.mark(|bounds| bounds.log_start),
         aborted_transactions: terms.committed_only.then(|| found.aborted.iter().map(aborted).collect()),
         preferred_read_replica: found.preferred.map_or(-1, NodeId::get),
-        // librdkafka takes a null field for an error.
+        // librdkafka treats a null field as an error.
         records: Records::Bytes(Bytes::new()),
         ..Default::default()
     };

@@ -1,8 +1,8 @@
-//! Incremental fetch sessions (KIP-227): what a client wants, remembered, so that it need not be repeated.
+//! Incremental fetch sessions (KIP-227), which remember what a client wants so that it need not repeat it.
 //!
-//! A session remembers partitions and what was last said of each. An incremental request names only changes, an
-//! incremental answer only partitions with news. Sessions are bounded in number and size; a client that gets none
-//! fetches as before. Sessions are not bound to a connection, as in Kafka.
+//! A session remembers partitions and what was last reported of each. An incremental request contains only
+//! changes, and an incremental answer only partitions with news. Sessions are bounded in number and size. A
+//! client without a session sends full fetches. As in Kafka, sessions are not bound to a connection.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -16,17 +16,17 @@ use tailrace_types::{Tally, i64_of};
 use crate::metrics::KafkaMetrics;
 use crate::partition_read::PartitionRead;
 
-/// Partitions of one session, and of one request. One costs about 300 bytes.
+/// Most partitions of one session, and of one request. One costs about 300 bytes.
 const SESSION_PARTITIONS_MAX: usize = 100_000;
 
-/// Partitions of all sessions together, which bounds their memory to about 150 MB. A client that would exceed it gets no
-/// session.
+/// Most partitions of all sessions together. This bounds their memory to about 150 MB. A client that would
+/// exceed it gets no session.
 const ALL_PARTITIONS_MAX: usize = 500_000;
 
-/// Longest topic name that is remembered: no topic has a longer one, and a request may name anything.
+/// Longest topic name that is remembered. No topic has a longer one, but a request may contain anything.
 const NAME_BYTES_MAX: usize = 249;
 
-/// A session that was not used for so long may be replaced by another client's, as in Kafka.
+/// Idle time after which a session may be replaced by another client's, as in Kafka.
 const REPLACEABLE_AFTER: Duration = Duration::from_secs(120);
 
 /// First version with topic ids.
@@ -43,7 +43,7 @@ pub(crate) enum TopicKey {
 }
 
 impl TopicKey {
-    /// The two fields of a response, of which each version sends one.
+    /// Returns the name and id fields of a response. Each version sends one of them.
     pub(crate) fn fields(&self) -> (String, [u8; 16]) {
         match self {
             Self::Name(name) => (name.to_string(), [0; 16]),
@@ -96,23 +96,23 @@ impl PartitionWanted {
 
 type Key = (TopicKey, i32);
 
-/// One request's part in a session, or a fetch without one.
+/// One request's share of a session, or a fetch without a session.
 pub(crate) struct FetchTurn {
-    /// What to read, in the order in which limits are used up.
+    /// The partitions to read, in the order in which limits are used up.
     pub(crate) wanted: Vec<PartitionWanted>,
-    /// For the answer; 0 without a session.
+    /// The session id for the answer. 0 without a session.
     pub(crate) session_id: i32,
     session: Option<Arc<Mutex<Session>>>,
     incremental: bool,
 }
 
-/// What becomes of a fetch request.
+/// The decision on a fetch request.
 pub(crate) enum Admission {
     Turn(FetchTurn),
     Refused(ErrorCode),
 }
 
-/// What was last said of a partition.
+/// The last report about a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Said {
     high_watermark: i64,
@@ -131,10 +131,10 @@ struct Session {
     next_epoch: i32,
     uses_ids: bool,
     partitions: HashMap<Key, Remembered>,
-    /// Those that got data go to the end, so that a small limit starves nobody.
+    /// Partitions that returned data go to the end, so that a small limit starves none.
     order: VecDeque<Key>,
     last_used: Instant,
-    /// Partitions of all sessions together.
+    /// Number of partitions of all sessions together.
     all: Arc<Tally>,
 }
 
@@ -149,13 +149,13 @@ impl Drop for Session {
 pub struct FetchSessions {
     slots: usize,
     sessions: Mutex<HashMap<i32, Arc<Mutex<Session>>>>,
-    /// Partitions that they remember together.
+    /// Number of partitions that all sessions remember.
     all: Arc<Tally>,
     metrics: Arc<KafkaMetrics>,
 }
 
 impl FetchSessions {
-    /// Room for so many sessions.
+    /// Creates a table of at most `slots` sessions.
     pub fn new(slots: usize, metrics: Arc<KafkaMetrics>) -> Self {
         Self {
             slots,
@@ -165,7 +165,7 @@ impl FetchSessions {
         }
     }
 
-    /// Finds or makes the session that the request asks for, and what it wants to read now.
+    /// Finds or creates the session of a request, and returns what the client wants to read now.
     pub(crate) fn admit(&self, request: FetchRequest, version: i16) -> Admission {
         let (id, epoch) = (request.session_id, request.session_epoch);
         let named = request.topics.iter().map(|topic| topic.partitions.len()).sum::<usize>();
@@ -238,7 +238,7 @@ impl FetchSessions {
     }
 }
 
-/// A random id, so that a client of an earlier process does not hit upon another's session.
+/// Returns a random id, so that a client of an earlier process does not hit another client's session.
 fn unused_id(sessions: &HashMap<i32, Arc<Mutex<Session>>>) -> Option<i32> {
     for _ in 0..16 {
         let id = (tailrace_env::random::u64() >> 33) as i32;
@@ -287,7 +287,8 @@ impl Session {
             return Err(ErrorCode::FetchSessionTopicIdError);
         }
         let added = wanted(request, version);
-        // Those that are known already count twice here; a client that comes so near the limit begins anew.
+        // Partitions that are known already count twice here. A client this close to the limit has to start a
+        // new session.
         let count = |held: usize| if added.is_empty() { 0 } else { held + added.len() };
         let is_too_large = count(self.partitions.len()) > SESSION_PARTITIONS_MAX
             || count(self.all.size()) > ALL_PARTITIONS_MAX;
@@ -308,13 +309,13 @@ impl Session {
         if forgotten {
             self.order.retain(|key| self.partitions.contains_key(key));
         }
-        // Epochs run from 1 to the largest number and begin again at 1.
+        // Epochs run from 1 to the largest number and then start at 1 again.
         self.next_epoch = self.next_epoch.checked_add(1).unwrap_or(1);
         self.last_used = Instant::now();
         Ok(self.order.iter().map(|key| self.partitions[key].wanted.clone()).collect())
     }
 
-    /// Which partitions the answer names; takes note of what it says.
+    /// Reports which partitions the answer contains, and records what it says about them.
     fn select(
         &mut self,
         wanted: &[PartitionWanted],
@@ -331,7 +332,7 @@ impl Session {
             };
             any_data |= found.has_data();
             let remembered = self.partitions.get_mut(&want.key());
-            // An error is repeated until it is gone, so it counts as nothing said.
+            // An error is reported until it is gone, so it is not remembered as a report.
             let before =
                 remembered.and_then(|r| std::mem::replace(&mut r.said, (!found.failed()).then_some(said)));
             named.push(!incremental || found.is_news() || before != Some(said));
@@ -356,7 +357,7 @@ impl Session {
 }
 
 impl FetchTurn {
-    /// Which of `wanted` the answer names.
+    /// Reports which of `wanted` the answer contains.
     pub(crate) fn select(&self, found: &[PartitionRead]) -> Vec<bool> {
         match &self.session {
             Some(session) => lock(session).select(&self.wanted, found, self.incremental),
@@ -365,7 +366,7 @@ impl FetchTurn {
     }
 }
 
-/// What is named twice counts once, as it is named last. So it is in Kafka.
+/// Returns the partitions of a request. As in Kafka, the last entry of a repeated partition counts.
 fn wanted(request: &FetchRequest, version: i16) -> Vec<PartitionWanted> {
     let mut wanted: Vec<PartitionWanted> = Vec::new();
     let mut places = HashMap::new();
@@ -390,7 +391,7 @@ fn topic_key(name: &str, id: [u8; 16], version: i16) -> TopicKey {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks leaves them half-changed by a panic.
+    // No panic can leave the data under these locks half-changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,6 +1,8 @@
-//! FindCoordinator (10). The leader of a partition of an internal topic coordinates what is kept there.
+//! FindCoordinator (10). The coordinator of a group or transactional id is the leader of its partition of an
+//! internal topic.
 //!
-//! Any id is answered, whether its group exists or not. The keys of share groups' state are GROUP:TOPIC_ID:PARTITION (KIP-932).
+//! Every id gets an answer, whether its group exists or not. The keys of share groups' state are
+//! GROUP:TOPIC_ID:PARTITION (KIP-932).
 
 use std::sync::Arc;
 
@@ -18,7 +20,7 @@ use tailrace_node::cluster::leaders::leader_of;
 /// First version with several keys in one request.
 const KEYS_FROM: i16 = 4;
 
-/// Types of coordinators in the protocol.
+/// Coordinator types of the protocol.
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
 const SHARE: i8 = 2;
@@ -39,7 +41,7 @@ pub(crate) async fn handle(
             ..Default::default()
         };
     }
-    // Each answer is longer than its question; nobody has this many groups.
+    // Each answer is longer than its key, and no client has this many groups.
     let keys: Vec<_> = request.coordinator_keys.into_iter().take(ITEMS_MAX).collect();
     let mut coordinators = Vec::with_capacity(keys.len());
     for key in keys {

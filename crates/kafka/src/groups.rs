@@ -1,4 +1,4 @@
-//! What the handlers of groups share: the road to the coordinator, and from its refusals to error codes.
+//! Shared parts of the group handlers: the calls to the coordinator, and the error codes for its refusals.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::context::Context;
 use crate::errors::coordinator_code;
 use tailrace_node::coordinators::{CoordinatorFailure, Pending};
 
-/// What is told of a partition that does not exist, in a commit by any member: Kafka asks for that before it asks the group.
+/// Returns the code for a partition that does not exist, in a commit by any member. Kafka checks this before
+/// it asks the group.
 pub(super) fn unknown_code(image: &MetadataImage, topic: &TopicReference, index: i32) -> Option<ErrorCode> {
     let (known, unknown) = match topic {
         TopicReference::Name(name) => (image.topic(name), ErrorCode::UnknownTopicOrPartition),
@@ -28,11 +29,11 @@ pub(super) fn unknown_code(image: &MetadataImage, topic: &TopicReference, index:
     }
 }
 
-/// An answer of a group's coordinator that is due, or the reason why none will come.
+/// A pending answer of a group coordinator, or the reason why there will be none.
 pub(crate) struct PendingGroup(Result<Pending<GroupReply>, CoordinatorFailure>);
 
 impl PendingGroup {
-    /// The answer to any event.
+    /// Waits for the answer to any event.
     pub(crate) async fn reply(self) -> Result<GroupReply, ErrorCode> {
         match self.0 {
             Ok(pending) => pending.reply().await.map_err(|failure| coordinator_code(&failure)),
@@ -40,7 +41,7 @@ impl PendingGroup {
         }
     }
 
-    /// The answer to a classic event.
+    /// Waits for the answer to a classic event.
     pub(crate) async fn classic(self) -> Result<ClassicReply, ErrorCode> {
         match self.reply().await? {
             GroupReply::Classic(reply) => Ok(reply),
@@ -48,7 +49,7 @@ impl PendingGroup {
         }
     }
 
-    /// The answer to an event of the consumer protocol.
+    /// Waits for the answer to an event of the consumer protocol.
     pub(crate) async fn consumer(self) -> Result<ConsumerReply, ErrorCode> {
         match self.reply().await? {
             GroupReply::Consumer(reply) => Ok(reply),
@@ -56,7 +57,7 @@ impl PendingGroup {
         }
     }
 
-    /// The answer to an event of the share protocol.
+    /// Waits for the answer to an event of the share protocol.
     pub(crate) async fn share(self) -> Result<ShareReply, ErrorCode> {
         match self.reply().await? {
             GroupReply::Share(reply) => Ok(reply),
@@ -64,7 +65,7 @@ impl PendingGroup {
         }
     }
 
-    /// The answer to an event about offsets.
+    /// Waits for the answer to an event about offsets.
     pub(crate) async fn offsets(self) -> Result<OffsetsReply, ErrorCode> {
         match self.reply().await? {
             GroupReply::Offsets(reply) => Ok(reply),
@@ -73,16 +74,16 @@ impl PendingGroup {
     }
 }
 
-/// Most characters of a client's reason that get into the server's log. Kafka's clients send no more.
+/// Most characters of a client's reason that are logged. Kafka's clients send no more.
 const REASON_CHARS_MAX: usize = 255;
 
-/// A reason that a client gives for what it does (KIP-800), as much of it as goes into the server's log.
+/// Returns the part of a client's reason (KIP-800) that is logged.
 pub(crate) fn reason_for_log(reason: &str) -> String {
     reason.chars().take(REASON_CHARS_MAX).collect()
 }
 
 impl Context {
-    /// Submits an event to the coordinator of a group. Returns when it is decided.
+    /// Submits an event to the coordinator of a group. Returns once the event is decided.
     pub(crate) async fn submit_group(
         &self,
         group: &str,
@@ -91,35 +92,36 @@ impl Context {
         PendingGroup(self.node().groups().submit(self.node(), self.caller(), group, event).await)
     }
 
-    /// Submits an event of the classic protocol. Returns when it is decided.
+    /// Submits an event of the classic protocol. Returns once the event is decided.
     pub(crate) async fn submit_classic(&self, group: String, event: ClassicEvent) -> PendingGroup {
         let id: Arc<str> = Arc::from(group.as_str());
         let event = move |token| GroupEvent::Classic { token, group: id, event };
         PendingGroup(self.node().groups().submit(self.node(), self.caller(), &group, event).await)
     }
 
-    /// Submits an event of the consumer protocol. Returns when it is decided.
+    /// Submits an event of the consumer protocol. Returns once the event is decided.
     pub(crate) async fn submit_consumer(&self, group: String, event: ConsumerEvent) -> PendingGroup {
         let id: Arc<str> = Arc::from(group.as_str());
         let event = move |token| GroupEvent::Consumer { token, group: id, event };
         PendingGroup(self.node().groups().submit(self.node(), self.caller(), &group, event).await)
     }
 
-    /// Submits an event of the share protocol. Returns when it is decided.
+    /// Submits an event of the share protocol. Returns once the event is decided.
     pub(crate) async fn submit_share_group(&self, group: String, event: ShareEvent) -> PendingGroup {
         let id: Arc<str> = Arc::from(group.as_str());
         let event = move |token| GroupEvent::Share { token, group: id, event };
         PendingGroup(self.node().groups().submit(self.node(), self.caller(), &group, event).await)
     }
 
-    /// Submits an event about offsets. Returns when it is decided.
+    /// Submits an event about offsets. Returns once the event is decided.
     pub(crate) async fn submit_offsets(&self, group: String, event: OffsetsEvent) -> PendingGroup {
         let id: Arc<str> = Arc::from(group.as_str());
         let event = move |token| GroupEvent::Offsets { token, group: id, event };
         PendingGroup(self.node().groups().submit(self.node(), self.caller(), &group, event).await)
     }
 
-    /// Submits an event about offsets to a partition's coordinator of groups, if `holds` is true of it then. `None` if it is not.
+    /// Submits an event about offsets to a partition's group coordinator if `holds` returns true for it.
+    /// `None` if it does not.
     pub(crate) async fn submit_offsets_if(
         &self,
         partition: i32,
@@ -134,9 +136,9 @@ impl Context {
         submitted.transpose().map(PendingGroup)
     }
 
-    /// How many transactions of a producer have ended in a partition of offsets, see
-    /// [`GroupCoordinator::transactions_ended`], as the coordinator of which epoch counts. `None` if the partition's coordinator is not
-    /// loaded.
+    /// Returns how many transactions of a producer have ended in an offsets partition (see
+    /// [`GroupCoordinator::transactions_ended`]), and the epoch of the coordinator that counted. `None` if
+    /// the partition's coordinator is not loaded.
     pub(crate) async fn transactions_ended(
         &self,
         partition: i32,
@@ -146,22 +148,22 @@ impl Context {
         self.node().groups().peek(self.node(), self.caller(), partition, look).await
     }
 
-    /// Who the client is, as descriptions of groups show it.
+    /// Returns the client's identity, as group descriptions show it.
     pub(crate) fn client_identity(&self) -> ClientIdentity {
         ClientIdentity {
             client_id: self.header.client_id.clone().unwrap_or_default(),
-            // With the slash that Java puts before addresses.
+            // Java puts a slash before addresses.
             client_host: format!("/{}", self.session.peer.ip().to_canonical()),
         }
     }
 }
 
-/// A member id that nobody has: the client's name, or its static identity, and random digits.
+/// Returns a new unique member id: the client's name or static identity, and random digits.
 pub(crate) fn fresh_member_id(prefix: &str) -> Arc<str> {
     format!("{prefix}-{}", uuid_text(tailrace_env::random::bytes16())).into()
 }
 
-/// 16 random bytes as a UUID of version 4 (RFC 9562).
+/// Formats 16 random bytes as a UUID of version 4 (RFC 9562).
 fn uuid_text(mut bytes: [u8; 16]) -> String {
     bytes[6] = (bytes[6] & 0x0f) | 0x40;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
@@ -175,11 +177,11 @@ fn uuid_text(mut bytes: [u8; 16]) -> String {
     text
 }
 
-/// What a client is told beside the code: the fact, and what to do where that is not plain.
+/// Returns the message beside the error code: the fact, and what to do about it where that is not obvious.
 pub(crate) fn group_message(error: &GroupError) -> String {
     match error {
         GroupError::FencedMemberEpoch { .. } => {
-            format!("{error}; it must give up all its partitions and join again with epoch 0.")
+            format!("{error}; it must revoke all its partitions and join again with epoch 0.")
         }
         GroupError::InvalidRequest { .. }
         | GroupError::UnsupportedAssignor { .. }

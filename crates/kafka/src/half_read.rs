@@ -1,8 +1,9 @@
-//! The beginnings of small frames that wait for the rest: what they may take together.
+//! A shared limit on the memory of small frames that have arrived in part.
 //!
-//! Small frames are read without asking (`budget`): nobody who sends one is to wait for others. What comes in one go is used at once. A
-//! frame that stops half-way is counted here. When there is too much of that, the address that holds most of it loses its oldest, if
-//! that has stood still for a while: its connection is closed.
+//! Small frames are read without reserving memory (`budget`), so that their senders never wait for others. A
+//! frame that arrives at once is not counted. A frame that stops half-way is counted here. When such frames
+//! take too much memory, the address that holds most of it loses its oldest frame, if that frame has waited
+//! for a while: its connection is closed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -11,20 +12,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use tailrace_env::time::{Duration, Instant};
 
-/// Memory that half-read small frames may take.
+/// Memory that partial small frames may take.
 pub(crate) const HALF_READ_BYTES_MAX: usize = 32 << 20;
 
-/// Time that a frame has in any case for its rest to come.
+/// Time that every frame has for its rest to arrive.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// All of them.
+/// All partial small frames.
 #[derive(Debug, Default)]
 pub struct HalfRead(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
     bytes: usize,
-    /// The most since somebody asked.
+    /// The highest value of `bytes` since [`HalfRead::take_most`] was last called.
     most: usize,
     next_number: u64,
     addresses: HashMap<IpAddr, Address>,
@@ -33,7 +34,7 @@ struct Table {
 #[derive(Debug, Default)]
 struct Address {
     bytes: usize,
-    /// By number: the oldest is first.
+    /// Entries by number, so the oldest is first.
     held: BTreeMap<u64, Entry>,
 }
 
@@ -45,7 +46,7 @@ struct Entry {
     waker: Waker,
 }
 
-/// One connection's half-read frame; counted until it is dropped.
+/// One connection's partial frame, counted until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     table: Arc<HalfRead>,
@@ -56,7 +57,8 @@ pub(crate) struct Held {
 }
 
 impl HalfRead {
-    /// Counts `bytes` of a connection from this address. Its task is woken if it has to give them up.
+    /// Counts `bytes` of a connection from this address. If the frame is evicted, the connection's task is
+    /// woken.
     pub(crate) fn hold(self: &Arc<Self>, address: IpAddr, bytes: usize, now: Instant, waker: &Waker) -> Held {
         let given_up = Arc::new(AtomicBool::new(false));
         let entry = Entry { bytes, since: now, given_up: Arc::clone(&given_up), waker: waker.clone() };
@@ -77,7 +79,7 @@ impl HalfRead {
         self.lock().bytes
     }
 
-    /// The most bytes that were held since this was asked last.
+    /// Returns the most bytes that were held since the last call.
     pub fn take_most(&self) -> usize {
         let mut table = self.lock();
         let bytes = table.bytes;
@@ -85,13 +87,13 @@ impl HalfRead {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // What is asserted under this lock is so before anything is changed.
+        // Nothing is changed under this lock before the assertions have passed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Table {
-    /// The oldest of the address that holds most.
+    /// Evicts the oldest frame of the address that holds most memory. Reports whether it evicted one.
     fn give_up_one(&mut self, now: Instant) -> bool {
         let most = self.addresses.iter().max_by_key(|(_, address)| address.bytes);
         let Some((&address, of_address)) = most else { return false };
@@ -108,10 +110,10 @@ impl Table {
     fn remove(&mut self, address: IpAddr, number: u64) -> Option<Entry> {
         let of_address = self.addresses.get_mut(&address)?;
         let bytes = of_address.held.get(&number)?.bytes;
-        // A panic while another one is under way would end the process.
+        // A second panic during a panic would abort the process.
         assert!(
             (of_address.bytes >= bytes && self.bytes >= of_address.bytes) || std::thread::panicking(),
-            "{bytes} bytes are let go of {} that {address} holds, and {} that all hold",
+            "{bytes} bytes are released of {} that {address} holds, and {} that all addresses hold",
             of_address.bytes,
             self.bytes
         );
@@ -126,12 +128,12 @@ impl Table {
 }
 
 impl Held {
-    /// True if others need the memory more.
+    /// Reports whether the frame was evicted because others need the memory.
     pub(crate) fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Acquire)
     }
 
-    /// What is counted.
+    /// The counted bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "1048576 bytes are let go of 5 that 10.0.0.1 holds")]
+    #[should_panic(expected = "1048576 bytes are released of 5 that 10.0.0.1 holds")]
     fn no_more_is_let_go_than_is_held() {
         tailrace_runtime::install();
         let table = Arc::new(HalfRead::default());

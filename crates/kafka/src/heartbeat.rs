@@ -1,4 +1,4 @@
-//! Heartbeat (12): a member of a classic group is alive, and learns of rebalances.
+//! Heartbeat (12): a member of a classic group reports that it is alive, and learns of rebalances.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Where a partition ends that another node may lead: the coordinator of a share group is asked about partitions of all nodes.
+//! High watermarks of partitions, also of those that other nodes lead. Share group coordinators need them for
+//! partitions on all nodes.
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_types::Offset;
@@ -9,10 +10,10 @@ use tailrace_node::cluster::leaders::leader_of;
 use tailrace_node::partitions::{NotHere, Topic};
 use tailrace_node::{Caller, Node};
 
-/// The high watermark, from the node that leads the partition.
+/// Returns the high watermark, from the partition's leader.
 ///
 /// # Errors
-/// There is no such partition, or nobody leads it or answers just now.
+/// If the partition does not exist, or no leader answers at the moment.
 pub(crate) async fn high_watermark(
     node: &Node,
     caller: &Caller,
@@ -30,7 +31,7 @@ async fn at_leader(here: &Node, caller: &Caller, topic: &Topic, index: i32) -> R
     let (node, _) = leader_of(here, topic, index).ok_or(ErrorCode::LeaderNotAvailable)?;
     let asked = here.ask(caller, node, HighWatermarkOf::new(topic.id, index)).await;
     let found = asked.unwrap_or_else(|error| {
-        tracing::debug!(%node, %error, "the end of a partition could not be asked for");
+        tracing::debug!(%node, %error, "the leader could not be asked for the end of a partition");
         None
     });
     found.map(Offset).ok_or(ErrorCode::LeaderNotAvailable)

@@ -1,4 +1,5 @@
-//! IncrementalAlterConfigs (44): sets, removes and extends single settings; all of a resource or none.
+//! IncrementalAlterConfigs (44): sets, removes and extends single settings. All changes of a resource apply,
+//! or none.
 
 use std::sync::Arc;
 
@@ -54,7 +55,7 @@ async fn alter(context: &Context, wanted: AlterConfigsResource, mode: Mode) -> R
 fn operation(config: AlterableConfig) -> Result<ConfigOp, Refusal> {
     let action = ConfigAction::from_code(config.config_operation).ok_or_else(|| {
         let (found, key) = (config.config_operation, &config.name);
-        Refusal::invalid_request(format!("Unknown operation {found} for {key}; known are 0 to 3."))
+        Refusal::invalid_request(format!("Unknown operation {found} for {key}; the known ones are 0 to 3."))
     })?;
     Ok(ConfigOp { key: config.name, action, value: config.value })
 }

@@ -1,4 +1,5 @@
-//! InitProducerId (22): a producer id for an idempotent producer, or the right to write under a transactional id.
+//! InitProducerId (22): returns a producer id for an idempotent producer, or the right to write under a
+//! transactional id.
 
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ const FENCED_FROM: i16 = 4;
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: InitProducerIdRequest = decode(&context, reader)?;
     let context = Arc::new(context);
-    // Both or none: who the client thinks it is. Without a transactional id it gets a fresh id in any case.
+    // A client must send both its current id and its epoch, or neither. Without a transactional id it always
+    // gets a new id.
     if (request.producer_id < 0) != (request.producer_epoch < 0) {
         return Ok(Decided::Reply(context.reply(&refused(ErrorCode::InvalidRequest))?));
     }
@@ -52,7 +54,7 @@ async fn transactional(
     answer_later(context, async move {
         match asked.reply().await {
             Ok(TransactionReply::Initialized(TransactionalProducer { id, epoch })) => {
-                tracing::debug!(transactional_id, producer = %id, %epoch, "a transactional producer begins");
+                tracing::debug!(transactional_id, producer = %id, %epoch, "a transactional producer starts");
                 InitProducerIdResponse {
                     producer_id: id.get(),
                     producer_epoch: epoch.get(),
@@ -61,7 +63,7 @@ async fn transactional(
             }
             Ok(reply) => refused(unexpected(&reply).code),
             Err(Refusal { code, message }) => {
-                tracing::info!(transactional_id, %message, "a transactional producer cannot begin");
+                tracing::info!(transactional_id, %message, "a transactional producer cannot start");
                 refused(fenced_from(version, FENCED_FROM, code))
             }
         }

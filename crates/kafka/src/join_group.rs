@@ -1,5 +1,5 @@
-//! JoinGroup (11): a member of a classic group wants to belong to its next generation. The answer comes when all members have
-//! come, or their time is up.
+//! JoinGroup (11): a member of a classic group joins the next generation. The answer is sent when all members
+//! have joined, or their time is up.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ use crate::context::{Context, Decided, answer_later, decode};
 use crate::errors::group_code;
 use crate::groups::{fresh_member_id, reason_for_log};
 
-/// First version in which the rebalance timeout is told apart from the session timeout.
+/// First version with separate rebalance and session timeouts.
 const REBALANCE_TIMEOUT_FROM: i16 = 1;
 
-/// First version whose clients come back with the member id that they are given (KIP-394).
+/// First version whose clients join again with the member id they are given (KIP-394).
 const MEMBER_ID_REQUIRED_FROM: i16 = 4;
 
-/// First version in which the name of the protocol may be null.
+/// First version in which the protocol name may be null.
 const NULL_PROTOCOL_FROM: i16 = 7;
 
-/// First version in which a leader can be told to leave the assignment as it is (KIP-814).
+/// First version in which a leader can be told to keep the assignment (KIP-814).
 const SKIP_ASSIGNMENT_FROM: i16 = 9;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
@@ -72,7 +72,7 @@ fn join_request(context: &Context, request: JoinGroupRequest) -> (String, JoinRe
         session_timeout_ms: request.session_timeout_ms,
         rebalance_timeout_ms,
         protocol_type: request.protocol_type,
-        // Copied: a slice would keep all of the frame for as long as the member is there.
+        // Copied, because a slice would keep the whole frame in memory as long as the member exists.
         protocols: request
             .protocols
             .into_iter()

@@ -1,5 +1,5 @@
-//! Tells clients that asked the wrong node which node leads the partition, and where that is (KIP-951), so that they need not look
-//! up the metadata first.
+//! Hints to clients that asked the wrong node: the partition's leader and its address (KIP-951). With them,
+//! clients need not look up the metadata first.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::topology::{NodeAddress, nodes};
 use tailrace_node::cluster::leaders::leader_of;
 use tailrace_node::partitions::Topic;
 
-/// First version of Fetch whose answer can name the leader, and first one with its address.
+/// First version of Fetch whose answer can name the leader, and first version with its address.
 const FETCH_LEADER_FROM: i16 = 12;
 const FETCH_ADDRESS_FROM: i16 = 16;
 
@@ -31,9 +31,9 @@ impl<'a> Hints<'a> {
         Self { context, named: BTreeSet::new() }
     }
 
-    /// The leader's id and epoch, if the error has to do with them and somebody leads.
+    /// Returns the leader's id and epoch if the error concerns them and there is a leader.
     fn leader(&mut self, error: i16, topic: Option<&Topic>, partition: i32) -> Option<(i32, i32)> {
-        // Not where the client knows a newer epoch than this node: it knows more of the leader, too.
+        // A client that knows a newer epoch than this node knows the leader better, too, so it gets no hint.
         const TOLD: [ErrorCode; 2] = [ErrorCode::NotLeaderOrFollower, ErrorCode::FencedLeaderEpoch];
         if !TOLD.iter().any(|code| code.code() == error) {
             return None;
@@ -43,7 +43,7 @@ impl<'a> Hints<'a> {
         Some((node.get(), epoch.get()))
     }
 
-    /// Where they are.
+    /// Returns the addresses of the named leaders.
     fn addresses<T>(self, make: impl Fn(NodeAddress) -> T) -> Vec<T> {
         if self.named.is_empty() {
             return Vec::new();
@@ -53,7 +53,7 @@ impl<'a> Hints<'a> {
     }
 }
 
-/// The four answers have structures of their own for the same thing.
+/// Each of the four answers has its own structure for the same fields.
 macro_rules! endpoints {
     ($hints:expr, $module:ident) => {
         $hints.addresses(|node| $module::NodeEndpoint {

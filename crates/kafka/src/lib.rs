@@ -1,16 +1,16 @@
-//! The Kafka protocol's requests: one file per API, each from decoded request to response. (Permissions, quotas and credentials, which
-//! are not there yet, have a file per kind.)
+//! The requests of the Kafka protocol: one file per API, each from decoded request to response. Permissions,
+//! quotas and credentials, which are not supported yet, have one file per kind.
 //!
-//! This module reads the header, refuses what is not served, and hands the body to its API's file. Every request's
-//! road passes through `Context`, whose session says which client it is.
+//! This crate reads the header, refuses what is not served, and passes the body to the file of its API. Every
+//! request passes through `Context`, whose session identifies the client.
 //!
 //! # Traps
 //!
-//! * `Produce` is advertised from version 0 though 0 to 2 are refused: librdkafka otherwise sends uncompressed
-//!   data (KAFKA-18659).
-//! * A null records field in a Fetch answer is encoded as empty: librdkafka takes null for an error.
-//! * The outbox sends a header with `MSG_MORE` when a file follows, or the client wakes up twice.
-//! * Waiting for request memory is not held against a client's read timeout.
+//! * `Produce` is advertised from version 0, although 0 to 2 are refused. Otherwise librdkafka sends
+//!   uncompressed data (KAFKA-18659).
+//! * A null records field in a Fetch answer is encoded as empty, because librdkafka treats null as an error.
+//! * The outbox sends a header with `MSG_MORE` when a file follows. Otherwise the client wakes up twice.
+//! * The time that a client waits for request memory does not count towards its read timeout.
 
 mod acls;
 mod add_offsets_to_txn;

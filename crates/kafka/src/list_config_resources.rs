@@ -1,4 +1,5 @@
-//! ListConfigResources (74): what has settings. Version 0 asks for client metrics alone, of which there are none.
+//! ListConfigResources (74): lists the resources with settings. Version 0 asks for client metrics alone, of
+//! which there are none.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! ListGroups (16): all groups of all coordinators, or those in some states and of some kinds.
+//! ListGroups (16): lists all groups of all coordinators, or those in certain states and of certain kinds.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: ListGroupsRequest) ->
         match reply {
             Ok(GroupReply::List(groups)) => response.groups.extend(groups.into_iter().map(listed)),
             Ok(_) => response.error_code = ErrorCode::UnknownServerError.code(),
-            // What can be listed is listed; the code says that there is more.
+            // The answer contains the groups that could be listed. The code says that there are more.
             Err(failure) => response.error_code = coordinator_code(&failure).code(),
         }
     }

@@ -1,7 +1,8 @@
-//! ListOffsets (2): from a time, or from a name such as "earliest", to an offset.
+//! ListOffsets (2): finds the offset for a time, or for a name such as "earliest".
 //!
-//! Lookups by time read the disk and expand batches. A request's are done one after the other, and later requests are decided meanwhile: who
-//! names hundreds of partitions takes no more of the threads for that than who names one.
+//! Lookups by time read the disk and decompress batches. The lookups of one request run one after the other,
+//! and later requests are decided meanwhile. A client that asks for hundreds of partitions therefore takes no
+//! more threads than one that asks for one.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,24 +21,25 @@ use crate::fetch::READ_COMMITTED;
 use crate::lookup::online_by_name;
 use tailrace_node::partitions::{Isolation, Lookups, PartitionHandle, TopicTable};
 
-/// First version whose answers carry leader epochs.
+/// First version whose answers have leader epochs.
 const EPOCHS_FROM: i16 = 4;
 
-/// What the field `timestamp` asks for.
+/// The meaning of the field `timestamp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WantedOffset {
     Latest,
-    /// The log start. That of the local disk (KIP-405) is the same, as nothing is stored elsewhere.
+    /// The log start. The start of the local log (KIP-405) is the same, because there is no tiered storage.
     Earliest,
     /// The record with the largest timestamp (KIP-734).
     MaxTimestamp,
-    /// The end of what is stored elsewhere, or the start of what is to be (KIP-1005, KIP-1023): nothing.
+    /// The end of tiered storage, or the start of what is still to be uploaded (KIP-1005, KIP-1023). There is
+    /// none.
     Tiered,
     AtOrAfter(TimestampMs),
 }
 
 impl WantedOffset {
-    /// `None` if the version does not know this special value.
+    /// Parses the field. `None` if the version does not know this special value.
     fn from_timestamp(timestamp: i64, version: i16) -> Option<Self> {
         match timestamp {
             0.. => Some(Self::AtOrAfter(TimestampMs(timestamp))),
@@ -60,7 +62,7 @@ struct Lookup {
     upto: Offset,
 }
 
-/// An offset that was found.
+/// A found offset, with its timestamp and leader epoch.
 type FoundOffset = (Offset, TimestampMs, LeaderEpoch);
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
@@ -114,7 +116,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     }))
 }
 
-/// Partitions that come more than once: which of the questions is meant?
+/// Returns the partitions that appear more than once. It is unclear which entry is meant.
 fn duplicates(request: &ListOffsetsRequest) -> HashSet<(String, i32)> {
     let mut seen = HashSet::new();
     let all = request.topics.iter().flat_map(|t| t.partitions.iter().map(|p| (&t.name, p.partition_index)));

@@ -1,4 +1,4 @@
-//! ListPartitionReassignments (46): those that are going on.
+//! ListPartitionReassignments (46): lists the reassignments in progress.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! ListTransactions (66): all transactional ids, or those that filters let through.
+//! ListTransactions (66): lists all transactional ids, or those that match the filters.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::context::{Context, Decided, answer_later, decode};
 use crate::errors::coordinator_code;
 use crate::transactions::unexpected;
 
-/// Memory of a compiled pattern, in bytes: compiling takes time in proportion to it. Matching takes time in proportion to the text, whatever
-/// the pattern.
+/// Memory of a compiled pattern, in bytes. It bounds the time of compiling. The time of matching depends only
+/// on the length of the text.
 const PATTERN_BYTES_MAX: usize = 128 << 10;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
@@ -62,7 +62,7 @@ fn listed(one: TransactionListing) -> Listed {
     }
 }
 
-/// The filter, and the names in it that are no states. States that are none let nothing through.
+/// Returns the filter, and the names in it that are not states. If all names are unknown, nothing matches.
 fn filter(request: ListTransactionsRequest) -> (TransactionFilter, Vec<String>) {
     let filters_states = !request.state_filters.is_empty();
     let (known, unknown): (Vec<_>, Vec<_>) =
@@ -78,10 +78,10 @@ fn filter(request: ListTransactionsRequest) -> (TransactionFilter, Vec<String>) 
     (filter, unknown)
 }
 
-/// A pattern has to match the whole id (KIP-1152). An empty one is none.
+/// Compiles a pattern, which has to match the whole id (KIP-1152). An empty pattern counts as none.
 fn pattern(pattern: Option<&str>) -> Result<Option<Regex>, regex::Error> {
     let Some(pattern) = pattern.filter(|pattern| !pattern.is_empty()) else { return Ok(None) };
-    // Compiled alone first: "a)(b" must not become legal by what is put around it.
+    // Compiled alone first, because the added text must not make "a)(b" legal.
     let compile = |text: &str| RegexBuilder::new(text).size_limit(PATTERN_BYTES_MAX).build();
     compile(pattern)?;
     compile(&format!("^(?:{pattern})$")).map(Some)

@@ -1,4 +1,4 @@
-//! The Kafka listener: accepts within the limits, counts, and lets each connection run as a task of its own.
+//! The Kafka listener: accepts connections within the limits, counts them, and runs each as a task.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -19,13 +19,13 @@ use tailrace_env::metrics::ReasonLabel;
 use tailrace_env::task::stopped;
 use tailrace_node::{Caller, Door};
 
-/// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
+/// Delay after a failed accept, so that a lack of descriptors does not become a busy loop.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Open connections for each address.
+/// Number of open connections per address.
 type PerAddress = Arc<Mutex<HashMap<IpAddr, u32>>>;
 
-/// Accepts until the server stops, then lets connections end within `grace`.
+/// Accepts connections until the server stops, then gives them `grace` to end.
 pub async fn serve(listener: Listener, server: Arc<KafkaServer>, grace: Duration) {
     let per_address = PerAddress::default();
     let mut stopping = server.node.stopping();
@@ -46,7 +46,7 @@ pub async fn serve(listener: Listener, server: Arc<KafkaServer>, grace: Duration
     drop(listener);
     let all_ended = async { while connections.join_next().await.is_some() {} };
     if time::timeout(grace, all_ended).await.is_err() {
-        tracing::warn!(left = connections.len(), "connections were cut at the end of the grace period");
+        tracing::warn!(left = connections.len(), "connections were closed at the end of the grace period");
         connections.shutdown().await;
     }
 }
@@ -81,7 +81,7 @@ fn admit(
     });
 }
 
-/// Makes the TLS handshake, if this listener demands it. A server that stops waits for none.
+/// Performs the TLS handshake if this listener requires it. A stopping server does not wait for it.
 async fn secure(stream: Stream, server: &Arc<KafkaServer>) -> Result<Transport, Closed> {
     let Some(tls) = server.tls.as_ref().filter(|_| server.node.config().tailrace_kafka_tls) else {
         return Ok(Transport::Plain(stream));
@@ -101,7 +101,7 @@ fn buffer_sizes(config: &BrokerConfig) -> BufferSizes {
     }
 }
 
-/// A connection's place among the allowed ones; given back when dropped.
+/// A connection's place among the allowed ones, released when dropped.
 struct ConnectionPlace {
     server: Arc<KafkaServer>,
     per_address: PerAddress,
@@ -151,6 +151,6 @@ impl Drop for ConnectionPlace {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // Counting cannot panic half-way.
+    // The counting code cannot panic half-way.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Finding what requests name: topics and partitions; and what a client may do with them.
+//! Lookup of the topics and partitions in requests, and the operations a client may perform on them.
 
 use std::sync::Arc;
 
@@ -9,31 +9,32 @@ use crate::commands::Refusal;
 use crate::errors::absent_code;
 use tailrace_node::partitions::{PartitionHandle, Topic, TopicTable};
 
-/// Everything that a client may do with a topic, as bits of Kafka's `AclOperation`: read, write, create, delete, alter,
-/// describe, and describe and alter its configuration. Without users everybody may.
+/// Everything that a client may do with a topic, as bits of Kafka's `AclOperation`: read, write, create,
+/// delete, alter, describe, and describe and alter its configuration. Without users, all clients may do this.
 pub(crate) const TOPIC_OPERATIONS: i32 = 0b1101_1111_1000;
 
-/// Everything that a client may do with the cluster: create, alter, describe, act as a broker, describe and alter
-/// its configuration, write idempotently.
+/// Everything that a client may do with the cluster: create, alter, describe, act as a broker, describe and
+/// alter its configuration, write idempotently.
 pub(crate) const CLUSTER_OPERATIONS: i32 = 0b1_1111_1010_0000;
 
-/// Everything that a client may do with a group: read, delete, describe, describe and alter its configuration.
+/// Everything that a client may do with a group: read, delete, describe, and describe and alter its
+/// configuration.
 pub(crate) const GROUP_OPERATIONS: i32 = 0b1101_0100_1000;
 
-/// "Not asked for" in a field of operations.
+/// The value for "not requested" in a field of operations.
 pub(crate) const OPERATIONS_NOT_ASKED: i32 = i32::MIN;
 
-/// The partition, if this node leads it.
+/// Returns the partition if this node leads it.
 pub(crate) fn online(topic: &Topic, index: i32) -> Result<Arc<PartitionHandle>, ErrorCode> {
     topic.led(index).map(Arc::clone).map_err(absent_code)
 }
 
-/// The partition, if this node has a replica of it, leading or not.
+/// Returns the partition if this node has a replica of it, leading or not.
 pub(crate) fn replica(topic: &Topic, index: i32) -> Result<Arc<PartitionHandle>, ErrorCode> {
     topic.here(index).map(Arc::clone).map_err(absent_code)
 }
 
-/// As [`replica`], from the topic's name on.
+/// Like [`replica`], by the topic's name.
 pub(crate) fn replica_by_name(
     topics: &TopicTable,
     name: &str,
@@ -43,7 +44,7 @@ pub(crate) fn replica_by_name(
     replica(&topic, index)
 }
 
-/// As [`online`], from the topic's name on.
+/// Like [`online`], by the topic's name.
 pub(crate) fn online_by_name(
     topics: &TopicTable,
     name: &str,
@@ -53,7 +54,7 @@ pub(crate) fn online_by_name(
     online(&topic, index)
 }
 
-/// Refuses names that no topic can have.
+/// Refuses illegal topic names.
 pub(crate) fn legal_name(name: &str) -> Result<(), Refusal> {
     match TopicName::new(name) {
         Ok(_) => Ok(()),

@@ -1,7 +1,7 @@
-//! Metadata (3): the node, and topics with their partitions. Creates topics that are asked for where that is allowed.
+//! Metadata (3): the nodes, and topics with their partitions. Creates missing topics where that is allowed.
 //!
-//! Topics come from the table of opened ones: what is named here can be produced to at once. A topic that is created
-//! on the way is part of the same answer, where Kafka would make the client ask again.
+//! Topics come from the table of opened ones, so clients can produce to them at once. A topic that this
+//! request creates is part of the same answer. Kafka would make the client ask again.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::topology;
 use tailrace_env::random;
 use tailrace_node::partitions::Topic;
 
-/// In version 0 an empty list asks for all topics, later null does.
+/// First version in which null asks for all topics. In version 0 an empty list does.
 const NULL_IS_ALL_FROM: i16 = 1;
 
-/// First version whose answer may leave a name out, and whose request may.
+/// First version whose request and answer may omit the name.
 const IDS_FROM: i16 = 12;
 
-/// Topics after which other tasks get their turn.
+/// Topics after which other tasks get a turn.
 const TURN: usize = 256;
 
 pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> MetadataResponse {
@@ -97,7 +97,7 @@ async fn some_topics(
         if number % TURN == TURN - 1 {
             task::yield_now().await;
         }
-        // As in Kafka a topic that is named twice is answered once.
+        // As in Kafka, a repeated topic is answered once.
         if seen.insert((topic.name.clone(), topic.topic_id)) {
             let topic = one_topic(context, topic, may_create).await;
             charges.add(bytes_of(&topic)).await;
@@ -107,7 +107,7 @@ async fn some_topics(
     topics
 }
 
-/// What a topic takes in the answer, about.
+/// Approximate size of a topic in the answer.
 fn bytes_of(topic: &MetadataResponseTopic) -> usize {
     const PARTITION_BYTES: usize = 256;
     PARTITION_BYTES * (1 + topic.partitions.len())
@@ -126,7 +126,8 @@ async fn one_topic(
             topic.map_or_else(|| unknown_id(id), |topic| known(context, &topic))
         }
         Some(name) if id.is_zero() => by_name(context, name, may_create).await,
-        // Versions 10 and 11 have the field, but brokers never looked at it; or there is neither name nor id.
+        // Versions 10 and 11 have the field, but brokers never read it. Or the entry has neither a name nor
+        // an id.
         name => {
             let name = if ids_allowed { name } else { Some(name.unwrap_or_default()) };
             MetadataResponseTopic {
@@ -153,14 +154,14 @@ async fn by_name(context: &Context, name: String, may_create: bool) -> MetadataR
     let create = CreateTopic::with_defaults(&name, id, context.node().now(), Requester::Client);
     match context.command(context.caller(), Command::CreateTopic(create), Mode::CarryOut).await {
         Ok(_) => {
-            tracing::info!(caller = %context.caller(), topic = %name, "created for a client that asked for it")
+            tracing::info!(caller = %context.caller(), topic = %name, "created a topic for a client that asked for it")
         }
-        // Somebody else was quicker.
+        // Another client created it first.
         Err(refusal) if refusal.code == ErrorCode::TopicAlreadyExists => {}
         Err(refusal) => {
             let (caller, reason) = (context.caller(), &refusal.message);
-            tracing::info!(%caller, topic = %name, reason, "not created for a client that asked for it");
-            // Clients look again, as they do for a topic that was just made.
+            tracing::info!(%caller, topic = %name, reason, "did not create a topic for a client that asked for it");
+            // Clients retry, as they do for a topic that was just created.
             let code = match refusal.code {
                 ErrorCode::RequestTimedOut | ErrorCode::NotController => ErrorCode::LeaderNotAvailable,
                 code => code,

@@ -1,7 +1,7 @@
-//! What the Kafka front counts and times, in Prometheus' terms. docs/operations.md lists every metric.
+//! Counters and times of the Kafka front, for Prometheus. docs/operations.md lists every metric.
 //!
-//! Times are response times: from the arrival of a request's first byte to the moment its answer's last byte was
-//! handed to the kernel. Histograms carry no label per partition, so their number is bounded.
+//! Times are response times: from the arrival of a request's first byte to the moment when the kernel has its
+//! answer's last byte. Histograms have no label per partition, so their number is bounded.
 
 use tailrace_env::time::Duration;
 
@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tailrace_env::metrics::{ReasonLabel, times};
 
-/// API keys above this share one set of metrics, labelled `other`.
+/// API keys above this share one set of metrics with the label `other`.
 const API_KEYS: usize = 96;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -55,7 +55,8 @@ pub struct KafkaMetrics {
 }
 
 impl KafkaMetrics {
-    /// `api_name` names the API with a key, `None` for keys that are not served.
+    /// Creates the metrics. `api_name` returns the name of an API key, or `None` for keys that are not
+    /// served.
     pub fn new(api_name: impl Fn(i16) -> Option<&'static str>) -> Self {
         let requests = Family::<ApiLabel, Counter>::default();
         let response_seconds =
@@ -92,7 +93,7 @@ impl KafkaMetrics {
         }
     }
 
-    /// Registers them all.
+    /// Registers all metrics.
     pub fn register_into(&self, registry: &mut Registry) {
         let r = registry;
         r.register("kafka_requests", "Kafka requests answered, by API", self.requests.clone());
@@ -145,7 +146,7 @@ impl KafkaMetrics {
         r.register("fetch_sessions", "Incremental fetch sessions held", self.fetch_sessions.clone());
     }
 
-    /// Takes note of one answered request.
+    /// Counts an answered request and its response time.
     pub(crate) fn answered(&self, api_key: i16, took: Duration) {
         let key = usize::try_from(api_key).unwrap_or(API_KEYS).min(API_KEYS);
         let api = &self.apis[key];
@@ -153,7 +154,7 @@ impl KafkaMetrics {
         api.response_seconds.observe(took.as_secs_f64());
     }
 
-    /// Takes note of a batch that was refused.
+    /// Counts a refused batch.
     pub(crate) fn produce_error(&self, reason: &'static str) {
         self.produce_errors.get_or_create(&ReasonLabel { reason }).inc();
     }

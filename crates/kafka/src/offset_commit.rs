@@ -1,4 +1,5 @@
-//! OffsetCommit (8): a group's positions are stored. The answer comes when they are as durable as `__consumer_offsets` is.
+//! OffsetCommit (8): stores a group's offsets. The answer is sent when they are as durable as
+//! `__consumer_offsets`.
 
 use std::sync::Arc;
 
@@ -18,10 +19,10 @@ use crate::context::{Context, Decided, answer_later, decode};
 use crate::errors::group_code;
 use crate::groups::unknown_code;
 
-/// First version whose clients know of member epochs (KIP-848).
+/// First version whose clients know member epochs (KIP-848).
 const EPOCHS_FROM: i16 = 9;
 
-/// First version in which topics are named by id.
+/// First version that names topics by id.
 const IDS_FROM: i16 = 10;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
@@ -29,7 +30,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let version = context.version();
     let topics: Vec<CommitTopic> =
         request.topics.into_iter().map(|topic| commit_topic(topic, version)).collect();
-    // What to name in an answer that comes without the coordinator.
+    // The partitions to list in an answer that is made without the coordinator.
     let asked: Vec<_> = topics
         .iter()
         .map(|topic| {
@@ -85,7 +86,7 @@ fn committed(topics: Vec<CommittedTopic>) -> OffsetCommitResponse {
     OffsetCommitResponse { topics: topics.collect(), ..Default::default() }
 }
 
-/// The same code for every partition that there is.
+/// Returns the same code for every partition that exists.
 fn all(image: &MetadataImage, asked: Vec<(TopicRef, Vec<i32>)>, code: ErrorCode) -> OffsetCommitResponse {
     let topics = asked.into_iter().map(|(topic, partitions)| {
         let code_of = |index| (index, unknown_code(image, &topic, index).unwrap_or(code));

@@ -1,4 +1,4 @@
-//! OffsetDelete (47): forgets offsets of topics that a group does not read any more.
+//! OffsetDelete (47): deletes offsets of topics that a group no longer reads.
 
 use tailrace_coordination::groups::{GroupError, OffsetsEvent, OffsetsReply, TopicPartitions};
 use tailrace_kafka_wire::messages::offset_delete_request::{OffsetDeleteRequest, OffsetDeleteRequestTopic};

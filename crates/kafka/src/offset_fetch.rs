@@ -1,4 +1,4 @@
-//! OffsetFetch (9): a group's stored positions; from version 8 on those of several groups.
+//! OffsetFetch (9): returns a group's committed offsets, and from version 8 on those of several groups.
 
 use std::sync::Arc;
 
@@ -22,16 +22,17 @@ use crate::context::{Context, Decided, answer_later, carry_on_aside, decode};
 use crate::errors::group_code;
 use crate::groups::PendingGroup;
 
-/// First version whose answer has a code for the group; before, each partition tells.
+/// First version whose answer has a code for the group. Before, each partition has one.
 const GROUP_CODE_FROM: i16 = 2;
 
 /// First version with several groups.
 const GROUPS_FROM: i16 = 8;
 
-/// First version in which topics are named by id.
+/// First version that names topics by id.
 const IDS_FROM: i16 = 10;
 
-/// Groups whose positions are gathered at the same time. Further ones are asked one after the other, as their answers are made.
+/// Number of groups whose offsets are fetched at the same time. The others follow one by one, as their
+/// answers are made.
 const GROUPS_AT_ONCE: usize = 4;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
@@ -50,7 +51,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
             if version >= GROUPS_FROM { several(context, request).await } else { one(context, request).await }
         }
     };
-    // A consumer asks for its own partitions; all that a group has may be a million.
+    // A consumer asks for its own partitions, but a group may have a million.
     if is_long { carry_on_aside(Arc::clone(&context.server), decision).await } else { decision.await }
 }
 
@@ -72,7 +73,7 @@ async fn several(context: Arc<Context>, request: OffsetFetchRequest) -> Result<D
                 (group_id, fetched(pending).await)
             } else if let Some((number, group)) = rest.next() {
                 let group_id = group.group_id.clone();
-                // Each answer may be longer than its question.
+                // Each answer may be longer than its entry in the request.
                 let fetched = if number >= ITEMS_MAX || charges.is_full() {
                     Err(ErrorCode::PolicyViolation)
                 } else {
@@ -97,7 +98,7 @@ async fn several(context: Arc<Context>, request: OffsetFetchRequest) -> Result<D
     }))
 }
 
-/// What the answer takes in memory, about, twice: as it is, and encoded.
+/// Approximate memory of the answer, counted twice: as it is, and encoded.
 fn bytes_of(topics: &[FetchedTopic]) -> usize {
     const PARTITION_BYTES: usize = 128;
     let of_partition = |partition: &FetchedPartition| {
@@ -171,7 +172,7 @@ async fn fetched(pending: PendingGroup) -> Result<Vec<FetchedTopic>, ErrorCode> 
     }
 }
 
-/// The fields of a partition's answer: offset, leader epoch, metadata, code.
+/// Returns the fields of a partition's answer: offset, leader epoch, metadata, code.
 fn fields(partition: FetchedPartition) -> (i64, i32, String, ErrorCode) {
     match partition.offset {
         Ok(Some(committed)) => {

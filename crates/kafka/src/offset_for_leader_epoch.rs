@@ -1,4 +1,5 @@
-//! OffsetForLeaderEpoch (23): where an epoch ended, so that a client notices records it read being replaced (KIP-320).
+//! OffsetForLeaderEpoch (23): returns where an epoch ended, so that a client notices if records it has read
+//! were replaced (KIP-320).
 
 use std::sync::Arc;
 

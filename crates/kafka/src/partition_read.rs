@@ -1,5 +1,5 @@
-//! What a look at one partition found for a fetch: `fetch` makes its answer of it, and `fetch_session` sees whether that is
-//! news.
+//! The result of a fetch's look at one partition. `fetch` turns it into an answer, and `fetch_session` checks
+//! whether it is news.
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_log::LogSlice;
@@ -9,24 +9,24 @@ use tailrace_types::{LeaderEpoch, NodeId, Offset};
 use tailrace_node::NodeDisk;
 use tailrace_node::partitions::{Bounds, ReadOutcome};
 
-/// What a look at one partition found.
+/// The result of a look at one partition.
 pub(crate) struct PartitionRead {
     pub(crate) error: ErrorCode,
     pub(crate) bounds: Option<Bounds>,
     pub(crate) diverging: Option<(LeaderEpoch, Offset)>,
-    /// A replica that is nearer to the consumer: it had better read there, and gets nothing here.
+    /// A replica closer to the consumer. The consumer should read there, and gets no records here.
     pub(crate) preferred: Option<NodeId>,
     pub(crate) slice: Option<LogSlice<NodeDisk>>,
-    /// Behind the slice is more that the reader may see.
+    /// There is more after the slice that the reader may see.
     pub(crate) has_more: bool,
-    /// The aborted transactions that touch the slice, for those who read only what is committed.
+    /// The aborted transactions that overlap the slice, for readers of committed records only.
     pub(crate) aborted: Vec<AbortedTransaction>,
-    /// One past what is damaged for good at the offset that was asked for.
+    /// One past the permanently damaged range at the requested offset.
     pub(crate) damaged_end: Option<Offset>,
 }
 
 impl PartitionRead {
-    /// Nothing but an error.
+    /// Creates a result with an error and nothing else.
     pub(crate) fn error(error: ErrorCode) -> Self {
         Self {
             error,
@@ -40,19 +40,19 @@ impl PartitionRead {
         }
     }
 
-    /// What was read.
+    /// Creates a result from what was read.
     pub(crate) fn read(outcome: ReadOutcome) -> Self {
         let ReadOutcome { bounds, slice, aborted, has_more, diverging } = outcome;
         let bounds = Some(bounds);
         Self { bounds, slice, aborted, has_more, diverging, ..Self::error(ErrorCode::None) }
     }
 
-    /// A mark, or -1 where none is told.
+    /// Returns a bound, or -1 if there is none.
     pub(crate) fn mark(&self, of: impl Fn(&Bounds) -> Offset) -> i64 {
         self.bounds.as_ref().map_or(-1, |bounds| of(bounds).get())
     }
 
-    /// True if an incremental answer must name the partition whatever was sent before.
+    /// Reports whether an incremental answer must contain the partition regardless of what was sent before.
     pub(crate) fn is_news(&self) -> bool {
         self.error != ErrorCode::None
             || self.slice.is_some()

@@ -1,5 +1,6 @@
-//! Manual assignments of replicas. Where there is one node, the only assignment that can be carried out names it once for each partition;
-//! everything else is refused with the reason that Kafka gives. In a cluster the controller knows the nodes.
+//! Manual replica assignments. A standalone server accepts only an assignment that names its node once for
+//! each partition. Others are refused with the reason that Kafka gives. In a cluster the controller knows the
+//! nodes.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +33,8 @@ pub(crate) fn check_replicas(replicas: &[i32], node: i32) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Checks a whole topic: partitions 0 to n-1, each once. Returns n. `alone`: there is only this node.
+/// Checks the assignment of a whole topic: partitions 0 to n-1, each once. Returns n. `alone` is set in a
+/// standalone server.
 pub(crate) fn check_assignment<'a>(
     assignment: impl Iterator<Item = (i32, &'a [i32])>,
     alone: Option<i32>,
@@ -47,7 +49,7 @@ pub(crate) fn check_assignment<'a>(
             check_replicas(replicas, node)?;
         }
     }
-    // Whatever a client names: what is too much is refused for its number, or later.
+    // Too many partitions are refused because of their count, or later.
     let count = i32::try_from(partitions.len()).unwrap_or(i32::MAX);
     if partitions.iter().copied().ne(0..count) {
         return refuse("partitions should be a consecutive 0-based integer sequence".to_owned());

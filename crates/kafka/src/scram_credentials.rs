@@ -1,5 +1,5 @@
-//! DescribeUserScramCredentials (50) and AlterUserScramCredentials (51). Kafka's clients have no users yet: nobody is listed, and
-//! nobody can be added.
+//! DescribeUserScramCredentials (50) and AlterUserScramCredentials (51). There are no users for Kafka clients
+//! yet: the list is empty, and adding one is refused.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub(crate) async fn alter(
     AlterUserScramCredentialsResponse { results: results.collect(), ..Default::default() }
 }
 
-/// Each name once, by name, and how often it came.
+/// Returns each name once, in order, with the number of times it appeared.
 fn counted(names: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
     let mut counted = BTreeMap::new();
     for name in names.take(ITEMS_MAX) {

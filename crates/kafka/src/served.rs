@@ -1,4 +1,4 @@
-//! Which APIs are served, at which versions, and on which threads.
+//! The served APIs, their versions, and the threads that decide them.
 
 use tailrace_kafka_wire::ApiKey;
 
@@ -9,8 +9,8 @@ pub(crate) struct Served {
     pub(crate) min: i16,
     /// Highest version that is answered.
     pub(crate) max: i16,
-    /// Lowest version that ApiVersions names. It differs from `min` for Produce alone: librdkafka sends uncompressed
-    /// data to brokers that do not claim version 0 (KAFKA-18659).
+    /// Lowest version that ApiVersions advertises. It differs from `min` only for Produce, because librdkafka
+    /// sends uncompressed data to brokers that do not advertise version 0 (KAFKA-18659).
     pub(crate) advertised_min: i16,
 }
 
@@ -18,7 +18,8 @@ const fn served(key: ApiKey, min: i16, max: i16) -> Served {
     Served { key, min, max, advertised_min: min }
 }
 
-/// All served APIs, in the order of their keys. The floors are those of Kafka 4, the tops those of Kafka 4.3.
+/// All served APIs in the order of their keys. The lowest versions are those of Kafka 4, the highest those of
+/// Kafka 4.3.
 pub(crate) const SERVED: &[Served] = &[
     Served { key: ApiKey::Produce, min: 3, max: 13, advertised_min: 0 },
     served(ApiKey::Fetch, 4, 18),
@@ -37,7 +38,7 @@ pub(crate) const SERVED: &[Served] = &[
     served(ApiKey::CreateTopics, 2, 7),
     served(ApiKey::DeleteTopics, 1, 6),
     served(ApiKey::DeleteRecords, 0, 2),
-    // Version 6 (KIP-939) is not released in Kafka 4.3.
+    // Version 6 (KIP-939) is unreleased in Kafka 4.3.
     served(ApiKey::InitProducerId, 0, 5),
     served(ApiKey::OffsetForLeaderEpoch, 2, 4),
     served(ApiKey::AddPartitionsToTxn, 0, 5),
@@ -82,36 +83,37 @@ pub(crate) const SERVED: &[Served] = &[
     served(ApiKey::DeleteShareGroupOffsets, 0, 0),
 ];
 
-/// True if a request of this version is answered.
+/// Reports whether a request of this version is answered.
 pub(crate) fn serves(key: ApiKey, version: i16) -> bool {
     SERVED.iter().any(|served| served.key == key && served.min <= version && version <= served.max)
 }
 
-/// The name of a served API, for metrics.
+/// Returns the name of a served API, for metrics.
 pub fn api_name(code: i16) -> Option<&'static str> {
     SERVED.iter().map(|served| served.key).find(|key| key.code() == code).map(ApiKey::name)
 }
 
-/// Requests of every client's every second are decided on the event loop up to this size.
+/// Largest request that is decided on the event loop, for the APIs that clients use all the time.
 pub(crate) const LOOP_BYTES: usize = 8 * 1024;
 
-/// So are requests with records, most of whose bytes nobody looks into there.
+/// The same for requests with records, most of whose bytes are not inspected there.
 const LOOP_BYTES_WITH_RECORDS: usize = 2 * 1024 * 1024;
 
-/// Where a request is decided.
+/// The threads on which a request is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Road {
-    /// On the event loop of its connection.
+    /// The event loop of the connection.
     Loop,
-    /// On threads of its own ([`Aside`](tailrace_env::aside::Aside)), when there is room.
+    /// Separate threads ([`Aside`](tailrace_env::aside::Aside)), when there is room.
     Aside,
 }
 
-/// Where a request of so many bytes is decided.
+/// Returns where a request of this size is decided.
 pub(crate) fn road(key: ApiKey, bytes: usize) -> Road {
     match key {
         ApiKey::Produce if bytes <= LOOP_BYTES_WITH_RECORDS => Road::Loop,
-        // Metadata of all topics has as long an answer as there are topics; but everybody needs it, and it yields.
+        // An answer with the metadata of all topics is long if there are many. But all clients need it, and
+        // it yields.
         ApiKey::Metadata
         | ApiKey::Fetch
         | ApiKey::ListOffsets
@@ -138,7 +140,7 @@ pub(crate) fn road(key: ApiKey, bytes: usize) -> Road {
         {
             Road::Loop
         }
-        // What tools ask, and whatever is large.
+        // Requests of tools, and all large requests.
         _ => Road::Aside,
     }
 }

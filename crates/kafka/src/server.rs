@@ -1,4 +1,4 @@
-//! What all Kafka connections of one server share.
+//! State shared by all Kafka connections of a server.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -15,11 +15,11 @@ use tailrace_node::Node;
 use tailrace_tls::Tls;
 use tailrace_types::usize_of;
 
-/// Settings of every connection, fixed at start.
+/// Limits of every connection, fixed at start.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub(crate) request_bytes_max: i32,
-    /// Of requests without records.
+    /// The same for requests without records.
     pub(crate) other_bytes_max: i32,
     pub(crate) in_flight_max: usize,
     pub(crate) request_read_timeout: Duration,
@@ -29,7 +29,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// As the settings say.
+    /// Takes the limits from the configuration.
     pub fn of(config: &BrokerConfig) -> Self {
         Self {
             request_bytes_max: i32::try_from(config.socket_request_max_bytes).unwrap_or(i32::MAX),
@@ -45,22 +45,22 @@ impl Limits {
 
 /// The Kafka front of one server.
 pub struct KafkaServer {
-    /// The node behind it.
+    /// The node that it serves.
     pub node: Arc<Node>,
-    /// Bounds of every connection.
+    /// Limits of every connection.
     pub limits: Limits,
-    /// What it counts.
+    /// Its metrics.
     pub metrics: Arc<KafkaMetrics>,
     /// Memory of requests that are being read.
     pub budget: Arc<RequestBudget>,
-    /// Requests of which a part has come.
+    /// Requests that have arrived in part.
     pub half_read: Arc<HalfRead>,
-    /// Where requests are decided that may take long.
+    /// The threads for requests that may take long.
     pub aside: Arc<Aside>,
     /// Incremental fetch sessions.
     pub fetch_sessions: FetchSessions,
-    /// Present if a listener speaks TLS.
+    /// TLS, if a listener uses it.
     pub tls: Option<Arc<Tls>>,
-    /// Connections that are open now.
+    /// Number of open connections.
     pub connections: AtomicUsize,
 }

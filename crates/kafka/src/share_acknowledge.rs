@@ -1,4 +1,5 @@
-//! ShareAcknowledge (79): what a member says about records it holds (KIP-932). Answered once that is kept.
+//! ShareAcknowledge (79): a member acknowledges records that it holds (KIP-932). The answer is sent once the
+//! acknowledgements are persisted.
 
 use tailrace_kafka_wire::messages::share_acknowledge_request::ShareAcknowledgeRequest;
 use tailrace_kafka_wire::messages::share_acknowledge_response::{

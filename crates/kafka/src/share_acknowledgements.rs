@@ -1,4 +1,4 @@
-//! What ShareFetch and ShareAcknowledge have in common: who asks, and acknowledgements of records.
+//! Shared parts of ShareFetch and ShareAcknowledge: the member, and acknowledgements of records.
 
 use std::sync::Arc;
 
@@ -12,13 +12,14 @@ use tailrace_node::share::sessions::Partition;
 use tailrace_node::share::{GroupSettings, Keeping};
 use tailrace_node::{Caller, Node};
 
-/// Longest id of a member: the text of an UUID, as in Kafka.
+/// Longest id of a member: the text of a UUID, as in Kafka.
 const MEMBER_BYTES_MAX: usize = 36;
 
-/// Longest name of a group: the share coordinator keeps no longer one.
+/// Longest group name. The share coordinator stores no longer one.
 const GROUP_BYTES_MAX: usize = 32_767;
 
-/// Who asks. As in Kafka, whether the member is one of the group is for the group's coordinator to say, with heartbeats.
+/// The member that sends the request. As in Kafka, only the group's coordinator checks, with heartbeats,
+/// whether it belongs to the group.
 pub(super) struct Member {
     pub(super) group: Arc<str>,
     pub(super) id: Arc<str>,
@@ -39,15 +40,15 @@ impl Member {
     }
 }
 
-/// A batch of a request, and what is said of its records.
+/// A batch of a request, with its acknowledgements.
 pub(super) struct Said {
     pub(super) first: i64,
     pub(super) last: i64,
-    /// Of the kinds of acknowledgements.
+    /// Types of acknowledgements.
     pub(super) codes: Vec<i8>,
 }
 
-/// What became of the acknowledgements of one partition.
+/// The outcome of the acknowledgements of one partition.
 pub(super) struct Outcome {
     pub(super) code: ErrorCode,
     pub(super) message: Option<String>,
@@ -59,12 +60,12 @@ impl Outcome {
     }
 }
 
-/// Acknowledgements that count, and are being kept, or do not.
+/// Acknowledgements that were accepted and are being persisted, or were refused.
 pub(super) struct Acknowledging(Vec<(Partition, Result<Keeping, Outcome>)>);
 
 impl Acknowledging {
-    /// Takes the acknowledgements of each partition over: all of a partition's or none. `renews` is what the request says
-    /// about itself: renewals are among them (KIP-1222).
+    /// Accepts the acknowledgements of each partition, all or none. `renews` is the request's claim that
+    /// renewals are among them (KIP-1222).
     pub(super) fn begin(
         node: &Arc<Node>,
         caller: &Caller,
@@ -78,7 +79,7 @@ impl Acknowledging {
         Self(each.collect())
     }
 
-    /// Waits until everything that counts is kept.
+    /// Waits until all accepted acknowledgements are persisted.
     pub(super) async fn outcomes(self) -> Vec<(Partition, Outcome)> {
         let mut outcomes = Vec::with_capacity(self.0.len());
         for (partition, begun) in self.0 {
@@ -105,7 +106,7 @@ fn begin_one(
 ) -> Result<Keeping, Outcome> {
     let batches =
         said.into_iter().map(|said| acknowledgement(said, renews)).collect::<Result<Vec<_>, _>>()?;
-    // Records that were acquired before a restart, or in a share-partition that was given up, are held by nobody.
+    // After a restart, or once the share-partition was unloaded, its acquired records have no holder.
     let (topic, number) = partition;
     let live = node.share_groups().get(&member.key(topic, number)).ok_or_else(|| {
         let known = node.topics().by_id(topic.0).is_some();
@@ -124,13 +125,13 @@ fn acknowledgement(said: Said, renews: bool) -> Result<Acknowledgement, Outcome>
         Outcome::refused(ErrorCode::InvalidRequest, "an acknowledgement has an unknown type")
     })?;
     if !renews && kinds.contains(&AcknowledgeKind::Renew) {
-        let message = "a renewal is in a request that says it has none";
+        let message = "the request contains a renewal, but declares that it has none";
         return Err(Outcome::refused(ErrorCode::InvalidRequest, message));
     }
     Ok(Acknowledgement { first: Offset(said.first), last: Offset(said.last), kinds })
 }
 
-/// A partition of a request.
+/// Returns the partition that a request refers to.
 pub(super) fn partition_of(topic: [u8; 16], index: i32) -> Partition {
     (TopicId(topic), index)
 }

@@ -1,10 +1,10 @@
-//! ShareFetch (78): records for a member of a share group, which are then its own for a while (KIP-932), and
-//! acknowledgements of earlier ones on the way.
+//! ShareFetch (78): a member of a share group acquires records for a while (KIP-932), and acknowledges
+//! earlier ones in the same request.
 //!
-//! Sessions and acknowledgements are decided in the order of the connection's requests. Records are acquired when there
-//! are `MinBytes` of them, at the latest when the client's time is up: until then others may have them, and a client that
-//! goes away while it waits acquires none. The answer's records are slices of segment files, as in a fetch; which of them
-//! are acquired stands beside them. Records that the client gets and did not acquire are to be ignored by it.
+//! Sessions and acknowledgements are decided in the order of the connection's requests. Records are acquired
+//! when there are `MinBytes` of them, or when the client's time is up. Until then others may acquire them,
+//! and a client that disconnects while it waits acquires none. As in a fetch, the records in the answer are
+//! slices of segment files. The answer lists which of them are acquired. The client has to ignore the others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,29 +35,29 @@ use tailrace_node::share::{Acquisition, LivePartition, ShareFailure, acquirable_
 /// `share_acquire_mode` of a client that must never get more records than it asks for (KIP-1206).
 const RECORD_LIMIT: i8 = 1;
 
-/// Longest time that a fetch waits, whatever it asks for: its connection must notice the server's stop.
+/// Longest wait of a fetch, whatever it asks for, because its connection must notice that the server stops.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// A fetch that waits for `MinBytes` looks again after so long at the earliest, as in `fetch`.
+/// Shortest interval between two looks of a fetch that waits for `MinBytes`, as in `fetch`.
 const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(2);
 
-/// One request on its way.
+/// One request on its way through the server.
 struct Turn {
     member: Member,
     acknowledging: Acknowledging,
-    /// What to fetch from, in this order; nothing where the client only acknowledges.
+    /// The partitions to fetch from, in this order. Empty if the client only acknowledges.
     partitions: Vec<Partition>,
-    /// A session begins: its first answer names all partitions, as Kafka's does.
+    /// The request starts a session, whose first answer contains all partitions, as in Kafka.
     begins: bool,
     terms: AcquireTerms,
     bytes_max: u64,
-    /// What is waited for; at most `bytes_max`.
+    /// The number of bytes to wait for, at most `bytes_max`.
     bytes_min: u64,
-    /// Who asks, and until when it waits.
+    /// The client, with the deadline of the fetch.
     caller: Caller,
 }
 
-/// What was found in a partition.
+/// The result of a look at one partition.
 type Acquired = (Partition, Result<Acquisition, ShareFailure>);
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
@@ -121,7 +121,7 @@ fn begin(context: &Context, request: ShareFetchRequest) -> Result<Turn, ErrorCod
     Ok(Turn { member, acknowledging, partitions, begins, terms, bytes_max, bytes_min, caller })
 }
 
-/// The partitions that a request names, what it says about records of them, and those it wants forgotten.
+/// Returns the partitions of a request, its acknowledgements, and the partitions it wants forgotten.
 #[expect(clippy::type_complexity, reason = "three lists of one request, taken apart at once")]
 fn named_in(request: ShareFetchRequest) -> (Vec<Partition>, Vec<(Partition, Vec<Said>)>, Vec<Partition>) {
     let (mut named, mut said) = (Vec::new(), Vec::new());
@@ -181,7 +181,7 @@ async fn wait(context: &Context, turn: &Turn) -> Vec<Acquired> {
     loop {
         let next_look = Instant::now() + LOOK_INTERVAL_MIN;
         let is_last = turn.bytes_min == 0 || turn.caller.is_late() || *stopping.borrow();
-        // Each look registers first, so that nothing that happens after it is missed.
+        // Each look registers first, so that it misses no later change.
         if is_last || is_enough(context, turn, &notify).await {
             let found = look(context, turn, &notify).await;
             if !found.is_empty() || is_last {
@@ -193,10 +193,10 @@ async fn wait(context: &Context, turn: &Turn) -> Vec<Acquired> {
             () = turn.caller.gives_up() => {}
             _ = stopping.changed() => {}
         }
-        // Where something has changed during each look, it never has to wait above.
+        // If something changes during each look, the select above never yields.
         task::yield_now().await;
         if turn.bytes_min > 1 {
-            // Late or not, it looks once more.
+            // The fetch looks once more even if its deadline has passed.
             let _ = turn.caller.wait(sleep_until(next_look)).await;
         }
     }
@@ -210,16 +210,17 @@ async fn find(
 ) -> Result<Arc<LivePartition>, ShareFailure> {
     let node = context.node();
     let (topic, number) = partition;
-    // Late or not, it looks once more, and loads what it needs for that.
+    // The fetch looks once more even if its deadline has passed, and loads what it needs for that.
     let key = turn.member.key(topic, number);
     let live = node.share_groups().get_or_load(node, context.caller(), &key).await?;
     live.register_fetch(notify);
     Ok(live)
 }
 
-/// True if it is worth acquiring: there is as much as the client waits for, or an error to tell it. Others may be faster.
+/// Reports whether acquiring is worthwhile: there are as many bytes as the client waits for, or there is an
+/// error to report. Other members may still be faster.
 async fn is_enough(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> bool {
-    // Acquiring finds out by itself whether there is anything.
+    // Acquiring finds out on its own whether there is anything.
     if turn.bytes_min <= 1 {
         return true;
     }
@@ -270,7 +271,7 @@ async fn look(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> Vec<Acqui
     found
 }
 
-/// Answers by topic, in the order in which they come.
+/// Answers by topic, in the order in which they are added.
 #[derive(Default)]
 struct Topics {
     responses: Vec<ShareFetchableTopicResponse>,

@@ -1,4 +1,4 @@
-//! ShareGroupDescribe (77): everything about share groups (KIP-932).
+//! ShareGroupDescribe (77): describes share groups (KIP-932).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::errors::group_code;
 use crate::groups::group_message;
 use crate::lookup::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED};
 
-/// The one assignor of share groups.
+/// The only assignor of share groups.
 const ASSIGNOR: &str = "simple";
 
 pub(crate) async fn handle(
@@ -40,7 +40,7 @@ pub(crate) async fn handle(
     ShareGroupDescribeResponse { groups, ..Default::default() }
 }
 
-/// What a group takes in the answer, about.
+/// Approximate size of a group in the answer.
 fn bytes_of(group: &DescribedGroup) -> usize {
     const MEMBER_BYTES: usize = 1024;
     const TOPIC_BYTES: usize = 128;

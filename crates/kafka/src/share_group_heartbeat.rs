@@ -1,4 +1,4 @@
-//! ShareGroupHeartbeat (76): a member of a share group (KIP-932) joins, stays, or goes.
+//! ShareGroupHeartbeat (76): a member of a share group (KIP-932) joins, stays, or leaves.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::context::{Context, Decided, answer_later, decode};
 use crate::errors::group_code;
 use crate::groups::group_message;
 
-/// The epoch of a member that goes.
+/// The epoch of a leaving member.
 const LEAVE: i32 = -1;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {

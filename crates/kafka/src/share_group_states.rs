@@ -1,5 +1,5 @@
-//! What the APIs of share groups' offsets have in common: the group that they are about, which must exist and, to be
-//! changed, have no members.
+//! Shared parts of the APIs for share groups' offsets: the group, which must exist, and must have no members
+//! if it is to be changed.
 
 use tailrace_coordination::groups::{GroupError, OpenedStates, Partitions, ShareEvent, ShareReply};
 use tailrace_kafka_wire::ErrorCode;
@@ -20,7 +20,7 @@ async fn ask(context: &Context, group: &str, event: ShareEvent) -> Result<ShareR
     reply.map_err(|code| Refusal::new(code, "The group's coordinator cannot be reached."))
 }
 
-/// Refuses groups that do not exist, or are no share groups. True if it has members.
+/// Reports whether the group has members. Refuses groups that do not exist or are not share groups.
 pub(super) async fn has_members(context: &Context, group: &str) -> Result<bool, Refusal> {
     match ask(context, group, ShareEvent::Describe).await? {
         ShareReply::Describe(Ok(description)) => Ok(!description.members.is_empty()),
@@ -29,7 +29,8 @@ pub(super) async fn has_members(context: &Context, group: &str) -> Result<bool, 
     }
 }
 
-/// Refuses groups that do not exist or are in use: by members, or by clients that have a session without being one.
+/// Refuses groups that do not exist or are in use, by members or by clients that have a session without being
+/// members.
 pub(super) async fn check_unused(context: &Context, group: &str) -> Result<(), Refusal> {
     if has_members(context, group).await? || context.node().share_groups().sessions.has_group(group) {
         return Err(in_use());
@@ -37,8 +38,8 @@ pub(super) async fn check_unused(context: &Context, group: &str) -> Result<(), R
     Ok(())
 }
 
-/// Refuses groups in use, as [`check_unused`] does, and what is no share group. One that does not exist is made if `make` says so. It knows
-/// then that these partitions are to have states.
+/// Refuses groups in use, as [`check_unused`] does, and groups that are not share groups. Creates a missing
+/// group if `make` is set. The group then knows that these partitions are to get states.
 pub(super) async fn open(
     context: &Context,
     group: &str,
@@ -55,7 +56,7 @@ pub(super) async fn open(
     Ok(opened)
 }
 
-/// The partitions of which the group has a state.
+/// Returns the partitions for which the group has a state.
 pub(super) async fn initialized(context: &Context, group: &str) -> Result<Partitions, Refusal> {
     match ask(context, group, ShareEvent::InitializedStates).await? {
         ShareReply::InitializedStates(partitions) => partitions.map_err(|error| refused(&error)),
@@ -64,14 +65,15 @@ pub(super) async fn initialized(context: &Context, group: &str) -> Result<Partit
 }
 
 fn another_answer() -> Refusal {
-    Refusal::new(ErrorCode::UnknownServerError, "The group's coordinator gave another answer.")
+    Refusal::new(ErrorCode::UnknownServerError, "The group's coordinator gave an unexpected answer.")
 }
 
 fn in_use() -> Refusal {
     Refusal::new(ErrorCode::NonEmptyGroup, "The group is in use.")
 }
 
-/// The group's coordinator may assign these partitions: they have a state. If the group is gone meanwhile, they have none.
+/// Tells the group's coordinator that these partitions have states, so that it may assign them. If the group
+/// was deleted meanwhile, they have none.
 pub(super) async fn tell_initialized(
     context: &Context,
     group: &str,

@@ -1,4 +1,5 @@
-//! SyncGroup (14): a member of a classic group asks for its assignment; the leader brings everybody's.
+//! SyncGroup (14): a member of a classic group asks for its assignment. The leader sends those of all
+//! members.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::closed::Closed;
 use crate::context::{Context, Decided, answer_later, decode};
 use crate::errors::group_code;
 
-/// First version that names the protocol and its type, and must.
+/// First version with the protocol's name and type, which are required.
 const PROTOCOL_FROM: i16 = 5;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
@@ -34,7 +35,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         assignments: request
             .assignments
             .into_iter()
-            // Copied: a slice would keep all of the frame for as long as the generation lasts.
+            // Copied, because a slice would keep the whole frame in memory as long as the generation lasts.
             .map(|given| (Arc::from(given.member_id), Bytes::copy_from_slice(&given.assignment)))
             .collect(),
     };

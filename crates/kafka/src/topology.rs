@@ -1,4 +1,4 @@
-//! Where things are, as clients are told: nodes, partitions' leaders and replicas, coordinators, the controller.
+//! The topology as clients see it: nodes, leaders and replicas of partitions, coordinators, the controller.
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_metadata::MetadataImage;
@@ -16,12 +16,12 @@ pub(crate) struct NodeAddress {
     pub(crate) host: String,
     pub(crate) port: i32,
     pub(crate) rack: Option<String>,
-    /// It has fallen silent.
+    /// Whether the node is fenced, because it has stopped sending heartbeats.
     pub(crate) fenced: bool,
 }
 
-/// All nodes, also those that have fallen silent. This one is told with the address that the client used, unless another one is
-/// advertised.
+/// Returns all nodes, including fenced ones. This node has the address that the client used, unless another
+/// one is advertised.
 pub(crate) fn nodes(context: &Context) -> Vec<NodeAddress> {
     let (here, image) = (context.node(), context.node().image());
     let own = this_node(context);
@@ -38,12 +38,12 @@ pub(crate) fn nodes(context: &Context) -> Vec<NodeAddress> {
     nodes
 }
 
-/// The nodes that are there.
+/// Returns the live nodes.
 pub(crate) fn live_nodes(context: &Context) -> Vec<NodeAddress> {
     nodes(context).into_iter().filter(|node| !node.fenced).collect()
 }
 
-/// This node.
+/// Returns this node.
 pub(crate) fn this_node(context: &Context) -> NodeAddress {
     let address = context.node().advertised(context.session.local);
     NodeAddress {
@@ -55,7 +55,7 @@ pub(crate) fn this_node(context: &Context) -> NodeAddress {
     }
 }
 
-/// The address of one node, if it is there.
+/// Returns the address of a node if it is live.
 pub(crate) fn live_node(context: &Context, node: NodeId) -> Option<NodeAddress> {
     live_nodes(context).into_iter().find(|known| known.id == node.get())
 }
@@ -66,21 +66,21 @@ fn split(address: &str) -> Option<(String, i32)> {
     Some((host.to_owned(), port.parse::<u16>().ok()?.into()))
 }
 
-/// Where a partition is.
+/// The leader and replicas of a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PartitionState {
-    /// Who leads it, and in which epoch.
+    /// The leader's node and epoch.
     pub(crate) leader: Option<(i32, i32)>,
-    /// The nodes of its replicas, the preferred leader first.
+    /// The nodes of the replicas, the preferred leader first.
     pub(crate) replicas: Vec<i32>,
-    /// Those of them that are there, but for new ones that are still brought up to date.
+    /// The live replicas, except new ones that are still catching up.
     pub(crate) in_sync: Vec<i32>,
-    /// Those of them that are not.
+    /// The replicas that are not live.
     pub(crate) offline: Vec<i32>,
 }
 
 impl PartitionState {
-    /// What stands for it in an answer about metadata.
+    /// The partition's error code in a metadata answer.
     pub(crate) fn error(&self) -> ErrorCode {
         if self.leader.is_some() { ErrorCode::None } else { ErrorCode::LeaderNotAvailable }
     }
@@ -94,7 +94,7 @@ impl PartitionState {
     }
 }
 
-/// Where partition `index` of the topic is.
+/// Returns the state of partition `index` of the topic.
 pub(crate) fn partition_state(
     here: &Node,
     image: &MetadataImage,
@@ -121,7 +121,7 @@ pub(crate) fn partition_state(
     place
 }
 
-/// The node that leads the metadata log; -1 if that is not known.
+/// Returns the leader of the metadata log, or -1 if it is unknown.
 pub(crate) fn controller(node: &Node) -> i32 {
     controller_of(node).map_or(-1, NodeId::get)
 }

@@ -1,4 +1,4 @@
-//! What the APIs of transactions share, and what the data path asks of a transaction's coordinator.
+//! Shared parts of the transaction APIs, and the data path's requests to a transaction's coordinator.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use tailrace_node::ask::{EnterTransaction, Entered, enter_transaction};
 use tailrace_node::coordinators::{CoordinatorFailure, Pending};
 use tailrace_node::{Caller, Node};
 
-/// First version of Produce whose producers raise their epoch with each transaction, and whose batches add their partition
-/// to the transaction by themselves (`transaction.version` 2, KIP-890).
+/// First version of Produce whose producers raise their epoch with each transaction, and whose batches add
+/// their partition to the transaction automatically (`transaction.version` 2, KIP-890).
 pub(crate) const ADDS_PARTITIONS_FROM: i16 = 12;
 
-/// Times that a request is submitted with a fresh producer id, at most. Each time but the last, another request used up
-/// epochs in between.
+/// Most times that a request is submitted with a new producer id. It is submitted again only if another
+/// request used up epochs in between.
 const FRESH_IDS_MAX: usize = 5;
 
-/// An event, given whom to answer and a producer id that nobody has.
+/// Makes an event from the token of the request and an unused producer id.
 pub(crate) trait MakeEvent:
     Fn(Token, Option<ProducerId>) -> TransactionEvent + Clone + Send + 'static
 {
@@ -33,7 +33,7 @@ pub(crate) trait MakeEvent:
 
 impl<F: Fn(Token, Option<ProducerId>) -> TransactionEvent + Clone + Send + 'static> MakeEvent for F {}
 
-/// A request that the coordinator has, in the order in which the connection sent it.
+/// A request that the coordinator has received, in the order in which the connection sent it.
 pub(crate) struct Asked<E> {
     node: Arc<Node>,
     caller: Caller,
@@ -42,7 +42,8 @@ pub(crate) struct Asked<E> {
     pending: Result<Pending<TransactionReply>, CoordinatorFailure>,
 }
 
-/// Submits an event. It may be submitted again with a fresh producer id, if one is needed: ids are not drawn in advance.
+/// Submits an event. Resubmits it with a new producer id if the coordinator needs one, because ids are not
+/// drawn in advance.
 pub(crate) async fn ask<E: MakeEvent>(
     node: &Arc<Node>,
     caller: &Caller,
@@ -66,10 +67,10 @@ async fn submit<E: MakeEvent>(
 }
 
 impl<E: MakeEvent> Asked<E> {
-    /// The answer.
+    /// Waits for the answer.
     ///
     /// # Errors
-    /// Why there is none, as a client is told.
+    /// The reason why there is none, as the client is told.
     pub(crate) async fn reply(self) -> Result<TransactionReply, Refusal> {
         let Self { node, caller, transactional_id, event, mut pending } = self;
         for _ in 0..FRESH_IDS_MAX {
@@ -86,20 +87,20 @@ impl<E: MakeEvent> Asked<E> {
     }
 }
 
-/// A producer id that nobody has.
+/// Returns an unused producer id.
 pub(crate) async fn fresh_id(node: &Arc<Node>, caller: &Caller) -> Result<ProducerId, Refusal> {
     let (node, caller) = (Arc::clone(node), caller.clone());
-    // Spawned, so that a block of ids that was reserved is noted even if the client goes away meanwhile.
+    // Spawned, so that a reserved block of ids is recorded even if the client disconnects meanwhile.
     let work = async move { node.reserve_producer_id(&caller).await };
     match task::spawn(work).await {
         Ok(Ok(id)) => Ok(id),
         Ok(Err(error)) => {
-            tracing::error!(%error, "no producer id could be handed out");
+            tracing::error!(%error, "no producer id could be allocated");
             Err(Refusal::new(producer_id_code(&error), error.to_string()))
         }
         Err(error) => {
-            tracing::error!(%error, "handing out a producer id panicked");
-            Err(Refusal::new(ErrorCode::UnknownServerError, "handing out a producer id failed"))
+            tracing::error!(%error, "allocating a producer id panicked");
+            Err(Refusal::new(ErrorCode::UnknownServerError, "allocating a producer id failed"))
         }
     }
 }
@@ -112,13 +113,13 @@ fn refused(error: &TransactionError) -> Refusal {
     Refusal::new(transaction_code(error), error.to_string())
 }
 
-/// An answer that the coordinator never gives to this question.
+/// An answer that the coordinator never gives to this event.
 pub(crate) fn unexpected(reply: &TransactionReply) -> Refusal {
     tracing::error!(?reply, "the coordinator of transactions gave an answer that does not fit");
     Refusal::new(ErrorCode::UnknownServerError, "the coordinator gave an answer that does not fit")
 }
 
-/// PRODUCER_FENCED is known to clients from some version of each request on.
+/// Replaces PRODUCER_FENCED for clients that are too old to know it.
 pub(crate) fn fenced_from(version: i16, first: i16, code: ErrorCode) -> ErrorCode {
     match code {
         ErrorCode::ProducerFenced if version < first => ErrorCode::InvalidProducerEpoch,
@@ -126,7 +127,7 @@ pub(crate) fn fenced_from(version: i16, first: i16, code: ErrorCode) -> ErrorCod
     }
 }
 
-/// Whose transaction a request writes into: the producer that has the transactional id, as the request says.
+/// The transaction that a request writes into, and the producer that owns it according to the request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TransactionOwner<'a> {
     pub(crate) transactional_id: &'a str,
@@ -140,13 +141,14 @@ impl TransactionOwner<'_> {
     }
 }
 
-/// The producer that a request names.
+/// Returns the producer in a request.
 pub(crate) fn producer(id: i64, epoch: i16) -> TransactionalProducer {
     TransactionalProducer { id: ProducerId(id), epoch: ProducerEpoch(epoch) }
 }
 
-/// Makes sure that a partition is in the transaction, for the first batch or the first offsets in it. With `adds_partition` it is
-/// added; without, it must be there. The request knows TRANSACTION_ABORTABLE from version `abortable_from` on.
+/// Verifies that a partition is in the transaction, before the first batch or the first offsets in it. With
+/// `adds_partition` it is added. Otherwise it must be there already. The request knows TRANSACTION_ABORTABLE
+/// from version `abortable_from` on.
 ///
 /// # Errors
 /// The answer for the producer.
@@ -162,10 +164,10 @@ pub(crate) async fn verify_partition(
     enter(context, question, owner.writes, adds_partition, context.version() >= abortable_from).await
 }
 
-/// Adds several partitions to the transaction at once, for their first batches.
+/// Adds several partitions to the transaction at once, before their first batches.
 ///
 /// # Errors
-/// The answer for the producer; none is added then.
+/// The answer for the producer. In this case no partition is added.
 pub(crate) async fn add_partitions(
     context: &Context,
     owner: TransactionOwner<'_>,
@@ -193,7 +195,7 @@ async fn enter(
     Err(Refusal::new(not_entered_code(&not_entered, writes, adds), not_entered.to_string()))
 }
 
-/// The partition of `__consumer_offsets` to which a group belongs.
+/// Returns the partition of `__consumer_offsets` that holds the group.
 pub(crate) async fn group_partition(
     node: &Arc<Node>,
     caller: &Caller,

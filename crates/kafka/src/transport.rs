@@ -1,6 +1,6 @@
-//! What a connection reads from and writes to: a bare stream, or TLS over one.
+//! The byte stream of a connection: a plain socket, or TLS over one.
 //!
-//! A bare one stays visible as such, because files are sent on it without a copy.
+//! A plain socket stays visible as such, because files are sent on it without a copy.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -12,23 +12,23 @@ use tailrace_env::net::Stream;
 use tailrace_env::time::{self, Duration};
 use tailrace_tls::TlsStream;
 
-/// A connection's end of TLS is told to the client if that takes no longer.
+/// Longest time for sending TLS's `close_notify` to the client.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
-/// What carries a Kafka connection.
+/// The byte stream of a Kafka connection.
 pub(crate) enum Transport {
-    /// In clear text.
+    /// Unencrypted.
     Plain(Stream),
     /// Encrypted.
     Tls(Box<TlsStream>),
 }
 
 impl Transport {
-    /// Appends what has arrived to `input`; ready with 0 at the end of the stream. Room for `room` bytes is made only
-    /// once something is there, so that a silent connection keeps no buffer.
+    /// Appends what has arrived to `input`. Ready with 0 at the end of the stream. Makes room for `room`
+    /// bytes only once something has arrived, so that a silent connection keeps no buffer.
     ///
     /// # Errors
-    /// The socket's, or what TLS says of bytes that were forged.
+    /// An error of the socket, or a TLS error caused by forged bytes.
     pub(crate) fn poll_read(
         &mut self,
         input: &mut BytesMut,
@@ -44,7 +44,7 @@ impl Transport {
             Self::Tls(stream) => {
                 let arrived = match ready!(Pin::new(&mut **stream).poll_fill_buf(cx)) {
                     Ok(arrived) => arrived,
-                    // Clients that close without TLS's goodbye are many; a frame that is cut short is noticed anyway.
+                    // Many clients close without TLS's `close_notify`. A truncated frame is noticed anyway.
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Poll::Ready(Ok(0)),
                     Err(error) => return Poll::Ready(Err(error)),
                 };
@@ -57,10 +57,11 @@ impl Transport {
         }
     }
 
-    /// Ends the connection. TLS is ended by its goodbye, so that the client can tell the end from a cut.
+    /// Closes the connection. TLS sends `close_notify`, so that the client can tell a regular end from a
+    /// truncation.
     pub(crate) async fn close(self) {
         if let Self::Tls(mut stream) = self {
-            // Who takes no goodbye does not get one.
+            // A client that does not accept `close_notify` in time does not get it.
             let _ = time::timeout(GOODBYE_MAX, stream.shutdown()).await;
         }
     }

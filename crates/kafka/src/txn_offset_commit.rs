@@ -1,4 +1,4 @@
-//! TxnOffsetCommit (28): offsets that become part of a transaction, and count when it is committed.
+//! TxnOffsetCommit (28): commits offsets within a transaction. They take effect when it is committed.
 
 use tailrace_coordination::coordinator::TransactionalProducer;
 use tailrace_coordination::groups::{
@@ -23,13 +23,14 @@ use crate::errors::group_code;
 use crate::groups::{PendingGroup, unknown_code};
 use crate::transactions::{TransactionOwner, group_partition, verify_partition};
 
-/// First version that adds the offsets' partition to the transaction by itself (KIP-890).
+/// First version that adds the offsets' partition to the transaction automatically (KIP-890).
 const ADDS_PARTITION_FROM: i16 = 5;
 
 /// First version whose clients know TRANSACTION_ABORTABLE (KIP-890). It does not add partitions yet.
 const ABORTABLE_FROM: i16 = 4;
 
-/// Times that the transaction's coordinator is asked, at most. Once more is enough unless transactions end all the time.
+/// Most times that the transaction's coordinator is asked. A second time is enough unless transactions end
+/// constantly.
 const VERIFICATIONS_MAX: usize = 5;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
@@ -50,7 +51,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         retention_ms: None,
         topics: request.topics.into_iter().map(commit_topic).collect(),
     };
-    // Nothing comes into a transaction that has nothing to write there.
+    // A request without a known partition adds nothing to the transaction.
     let image = context.node().image();
     let all = move |topics, code| all(&image, topics, code);
     let refused = match &commit.topics[..] {
@@ -90,9 +91,10 @@ fn has_known_partition(context: &Context, wanted: &CommitTopic) -> bool {
 
 /// Asks the transaction's coordinator, then submits the commit.
 ///
-/// With an epoch per transaction (version 5 on) the epoch keeps a commit out that comes after its transaction's end. Without,
-/// one whose transaction ends between the two steps would open a transaction that nobody ends: the number of transactions
-/// that the producer has ended in the partition has to be the same at both.
+/// With one epoch per transaction (version 5 on), the epoch rejects a commit that arrives after its
+/// transaction's end. Without it, a transaction that ends between the two steps would let the commit open
+/// another one, which no client ends. Therefore the number of transactions that the producer has ended in the
+/// partition must be the same at both steps.
 async fn submit(
     context: &Context,
     owner: TransactionOwner<'_>,
@@ -133,7 +135,7 @@ fn commit_topic(topic: TxnOffsetCommitRequestTopic) -> CommitTopic {
     CommitTopic { topic: TopicReference::Name(topic.name), partitions }
 }
 
-/// The answer to a topic, its codes left open.
+/// Returns the answer for a topic, with its codes left open.
 fn skeleton(topic: &TxnOffsetCommitRequestTopic) -> TxnOffsetCommitResponseTopic {
     let partitions = topic.partitions.iter().map(|partition| TxnOffsetCommitResponsePartition {
         partition_index: partition.partition_index,
@@ -146,7 +148,7 @@ fn skeleton(topic: &TxnOffsetCommitRequestTopic) -> TxnOffsetCommitResponseTopic
     }
 }
 
-/// The same code for every partition that there is.
+/// Returns the same code for every partition that exists.
 fn all(
     image: &MetadataImage,
     mut topics: Vec<TxnOffsetCommitResponseTopic>,

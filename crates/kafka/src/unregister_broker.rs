@@ -1,4 +1,5 @@
-//! UnregisterBroker (64): forgets a node that is gone and holds nothing. A node that is alone is not gone: it answers.
+//! UnregisterBroker (64): removes a node that is gone and holds nothing. In a standalone server the node
+//! cannot be gone, because it answers.
 
 use std::sync::Arc;
 

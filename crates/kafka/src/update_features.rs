@@ -1,4 +1,4 @@
-//! UpdateFeatures (57): raises and lowers the levels of features, all of a request or none.
+//! UpdateFeatures (57): raises and lowers the levels of features. All changes of a request apply, or none.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use tailrace_metadata::{Command, FeatureDirection, FeatureUpdate};
 use crate::commands::{Mode, Refusal, in_time};
 use crate::context::Context;
 
-/// First version that says in which direction a level may go.
+/// First version with the direction in which a level may change.
 const DIRECTIONS_FROM: i16 = 1;
 
-/// Last version that answers for each feature.
+/// Last version with a result for each feature.
 const RESULTS_UP_TO: i16 = 1;
 
 pub(crate) async fn handle(context: Arc<Context>, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse {

@@ -1,7 +1,8 @@
-//! WriteTxnMarkers (27): ends transactions in partitions, whatever their coordinator says.
+//! WriteTxnMarkers (27): ends transactions in partitions, regardless of their coordinator.
 //!
-//! Administrators end transactions with it that hang in a partition: `kafka-transactions.sh abort`, `tailrace txn abort`. Coordinators ask
-//! the nodes that lead the partitions of a transaction otherwise (`tailrace_node::ask`).
+//! Administrators use it to end transactions that hang in a partition: `kafka-transactions.sh abort`,
+//! `tailrace txn abort`. Coordinators reach the leaders of a transaction's partitions in another way
+//! (`tailrace_node::ask`).
 
 use std::sync::Arc;
 
@@ -21,10 +22,10 @@ use crate::lookup::online_by_name;
 use tailrace_node::coordinators::{append_any_marker, committed};
 use tailrace_node::partitions::{Awaited, PartitionHandle};
 
-/// Transaction version of producers whose epoch rises with each transaction.
+/// Transaction version of producers that raise their epoch with each transaction.
 const EPOCH_PER_TRANSACTION: i8 = 2;
 
-/// A marker that was appended, or why it was not.
+/// A marker that was appended, or the reason why it was not.
 type Appended = Result<(Arc<PartitionHandle>, Awaited), ErrorCode>;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {

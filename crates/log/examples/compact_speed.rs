@@ -1,7 +1,7 @@
-//! How fast a log is compacted, and in how much memory: `compact_speed FOLDER none|lz4 [RECORDS KEYS]`.
+//! Measures the speed and memory of compaction: `compact_speed FOLDER none|lz4 [RECORDS KEYS]`.
 //!
-//! Writes a log of batches of about 16 KiB with values of 100 bytes (unless FOLDER has one), closes it, and compacts it
-//! in a process of its own, whose peak memory is then that of the cleaner alone.
+//! Writes a log of batches of about 16 KiB with values of 100 bytes (unless FOLDER has one) and closes it.
+//! The next run compacts it. A separate process is used so that its peak memory is that of the cleaner alone.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement")]
 
 use std::collections::HashMap;
@@ -45,7 +45,7 @@ fn write(folder: &Path, compression: Compression, records: u64, keys: u64) {
         let mut builder = BatchBuilder::new(BatchOptions { compression, ..BatchOptions::default() });
         while number < records {
             let key = format!("key-{:010}", random(&mut state) % keys);
-            // Hex digits: compress to about a half, as text does.
+            // Hex digits compress to about a half, as text does.
             let mut value = String::with_capacity(VALUE_BYTES + 16);
             while value.len() < VALUE_BYTES {
                 value.push_str(&format!("{:016x}", random(&mut state)));
@@ -79,7 +79,7 @@ fn memory(field: &str) -> u64 {
 
 fn compact(folder: &Path) {
     let mut log = open(folder);
-    // The last segment is active, and stays as it is.
+    // The last segment is active and is not compacted.
     let before = log.reader().size_bytes();
     let end = log.log_end();
     let settings = CompactionSettings {

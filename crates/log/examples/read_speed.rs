@@ -1,7 +1,8 @@
-//! What it costs to check what is read: `read_speed FOLDER [MEGABYTES [BATCH BYTES]]`.
+//! Measures the cost of checked reads: `read_speed FOLDER [MEGABYTES [BATCH BYTES]]`.
 //!
-//! Writes a log (unless FOLDER has one), then reads all of it in slices of 1 MiB into memory, round after round, with each
-//! [`VerifyReads`] in turn. Prints MiB/s, and the time beside that of reading without a check in the same round.
+//! Writes a log (unless FOLDER has one), then reads all of it into memory in slices of 1 MiB, round after
+//! round, with each [`VerifyReads`] in turn. Prints MiB/s, and the time compared with unchecked reads of the
+//! same round.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement")]
 
 use std::path::Path;

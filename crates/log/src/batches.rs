@@ -1,4 +1,4 @@
-//! Single batches of a segment: their bytes, checked against the row.
+//! Reads single batches of a segment, checked against their rows.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::format::names::Kind;
 use crate::format::row::Row;
 use crate::segment::{Segment, SegmentFiles};
 
-/// Reads the batch that `row` describes into `bytes`, which has its length, and checks it.
+/// Reads the batch that `row` describes into `bytes`, which has the batch's length, and checks it.
 pub(crate) fn read_batch<D: Disk>(
     segment: &Segment<D>,
     files: &SegmentFiles<D>,
@@ -19,7 +19,7 @@ pub(crate) fn read_batch<D: Disk>(
     read_batch_from(segment, &files.log, row, bytes)
 }
 
-/// The same from a `.log` that the caller has opened.
+/// Like [`read_batch`], from a `.log` that the caller has opened.
 pub(crate) fn read_batch_from<D: Disk>(
     segment: &Segment<D>,
     log: &D::File,
@@ -43,7 +43,7 @@ pub(crate) fn check_batch<D: Disk>(segment: &Segment<D>, row: &Row, bytes: &[u8]
     Ok(())
 }
 
-/// Reads bytes of the batch at `position`. What the device cannot give back is damage there.
+/// Reads bytes of the batch at `position`. Bytes that the device cannot return count as damage there.
 pub(crate) fn read_batch_bytes<F: DiskFile>(
     file: &F,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Recovery points: what need not be read again after a crash.
+//! Recovery points: the part of the log that need not be read again after a crash.
 
 use std::io::IoSlice;
 use std::path::Path;
@@ -19,26 +19,27 @@ use crate::sections::Sections;
 use crate::segment::Segment;
 use crate::sync::{SyncPlan, unless_gone};
 
-/// Snapshots that are kept.
+/// The number of snapshots kept.
 const SNAPSHOTS_KEPT: usize = 2;
 
-/// A recovery point to be written: the log as it was when the plan was made.
+/// The plan of a recovery point: the log as it was when the plan was made.
 pub struct CheckpointPlan<D: Disk> {
     pub(crate) sync: SyncPlan<D>,
     pub(crate) sequence: u64,
     pub(crate) image: Checkpoint,
-    /// Segments whose rows are to be synced, with how many.
+    /// Segments whose rows are to be synced, each with the number of rows.
     pub(crate) rows: Vec<(Arc<Segment<D>>, u32)>,
     pub(crate) sections: Option<(Offset, Sections)>,
 }
 
 impl<D: Disk> CheckpointPlan<D> {
-    /// Syncs the log and its index, then replaces snapshot and checkpoint. Takes no lock of the log's. A plan that
-    /// is overtaken by a newer one writes nothing.
+    /// Syncs the log and its index, then replaces the snapshot and the checkpoint. Does not take the log's
+    /// lock. A plan that was overtaken by a newer one writes nothing.
     ///
     /// # Errors
-    /// The caller [`poison`](crate::Log::poison)s the log for anything but [`LogError::NoSpace`], since a sync may have
-    /// failed. After `NoSpace` the old checkpoint stands and the log is durable up to [`CheckpointPlan::covers`].
+    /// The caller [`poison`](crate::Log::poison)s the log after any error but [`LogError::NoSpace`], since a
+    /// sync may have failed. After `NoSpace` the old checkpoint remains, and the log is durable up to
+    /// [`CheckpointPlan::covers`].
     pub fn run(&self) -> Result<(), LogError> {
         self.sync.run()?;
         let reader = self.sync.reader();
@@ -70,7 +71,7 @@ impl<D: Disk> CheckpointPlan<D> {
         file.newest = None;
         let reader = self.sync.reader();
         write_snapshot_file(reader.store.disk(), &reader.dir, *offset, sections)?;
-        // After a truncation there may be later ones; they were removed then.
+        // After a truncation the list may have had later snapshots, whose files were removed.
         file.snapshots.retain(|old| old < offset);
         file.snapshots.push(*offset);
         file.newest = content;
@@ -86,13 +87,14 @@ impl<D: Disk> CheckpointPlan<D> {
         Ok(())
     }
 
-    /// The log end when the plan was made: the recovery point after [`CheckpointPlan::run`].
+    /// Returns the log end at the time of the plan, which is the recovery point after
+    /// [`CheckpointPlan::run`].
     pub fn covers(&self) -> LogEnd {
         self.sync.covers()
     }
 }
 
-/// Writes sections beside the log. Their name is durable with the next sync of the folder.
+/// Writes sections next to the log. The file's name becomes durable with the next sync of the folder.
 pub(crate) fn write_snapshot_file<D: Disk>(
     disk: &D,
     dir: &Path,

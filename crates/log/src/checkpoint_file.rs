@@ -1,4 +1,4 @@
-//! What is known of the checkpoint file and the snapshots, so that nothing is written twice.
+//! The known state of the checkpoint file and the snapshots, so that nothing is written twice.
 
 use tailrace_types::Offset;
 
@@ -6,21 +6,21 @@ use crate::format::checkpoint::Checkpoint;
 use crate::format::snapshot;
 use crate::sections::Sections;
 
-/// What is known of the files that plans replace.
+/// The known state of the files that plans replace.
 #[derive(Debug, Default)]
 pub(crate) struct CheckpointFile {
-    /// Number of the newest plan that was carried out; older ones have nothing to add.
+    /// Number of the newest plan that has run. Older plans write nothing.
     pub(crate) sequence: u64,
     /// Content of the checkpoint file.
     pub(crate) written: Option<Checkpoint>,
     /// Offsets of the snapshots, ascending.
     pub(crate) snapshots: Vec<Offset>,
-    /// What the newest of them holds, if that is known. The state at one offset changes: compaction removes the markers of
-    /// aborted transactions, producers expire.
+    /// The content of the newest snapshot, if known. The state at one offset can change: compaction removes
+    /// the markers of aborted transactions, and producers expire.
     pub(crate) newest: Option<SnapshotContent>,
 }
 
-/// Tells the contents of two snapshots apart.
+/// Identifies the content of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SnapshotContent {
     offset: Offset,

@@ -1,4 +1,5 @@
-//! Damage as the readers' side meets it: what a read finds is put out of service, and what is out of service is refused.
+//! Damage on the reader's side. What a read finds damaged is put out of service, and reads of it are refused
+//! from then on.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,31 +17,33 @@ use crate::rows::Rows;
 use crate::segment::{Segment, SegmentFiles, Suspect};
 
 impl<D: Disk> LogReader<D> {
-    /// What is known to be damaged, in the order of offsets. Cheap while there is nothing.
+    /// Returns the known damaged ranges, in the order of offsets. Cheap if there are none.
     pub fn damaged(&self) -> Vec<DamagedRange> {
         if self.damage.any() { self.damage.all().as_ref().clone() } else { Vec::new() }
     }
 
-    /// What reads have found damaged since the last call, and was not known: also what is mended by now. Cheap if there is nothing.
+    /// Returns what reads have newly found damaged since the last call, even if it is mended by now. Cheap if
+    /// there is nothing.
     pub fn take_found_damage(&self) -> Vec<Damage> {
         self.damage.take_found()
     }
 
-    /// The first damaged range that has something of `from..upto`. Cheap while there is none.
+    /// Returns the first damaged range that overlaps `from..upto`. Cheap if there is none.
     pub fn damaged_within(&self, from: Offset, upto: Offset) -> Option<DamagedRange> {
         self.damage.within(from, upto)
     }
 
-    /// True if batches above the log start are wrong that may be whole again one day. Not for what is lost, in whose place batches without
-    /// records stand.
+    /// True if batches above the log start are damaged that may become whole again. Lost ranges do not count:
+    /// batches without records have replaced them.
     pub fn has_wrong(&self) -> bool {
         let log_start = self.log_start();
         self.damage.any()
             && self.damage.all().iter().any(|range| !range.is_lost && range.end_offset > log_start)
     }
 
-    /// Base offsets of the segments in whose index a read has met a row that is not what was written. Nothing else of them is read until
-    /// [`Log::repair_index`](crate::Log::repair_index) has built it again. Costs one atomic read for each segment.
+    /// Base offsets of the segments in whose index a read found a damaged row. They are not read until
+    /// [`Log::repair_index`](crate::Log::repair_index) has rebuilt the index. Costs one atomic read per
+    /// segment.
     pub fn damaged_indexes(&self) -> Vec<Offset> {
         let list = self.segments.load();
         let is_due =
@@ -48,7 +51,7 @@ impl<D: Disk> LogReader<D> {
         list.iter().filter(is_due).map(|segment| segment.base_offset).collect()
     }
 
-    /// True if all of a segment is wrong: building its index again has failed, or would.
+    /// True if the whole segment is damaged, so that rebuilding its index has failed or would fail.
     fn is_out_of_service(&self, segment: &Segment<D>) -> bool {
         let known = self.damage.within(segment.base_offset, segment.end_offset());
         known.is_some_and(|range| {
@@ -65,24 +68,26 @@ impl<D: Disk> LogReader<D> {
     }
 
     /// # Errors
-    /// [`LogError::Damaged`] if bytes within `from..upto` are known to be wrong. Where records are lost, a batch without any stands.
+    /// [`LogError::Damaged`] if bytes within `from..upto` are known to be damaged. Lost records do not count,
+    /// because batches without records have replaced them.
     pub(crate) fn refuse_wrong(&self, from: Offset, upto: Offset) -> Result<(), LogError> {
         self.damage.wrong_within(from, upto).map_or(Ok(()), |range| Err(range.damage.to_error()))
     }
 
-    /// Somebody has decided that the loss of a range is accepted.
+    /// Forgets a lost range, because an operator has accepted the loss.
     pub fn forget_lost(&self, range: &DamagedRange) {
         self.damage.forget(range.base_offset, range.end_offset);
     }
 
     /// # Errors
-    /// [`LogError::Damaged`] if something of `from..upto` is known to be damaged.
+    /// [`LogError::Damaged`] if anything in `from..upto` is known to be damaged.
     pub(crate) fn refuse_damaged(&self, from: Offset, upto: Offset) -> Result<(), LogError> {
         self.damage.within(from, upto).map_or(Ok(()), |range| Err(range.damage.to_error()))
     }
 
-    /// Puts what `error` says is damaged out of service: the batch at that position of the segment's `.log`, or all of the segment if no
-    /// row tells which one that is. Damage to an index is not damage to what it describes. True if something of it was in service.
+    /// Puts the damage in `error` out of service: the batch at that position of the segment's `.log`, or the
+    /// whole segment if no row tells which batch that is. Damage to an index does not affect its batches.
+    /// Returns true if any of it was in service before.
     pub(crate) fn condemn(&self, segment: &Arc<Segment<D>>, error: &LogError) -> bool {
         let Some(damage) = Damage::of(error) else { return false };
         if damage.file != segment.path(Kind::Log) {
@@ -95,13 +100,13 @@ impl<D: Disk> LogReader<D> {
         self.damage.add_found(&DamagedRange::found(base_offset, end_offset, damage))
     }
 
-    /// The same for one batch.
+    /// Like [`LogReader::condemn`], for one batch.
     pub(crate) fn condemn_batch(&self, row: &Row, error: &LogError) -> bool {
         let Some(damage) = Damage::of(error) else { return false };
         self.damage.add_found(&DamagedRange::found(row.base_offset, row.next_offset(), damage))
     }
 
-    /// The same for the segment that an error names.
+    /// Like [`LogReader::condemn`], for the segment that an error names.
     pub(crate) fn condemn_by(&self, error: &LogError) {
         let Some(damage) = Damage::of(error) else { return };
         let list = self.segments.load_full();
@@ -110,7 +115,8 @@ impl<D: Disk> LogReader<D> {
         }
     }
 
-    /// The open files of a segment. What building its index found damaged is out of service from then on.
+    /// Returns the open files of a segment. Batches found damaged when its index was rebuilt are out of
+    /// service from then on.
     pub(crate) fn files(&self, segment: &Arc<Segment<D>>) -> Result<Arc<SegmentFiles<D>>, LogError> {
         let files = match segment.files(&self.store) {
             Err(LogError::Io { path, source, .. }) if self.is_missing(segment, &path, &source) => {
@@ -126,7 +132,7 @@ impl<D: Disk> LogReader<D> {
         Ok(files)
     }
 
-    /// The same, no further than `reach`.
+    /// Like [`LogReader::files`], within `reach`.
     pub(crate) fn files_within(
         &self,
         reach: Reach,
@@ -138,7 +144,7 @@ impl<D: Disk> LogReader<D> {
         self.files(segment)
     }
 
-    /// True if somebody has removed the `.log` of a segment that is in use.
+    /// True if the `.log` of a segment in use was removed by someone else.
     fn is_missing(&self, segment: &Arc<Segment<D>>, path: &Path, error: &std::io::Error) -> bool {
         let is_gone = error.kind() == std::io::ErrorKind::NotFound && segment.path(Kind::Log) == path;
         is_gone && self.segments.load().iter().any(|other| Arc::ptr_eq(other, segment))
@@ -158,7 +164,7 @@ impl<D: Disk> LogReader<D> {
             .collect()
     }
 
-    /// The row of the batch that has the byte at `position`.
+    /// Returns the row of the batch that has the byte at `position`.
     fn row_over(&self, segment: &Arc<Segment<D>>, position: u64) -> Option<Row> {
         let files = segment.files(&self.store).ok()?;
         let mut rows = Rows::new(segment, &files);
@@ -168,7 +174,7 @@ impl<D: Disk> LogReader<D> {
     }
 }
 
-/// The result, after what it tells about damage has been put out of service.
+/// Returns `result` after any damage in it was put out of service.
 pub(crate) fn note<D: Disk, T>(
     reader: &LogReader<D>,
     segment: &Arc<Segment<D>>,
@@ -180,7 +186,7 @@ pub(crate) fn note<D: Disk, T>(
     result
 }
 
-/// The same for one batch.
+/// Like [`note`], for one batch.
 pub(crate) fn note_batch<D: Disk, T>(
     reader: &LogReader<D>,
     row: &Row,

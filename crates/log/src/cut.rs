@@ -1,4 +1,4 @@
-//! The end of recovery: telling damage from a torn tail, and cutting the latter off.
+//! The end of recovery: distinguishes damage from a torn tail, and truncates the latter.
 
 use tailrace_types::{Offset, RaftIndex};
 
@@ -13,11 +13,11 @@ use crate::scan::{BatchScanner, Scanned};
 use crate::segment::{LenOf, Segment, SegmentFiles};
 use crate::trim::remove_segment_files;
 
-/// Old rows that are read at once.
+/// Old rows per read.
 const ROWS_AT_ONCE: u64 = 1024;
 
 impl<D: Disk> Recovering<'_, D> {
-    /// How it is known that the bad bytes had been synced, if so: a later row says it.
+    /// Returns the evidence, if any, that the bad bytes had been synced: a later row or segment shows it.
     pub(crate) fn proof_of_damage(
         &self,
         segment: &Segment<D>,
@@ -35,7 +35,8 @@ impl<D: Disk> Recovering<'_, D> {
         Ok(after.map(|base| format!("segment {base}, which follows, had been synced")))
     }
 
-    /// The same where a `.log` ends and its rows go on: these were written with batches that are not there.
+    /// Like [`Recovering::proof_of_damage`], for a `.log` that ends before its rows do. Those rows were
+    /// written together with batches that are now missing.
     pub(crate) fn proof_of_loss(
         &self,
         tail: &Tail<D>,
@@ -53,7 +54,8 @@ impl<D: Disk> Recovering<'_, D> {
         }
     }
 
-    /// A segment after `base` of which something is known to have been synced: then all before it had been.
+    /// Returns a segment after `base` with evidence that something in it was synced. Then everything before
+    /// it was synced too.
     pub(crate) fn synced_segment_after(
         &self,
         base: Offset,
@@ -74,7 +76,7 @@ impl<D: Disk> Recovering<'_, D> {
         Ok(None)
     }
 
-    /// Cuts the log at `bad` in `segment`, durably.
+    /// Truncates the log at `bad` in `segment`, durably.
     pub(crate) fn cut(
         &mut self,
         segment: &Segment<D>,
@@ -98,7 +100,7 @@ impl<D: Disk> Recovering<'_, D> {
         Ok(())
     }
 
-    /// Cuts the log before the segment `base`, which does not continue it.
+    /// Truncates the log before the segment `base`, which does not continue it.
     pub(crate) fn cut_between(
         &mut self,
         tail: &Tail<D>,
@@ -121,7 +123,8 @@ impl<D: Disk> Recovering<'_, D> {
         Ok(())
     }
 
-    /// Removes the segments after `base`: how many bytes they had, and whether one began with a good batch.
+    /// Removes the segments after `base`. Returns their total bytes, and whether one of them started with a
+    /// good batch.
     fn remove_after(&self, base: Offset, listing: &Listing) -> Result<(u64, bool), LogError> {
         let disk = self.store.disk();
         let (mut bytes, mut good) = (0, false);
@@ -139,7 +142,7 @@ impl<D: Disk> Recovering<'_, D> {
     }
 }
 
-/// The same by the rows of the segment that are not published yet.
+/// Like [`Recovering::proof_of_damage`], by the rows of the segment that are not published yet.
 fn proof_in_rows<D: Disk>(
     segment: &Segment<D>,
     files: &SegmentFiles<D>,
@@ -151,8 +154,8 @@ fn proof_in_rows<D: Disk>(
     Ok(synced.map(|synced| format!("a later index row says that {synced} bytes were durable")))
 }
 
-/// The last good row from number `first` on, as an earlier process left it. Later rows know of more syncs, so this one
-/// knows of all.
+/// Returns the last good row from number `first` on, left by an earlier process. Later rows know of more
+/// syncs, so this one knows of all.
 pub(crate) fn newest_row<F: DiskFile>(index: &F, base: Offset, first: u32) -> std::io::Result<Option<Row>> {
     let from = row_position(first);
     let mut rows = index.len()?.saturating_sub(from) / ROW_BYTES as u64;
@@ -167,14 +170,14 @@ pub(crate) fn newest_row<F: DiskFile>(index: &F, base: Offset, first: u32) -> st
     Ok(None)
 }
 
-/// Up to `count` rows from `position` on, damaged ones left out.
+/// Returns up to `count` rows from `position` on, without damaged ones.
 fn rows_at<F: DiskFile>(index: &F, base: Offset, position: u64, count: u64) -> std::io::Result<Vec<Row>> {
     let mut buf = vec![0; count as usize * ROW_BYTES];
     let read = read_full_at(index, &mut buf, position)?;
     Ok(buf[..read].chunks_exact(ROW_BYTES).filter_map(|row| Row::decode(row, base)).collect())
 }
 
-/// True if one of the next old rows beyond the good ones leads to a good batch. Only for the report.
+/// True if one of the next old rows after the good ones leads to a good batch. Only for the report.
 fn batches_follow<D: Disk>(segment: &Segment<D>, files: &SegmentFiles<D>) -> std::io::Result<bool> {
     let len = files.log.len()?;
     for row in rows_at(&files.index, segment.base_offset, row_position(segment.rows()), ROWS_AT_ONCE)? {

@@ -1,8 +1,10 @@
-//! What is not what was written: known once somebody has read it, and not served from then on.
+//! Damage: bytes that are not what was written. It is known once they were read, and they are not served from
+//! then on.
 //!
-//! Damage is kept by range of offsets: one batch, where its index row tells how far it reaches, else all that cannot be told apart. What
-//! lies before and behind is served. The index rows of such a range stay in use as far as their own checksums hold: which entries there
-//! are, and of which epochs, is known without the batches.
+//! Damage is kept by range of offsets. A range is one batch if its index row tells how far it reaches,
+//! otherwise everything that cannot be told apart. Batches before and after a range are served. The index
+//! rows of a range stay in use if their own checksums match: they tell which entries exist and of which
+//! epochs, without the batches.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -14,23 +16,23 @@ use tailrace_types::Offset;
 use crate::error::LogError;
 use crate::lock::lock;
 
-/// Ranges kept of one partition, 200 bytes each. Where there are more, the new one is merged with its neighbour, whole batches between
-/// them included.
+/// The most ranges per partition, at 200 bytes each. Beyond that, neighbouring ranges are merged, including
+/// intact batches between them.
 pub(crate) const DAMAGED_RANGES_MAX: usize = 1024;
 
-/// What is wrong, and where.
+/// What is damaged, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The file.
     pub file: PathBuf,
-    /// Where in it, in bytes.
+    /// Position in the file, in bytes.
     pub position: u64,
     /// What was expected and what was found.
     pub reason: String,
 }
 
 impl Damage {
-    /// What an error says about damage. An unreadable sector is damage; no other failure of a disk is.
+    /// Returns the damage in an error. An unreadable sector is damage. No other disk failure is.
     pub(crate) fn of(error: &LogError) -> Option<Self> {
         match error {
             LogError::Damaged { file, position, reason } => {
@@ -54,7 +56,7 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// True if the device cannot give the bytes back, or they are not there.
+/// True if the device cannot return the bytes, or if they do not exist.
 pub(crate) fn is_unreadable(error: &std::io::Error) -> bool {
     const EIO: i32 = 5;
     error.raw_os_error() == Some(EIO) || error.kind() == std::io::ErrorKind::UnexpectedEof
@@ -69,17 +71,17 @@ pub struct DamagedRange {
     pub end_offset: Offset,
     /// What was found.
     pub damage: Damage,
-    /// This copy never had the records: whatever lies in their place is no sign that they are back.
+    /// This copy never had the records. Whatever is in their place is no sign that they are back.
     pub is_lost: bool,
 }
 
 impl DamagedRange {
-    /// Damage that was found in `base_offset..end_offset`.
+    /// Damage found in `base_offset..end_offset`.
     pub fn found(base_offset: Offset, end_offset: Offset, damage: Damage) -> Self {
         Self { base_offset, end_offset, damage, is_lost: false }
     }
 
-    /// True if `offset` lies within.
+    /// True if `offset` is in the range.
     pub fn holds(&self, offset: Offset) -> bool {
         (self.base_offset..self.end_offset).contains(&offset)
     }
@@ -103,22 +105,22 @@ impl std::fmt::Display for DamagedRange {
     }
 }
 
-/// The damaged ranges of one log: ascending, without overlaps.
+/// The damaged ranges of one log, ascending and without overlaps.
 #[derive(Debug, Default)]
 pub(crate) struct DamageMap {
     ranges: ArcSwap<Vec<DamagedRange>>,
     any: AtomicBool,
-    /// Something changed since it was last written to the disk.
+    /// Changed since it was last written to the disk.
     is_unsaved: AtomicBool,
-    /// Where the next look at some of them begins.
+    /// Where the next recheck of some ranges starts.
     next_recheck: AtomicUsize,
-    /// What reads have found since somebody asked, [`DAMAGED_RANGES_MAX`] of it at most.
+    /// Damage found by reads since it was last taken, at most [`DAMAGED_RANGES_MAX`].
     found: Mutex<Vec<Damage>>,
     has_found: AtomicBool,
 }
 
 impl DamageMap {
-    /// Cheap while there are none.
+    /// True if there are any ranges. Cheap.
     pub(crate) fn any(&self) -> bool {
         self.any.load(Acquire)
     }
@@ -127,7 +129,7 @@ impl DamageMap {
         self.ranges.load_full()
     }
 
-    /// The first range that reaches beyond `offset`.
+    /// Returns the first range that ends after `offset`.
     pub(crate) fn next_from(&self, offset: Offset) -> Option<DamagedRange> {
         if !self.any() {
             return None;
@@ -136,17 +138,17 @@ impl DamageMap {
         ranges.get(ranges.partition_point(|range| range.end_offset <= offset)).cloned()
     }
 
-    /// The first range that has something of `from..upto`.
+    /// Returns the first range that overlaps `from..upto`.
     pub(crate) fn within(&self, from: Offset, upto: Offset) -> Option<DamagedRange> {
         self.next_from(from).filter(|range| range.overlaps(from, upto))
     }
 
-    /// Adds a range. True if something of it was not known to be damaged.
+    /// Adds a range. Returns true if any of it was not known before.
     pub(crate) fn add(&self, range: &DamagedRange) -> bool {
         self.change(|ranges| insert(ranges, range))
     }
 
-    /// The same for what a read has found: it is told who asks for that.
+    /// Like [`DamageMap::add`], for damage found by a read, which is also kept for [`DamageMap::take_found`].
     pub(crate) fn add_found(&self, range: &DamagedRange) -> bool {
         let is_new = self.add(range);
         if is_new {
@@ -159,7 +161,7 @@ impl DamageMap {
         is_new
     }
 
-    /// What reads have found since the last call. Cheap if there is nothing.
+    /// Returns what reads have found since the last call. Cheap if there is nothing.
     pub(crate) fn take_found(&self) -> Vec<Damage> {
         if self.has_found.load(Relaxed) && self.has_found.swap(false, Acquire) {
             std::mem::take(&mut lock(&self.found))
@@ -168,19 +170,20 @@ impl DamageMap {
         }
     }
 
-    /// Forgets `from..upto`. True if anything of it was damaged.
+    /// Forgets `from..upto`. Returns true if any of it was damaged.
     pub(crate) fn forget(&self, from: Offset, upto: Offset) -> bool {
         self.any() && self.change(|ranges| cut_out(ranges, from, upto, |_| true))
     }
 
-    /// Forgets what of `from..upto` is there again. What was lost stays lost.
+    /// Forgets the ranges in `from..upto` that are whole again. Lost ranges stay.
     pub(crate) fn mended(&self, from: Offset, upto: Offset) {
         if self.any() {
             self.change(|ranges| cut_out(ranges, from, upto, |range| !range.is_lost));
         }
     }
 
-    /// The first range that has something of `from..upto` and may be there again one day: its bytes are wrong.
+    /// Returns the first range that overlaps `from..upto` and is damaged but not lost, so that it may become
+    /// whole again.
     pub(crate) fn wrong_within(&self, from: Offset, upto: Offset) -> Option<DamagedRange> {
         if !self.any() {
             return None;
@@ -188,7 +191,7 @@ impl DamageMap {
         self.ranges.load().iter().find(|range| !range.is_lost && range.overlaps(from, upto)).cloned()
     }
 
-    /// Forgets what lies below the log start.
+    /// Forgets everything below the log start.
     pub(crate) fn trim(&self, log_start: Offset) {
         if self.any() {
             self.change(|ranges| {
@@ -199,22 +202,22 @@ impl DamageMap {
         }
     }
 
-    /// The number of the first range to be looked at, if each look takes `count`.
+    /// Returns the number of the first range to recheck, if each recheck takes `count` ranges.
     pub(crate) fn next_recheck(&self, count: usize) -> usize {
         self.next_recheck.fetch_add(count, Relaxed)
     }
 
-    /// True once after each change.
+    /// Returns true once after each change.
     pub(crate) fn take_unsaved(&self) -> bool {
         self.is_unsaved.swap(false, Acquire)
     }
 
-    /// True between a change and [`DamageMap::take_unsaved`].
+    /// True between a change and the next [`DamageMap::take_unsaved`].
     pub(crate) fn is_unsaved(&self) -> bool {
         self.is_unsaved.load(Acquire)
     }
 
-    /// What was taken could not be written.
+    /// Marks the ranges as unsaved again after a failed write.
     pub(crate) fn set_unsaved(&self) {
         self.is_unsaved.store(true, Release);
     }
@@ -226,7 +229,7 @@ impl DamageMap {
             changed = change(&mut ranges);
             ranges
         });
-        // A range that is added between the two is flagged by who adds it, after this.
+        // If a range is added between the two loads, its thread sets the flag after this.
         self.any.store(!self.ranges.load().is_empty(), Release);
         if !self.ranges.load().is_empty() {
             self.any.store(true, Release);
@@ -238,8 +241,8 @@ impl DamageMap {
     }
 }
 
-/// Inserts `new`. True if something of it is new. What was known to be lost stays so, and only the rest of a range that is wrong is
-/// added; what is lost takes the place of what was wrong.
+/// Inserts `new`. Returns true if any of it is new. Known lost ranges stay lost, and of a damaged range only
+/// the rest is added. A lost range replaces damaged ones.
 fn insert(ranges: &mut Vec<DamagedRange>, new: &DamagedRange) -> bool {
     if new.is_lost {
         let cut = cut_out(ranges, new.base_offset, new.end_offset, |range| !range.is_lost);
@@ -262,7 +265,7 @@ fn insert(ranges: &mut Vec<DamagedRange>, new: &DamagedRange) -> bool {
     changed
 }
 
-/// Inserts a range that overlaps ranges of its own kind at most, merged with them.
+/// Inserts a range that overlaps only ranges of its own kind, and merges it with them.
 fn insert_alike(ranges: &mut Vec<DamagedRange>, new: DamagedRange) -> bool {
     let first = ranges.partition_point(|range| range.end_offset <= new.base_offset);
     let count = ranges[first..].iter().take_while(|range| range.base_offset < new.end_offset).count();
@@ -278,7 +281,8 @@ fn insert_alike(ranges: &mut Vec<DamagedRange>, new: DamagedRange) -> bool {
     }
     ranges.splice(first..first + count, [merged]);
     if ranges.len() > DAMAGED_RANGES_MAX {
-        // The nearest neighbours that are alike; if there are none, what is lost of two is asked for again.
+        // The nearest neighbours of the same kind. If there are none, a merged lost range will be requested
+        // again.
         let alike = |at: &usize| ranges[*at - 1].is_lost == ranges[*at].is_lost;
         let at = (1..ranges.len()).filter(alike).min_by_key(|at| at.abs_diff(first)).unwrap_or(1);
         let taken = ranges.remove(at);
@@ -288,7 +292,7 @@ fn insert_alike(ranges: &mut Vec<DamagedRange>, new: DamagedRange) -> bool {
     true
 }
 
-/// Takes `from..upto` out of the ranges that `goes` names. True if there was anything of it.
+/// Removes `from..upto` from the ranges that `goes` accepts. Returns true if there was any of it.
 fn cut_out(
     ranges: &mut Vec<DamagedRange>,
     from: Offset,

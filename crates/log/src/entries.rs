@@ -1,4 +1,5 @@
-//! The side file: entries that take a raft index and no offset. Few and small, so they are held in memory.
+//! The side file: entries that take a raft index and no offset. They are few and small, so they are kept in
+//! memory.
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
@@ -12,19 +13,19 @@ use crate::error::{IoContext, LogError};
 use crate::format::entry::{self, Entry};
 use crate::format::{FormatError, names};
 
-/// Largest side file that is read, in bytes. Leader changes take 28 bytes and a small payload each.
+/// The largest side file that is read, in bytes. Each leader change takes 28 bytes and a small payload.
 pub(crate) const FILE_BYTES_MAX: u64 = 256 << 20;
 
 pub(crate) struct SideFile {
     path: PathBuf,
     entries: Vec<Entry>,
     bytes: u64,
-    /// The file is there and so is its head.
+    /// True if the file and its head exist.
     exists: bool,
 }
 
 impl SideFile {
-    /// Reads the side file in `dir`. A torn end is left out; the second value says how many bytes that are.
+    /// Reads the side file in `dir`. A torn end is skipped, and the second value is its length in bytes.
     pub(crate) fn load<D: Disk>(disk: &D, dir: &Path) -> Result<(Self, u64), LogError> {
         let path = dir.join(names::ENTRIES);
         let Some(file) = read_file(disk, &path, FILE_BYTES_MAX).context("read", &path)? else {
@@ -36,7 +37,7 @@ impl SideFile {
                 let torn = file.len() as u64 - found.good_bytes;
                 Ok((Self { path, entries: found.entries, bytes: found.good_bytes, exists: true }, torn))
             }
-            // A crash while it was created: nothing in it was ever synced.
+            // The file was torn by a crash during its creation. Nothing in it was ever synced.
             Err(FormatError::Damaged(..))
                 if file.len() <= entry::HEAD_BYTES || file.iter().all(|&b| b == 0) =>
             {
@@ -47,7 +48,7 @@ impl SideFile {
         }
     }
 
-    /// What is wrong with the file as it lies on the disk, if it is not what is in memory.
+    /// Returns what is wrong with the file on disk, if it differs from memory.
     pub(crate) fn differs<D: Disk>(&self, disk: &D) -> Result<Option<Damage>, LogError> {
         if !self.exists {
             return Ok(None);
@@ -56,7 +57,7 @@ impl SideFile {
         let reason = match Self::load(disk, dir) {
             Ok((found, 0)) if found.entries == self.entries => return Ok(None),
             Ok(_) => "it does not hold the entries that were written".to_owned(),
-            // Written by this very process.
+            // The file was written by this very process.
             Err(error @ LogError::NewerFormat { .. }) => error.to_string(),
             Err(error) => match Damage::of(&error) {
                 Some(damage) => return Ok(Some(damage)),
@@ -70,13 +71,13 @@ impl SideFile {
         &self.entries
     }
 
-    /// The entry at `index`.
+    /// Returns the entry at `index`.
     pub(crate) fn at(&self, index: RaftIndex) -> Option<&Entry> {
         let at = self.entries.binary_search_by_key(&index, |e| e.raft_index).ok()?;
         Some(&self.entries[at])
     }
 
-    /// The first index from `index` on that is free, that is, belongs to a batch.
+    /// Returns the first index from `index` on without an entry, which therefore belongs to a batch.
     pub(crate) fn next_free(&self, mut index: RaftIndex) -> RaftIndex {
         while self.at(index).is_some() {
             index.0 += 1;
@@ -84,7 +85,8 @@ impl SideFile {
         index
     }
 
-    /// Appends and syncs. After an error the file is as it was, unless the error is not [`LogError::NoSpace`].
+    /// Appends an entry and syncs. After [`LogError::NoSpace`] the file is unchanged. After any other error
+    /// its state is unknown.
     pub(crate) fn append<D: Disk>(&mut self, disk: &D, entry: Entry) -> Result<(), LogError> {
         let file = disk.open(&self.path, OpenMode::Create).context("open", &self.path)?;
         let head = if self.exists { Vec::new() } else { entry::encode_head() };
@@ -127,7 +129,7 @@ impl SideFile {
         Ok(removed)
     }
 
-    /// Replaces the file by what is in memory.
+    /// Replaces the file with the entries in memory.
     pub(crate) fn rewrite<D: Disk>(&mut self, disk: &D) -> Result<(), LogError> {
         let mut file = entry::encode_head();
         for entry in &self.entries {

@@ -1,14 +1,14 @@
-//! Which epoch began at which offset.
+//! Maps each epoch to its first offset.
 
 use tailrace_types::{LeaderEpoch, Offset};
 
-/// Epochs and the offset of the first record of each, both strictly ascending. An epoch without records is dropped when
-/// the next one begins at the same offset, as in Kafka.
+/// Epochs and the offset of the first record of each, both strictly ascending. An epoch without records is
+/// dropped when the next one starts at the same offset, as in Kafka.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EpochTable(pub(crate) Vec<(LeaderEpoch, Offset)>);
 
 impl EpochTable {
-    /// Takes note that `epoch` begins at `start`. True if that was new.
+    /// Records that `epoch` starts at `start`. Returns true if that was new.
     pub(crate) fn assign(&mut self, epoch: LeaderEpoch, start: Offset) -> bool {
         if epoch.0 < 0 || self.0.last().is_some_and(|last| last.0 >= epoch) {
             return false;
@@ -20,12 +20,12 @@ impl EpochTable {
         true
     }
 
-    /// Forgets epochs that begin at or after `end`.
+    /// Removes epochs that start at or after `end`.
     pub(crate) fn truncate_end(&mut self, end: Offset) {
         self.0.retain(|entry| entry.1 < end);
     }
 
-    /// Forgets epochs that end at or before `start`; the one in force there now begins there.
+    /// Removes epochs that end at or before `start`. The epoch in force there now starts there.
     pub(crate) fn truncate_start(&mut self, start: Offset) {
         let in_force = self.0.partition_point(|entry| entry.1 <= start);
         if in_force > 0 {
@@ -35,8 +35,8 @@ impl EpochTable {
     }
 }
 
-/// Kafka's answer to OffsetForLeaderEpoch: the largest known epoch up to `epoch` and one past its last offset, `end` for
-/// the newest. `None` for an epoch above all known ones, and for "unknown".
+/// Returns Kafka's answer to OffsetForLeaderEpoch: the largest known epoch up to `epoch` and one past its
+/// last offset, which is `end` for the newest. `None` for an epoch above all known ones, and for "unknown".
 pub(crate) fn epoch_end(
     epochs: &[(LeaderEpoch, Offset)],
     epoch: LeaderEpoch,
@@ -51,12 +51,12 @@ pub(crate) fn epoch_end(
     }
     let above = epochs.partition_point(|entry| entry.0 <= epoch);
     let next_start = epochs[above].1;
-    // An epoch older than all known ones ends where the first known one begins.
+    // An epoch older than all known ones ends where the first known one starts.
     let known = above.checked_sub(1).map_or(epoch, |at| epochs[at].0);
     Some((known, next_start.min(end)))
 }
 
-/// The epoch in force at `offset`.
+/// Returns the epoch in force at `offset`.
 pub(crate) fn epoch_at(epochs: &[(LeaderEpoch, Offset)], offset: Offset) -> Option<LeaderEpoch> {
     let above = epochs.partition_point(|entry| entry.1 <= offset);
     above.checked_sub(1).map(|at| epochs[at].0)

@@ -1,4 +1,4 @@
-//! What can go wrong in a log.
+//! The errors of a log.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use tailrace_records::BatchError;
 use tailrace_types::{LeaderEpoch, LogEnd, Offset, RaftIndex};
 
-/// Why the log refused or failed.
+/// The reason why the log refused an operation or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The disk is full, or a quota is used up. Nothing was appended; later appends may work. Reads go on.
+    /// The disk is full, or a quota is used up. Nothing was appended, and later appends may succeed. Reads
+    /// continue.
     #[error("no space left to {action} {}", .path.display())]
     NoSpace {
-        /// What was tried, in the infinitive.
+        /// The attempted action, as an infinitive.
         action: &'static str,
         /// The file.
         path: PathBuf,
@@ -20,36 +21,37 @@ pub enum LogError {
     /// A system call failed. If it was a write or a sync, the log is poisoned from now on.
     #[error("cannot {action} {}: {source}", .path.display())]
     Io {
-        /// What was tried, in the infinitive.
+        /// The attempted action, as an infinitive.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// An earlier write or sync failed, so what lies on the disk is unknown. Writes are refused until the log is opened
-    /// again; reads go on.
-    #[error("the log takes no writes since: {reason}")]
+    /// An earlier write or sync failed, so the content of the disk is unknown. Writes are refused until the
+    /// log is opened again. Reads continue.
+    #[error("the log takes no writes after a failure: {reason}")]
     Poisoned {
         /// The failure that poisoned it.
         reason: String,
     },
-    /// Bytes that were durable are gone or wrong. Nothing was changed on disk.
+    /// Durable bytes are missing or wrong. Nothing was changed on disk.
     #[error("{} is damaged at byte {position}: {reason}", .file.display())]
     Damaged {
         /// The damaged file.
         file: PathBuf,
-        /// Where, in bytes from its start.
+        /// The position in bytes from the start of the file.
         position: u64,
         /// What was expected and what was found.
         reason: String,
     },
-    /// The records of a batch expand to more than is looked into. It is no damage: the batch is whole, and is served as it is.
+    /// The records of a batch expand to more than the limit. This is no damage: the batch is whole and is
+    /// served unchanged.
     #[error("{} has a batch at byte {position} whose records expand to more than {bytes_max} bytes", .file.display())]
     ExpandsTooLarge {
         /// The `.log`.
         file: PathBuf,
-        /// Where the batch begins, in bytes from its start.
+        /// The position of the batch in bytes from the start of the file.
         position: u64,
         /// The limit.
         bytes_max: u64,
@@ -69,29 +71,30 @@ pub enum LogError {
     IdentityMismatch {
         /// The identity file.
         file: PathBuf,
-        /// Topic, partition and topic id that were asked for.
+        /// The expected topic, partition and topic id.
         expected: String,
-        /// Those found.
+        /// The ones found.
         found: String,
     },
     /// The offset is not in the log.
     #[error("offset {requested} is outside the log, which holds {log_start} up to, not including, {log_end}")]
     OutOfRange {
-        /// The offset asked for.
+        /// The requested offset.
         requested: Offset,
-        /// First offset in the log.
+        /// The first offset in the log.
         log_start: Offset,
-        /// One past the last.
+        /// One past the last offset.
         log_end: LogEnd,
     },
-    /// The log is being exchanged for another replica's, and which aborted transactions are in it can't be told until that is done. Nothing is
-    /// wrong: try again.
-    #[error("the log is being exchanged for another replica's")]
+    /// The log is being replaced with another replica's, and until that is done its aborted transactions are
+    /// unknown. Nothing is wrong: retry.
+    #[error("the log is being replaced with another replica's")]
     BeingExchanged,
-    /// The read goes no further than memory, and something is on the disk only. Nothing is wrong: read it where that may block.
-    #[error("it has to be read from the disk")]
+    /// The read is limited to memory, and some of the data is only on disk. Nothing is wrong: read it where
+    /// that may block.
+    #[error("the read needs the disk")]
     NotAtHand,
-    /// A batch or entry does not continue the log. A bug of the caller; nothing was appended.
+    /// A batch or entry does not continue the log. A bug of the caller. Nothing was appended.
     #[error(
         "append at offset {found_offset}, raft index {found_index}, epoch {found_epoch} does not continue the log at \
          offset {expected_offset}, raft index {expected_index}, epoch {expected_epoch} or higher"
@@ -110,35 +113,36 @@ pub enum LogError {
         /// The batch's epoch.
         found_epoch: LeaderEpoch,
     },
-    /// The bytes handed over are not the batch that the header describes. A bug of the caller; nothing was appended.
+    /// The bytes are not the batch that the header describes. A bug of the caller. Nothing was appended.
     #[error("the batch header says {expected} bytes, the batch has {found}")]
     BatchBytes {
-        /// From the header.
+        /// The length in the header.
         expected: u64,
-        /// Handed over.
+        /// The length of the bytes.
         found: u64,
     },
-    /// A round of compaction ended early: what it has put in place stays, the rest is the next round's.
+    /// A round of compaction ended early. What it has put in place stays, and the rest is left to the next
+    /// round.
     #[error("compaction stopped: {reason}")]
     CompactionStopped {
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
-    /// The memory for the keys of a round of compaction does not even hold those of one batch.
+    /// The memory for the keys of a round of compaction cannot even hold those of one batch.
     #[error(
         "compaction has memory for {keys_max} keys, and the next batch alone has {records} records: raise \
          log.cleaner.dedupe.buffer.size, or lower log.cleaner.threads"
     )]
     KeyMapTooSmall {
-        /// Keys that the map can hold.
+        /// The most keys that the map can hold.
         keys_max: u64,
-        /// Records of the batch.
+        /// Records in the batch.
         records: u64,
     },
-    /// A payload beyond a limit of the format.
+    /// A payload exceeds a limit of the format.
     #[error("{what} has {bytes} bytes, more than {bytes_max}")]
     TooLarge {
-        /// What was too large.
+        /// The name of the payload.
         what: &'static str,
         /// Its size.
         bytes: u64,
@@ -148,7 +152,7 @@ pub enum LogError {
 }
 
 impl LogError {
-    /// Wraps what the system said about `path` while trying to `action`.
+    /// Wraps the system's error about `path` during `action`.
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -158,8 +162,8 @@ impl LogError {
         }
     }
 
-    /// The same failure, as one that lasts. A sync that failed for lack of space has failed like any other: what it should
-    /// have written may be gone from memory, and a second sync would not tell.
+    /// Returns the same failure as a lasting one. A sync that failed for lack of space has failed like any
+    /// other: the data may be gone from memory, and a second sync would not report it.
     pub(crate) fn lasting(self) -> Self {
         match self {
             Self::NoSpace { action, path } => {
@@ -169,12 +173,12 @@ impl LogError {
         }
     }
 
-    /// Something in `file` is not as it was written.
+    /// Returns the error for bytes in `file` that are not what was written.
     pub fn damaged(file: &Path, position: u64, reason: impl Into<String>) -> Self {
         Self::Damaged { file: file.to_owned(), position, reason: reason.into() }
     }
 
-    /// Why nobody can look into the batch at `position` of `file`.
+    /// Returns the reason why the batch at `position` of `file` cannot be decoded.
     pub(crate) fn of_batch(file: &Path, position: u64, error: &BatchError) -> Self {
         match error {
             BatchError::ExpandsTooLarge { bytes_max } => {
@@ -184,13 +188,13 @@ impl LogError {
         }
     }
 
-    /// True for a full disk, after which later appends may work.
+    /// True for a full disk, after which later appends may succeed.
     pub fn is_no_space(&self) -> bool {
         matches!(self, Self::NoSpace { .. })
     }
 }
 
-/// Adds file and action to an [`io::Result`].
+/// Adds the file and the action to an [`io::Result`].
 pub(crate) trait IoContext<T> {
     fn context(self, action: &'static str, path: &Path) -> Result<T, LogError>;
 }

@@ -1,7 +1,7 @@
-//! Where bytes of a log lie, for who sends them on without looking at them.
+//! The location of bytes of a log, for callers that send them without inspecting them.
 //!
-//! Only this module knows what they lie in: today a part of an open segment. Who sends an extent makes sure that it is in memory, which
-//! may block, and then asks for its descriptor.
+//! Only this module knows the representation, which is a part of an open segment. A sender first loads the
+//! extent into memory, which may block, and then uses its descriptor.
 
 use std::io;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use tailrace_types::usize_of;
 use crate::disk::{Disk, DiskFile, read_full_at};
 use crate::segment::SegmentFiles;
 
-/// A part of a segment. Keeps its file open, also when the segment is deleted.
+/// A part of a segment. Keeps its file open even after the segment was deleted.
 pub struct Extent<D: Disk> {
     files: Arc<SegmentFiles<D>>,
     position: u64,
@@ -40,59 +40,59 @@ impl<D: Disk> Extent<D> {
         Self { files, position, bytes }
     }
 
-    /// How many bytes.
+    /// The number of bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Where in its file it begins, in bytes.
+    /// The position in the file, in bytes.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// The descriptor of its file, for sendfile(2); `None` if the disk has none.
+    /// The file's descriptor, for sendfile(2). `None` if the disk has none.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.files.log.descriptor()
     }
 
-    /// True if all of it can be read without waiting for the device, as far as anybody can tell.
+    /// True if all of it can be read without waiting for the device, as far as can be determined.
     pub fn is_resident(&self) -> bool {
         self.files.log.is_resident(self.position, self.bytes)
     }
 
-    /// Reads it into memory, and asks for what lies behind it. Blocks.
+    /// Reads it into memory and starts readahead of what follows. Blocks.
     ///
     /// # Errors
-    /// The device's.
+    /// The device's error.
     pub fn warm(&self) -> io::Result<()> {
         self.files.log.warm(self.position, self.bytes)
     }
 
-    /// A part of it, in bytes from its beginning.
+    /// Returns a part of the extent, in bytes from its start.
     ///
     /// # Panics
-    /// If that lies beyond its end.
+    /// If the range exceeds the extent.
     #[must_use]
     pub fn part(&self, range: Range<u64>) -> Self {
         assert!(range.start <= range.end && range.end <= self.bytes, "{range:?} of {} bytes", self.bytes);
         Self::new(Arc::clone(&self.files), self.position + range.start, range.end - range.start)
     }
 
-    /// Leaves out the first `bytes`.
+    /// Drops the first `bytes` bytes.
     ///
     /// # Panics
-    /// If it has fewer.
+    /// If the extent is shorter.
     pub fn advance(&mut self, bytes: u64) {
         assert!(bytes <= self.bytes, "{bytes} of {} bytes", self.bytes);
         self.position += bytes;
         self.bytes -= bytes;
     }
 
-    /// Reads into `buf` from byte `at` on, up to the extent's end. Fewer bytes than that only if the file is shorter than its index
-    /// says. Blocks on the disk.
+    /// Reads into `buf` from byte `at` up to the extent's end. A read shorter than that means that the file
+    /// is shorter than its index says. Blocks on the disk.
     ///
     /// # Errors
-    /// As [`DiskFile::read_at`](crate::DiskFile::read_at).
+    /// Those of [`DiskFile::read_at`](crate::DiskFile::read_at).
     pub fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize> {
         let left = self.bytes.saturating_sub(at);
         let wanted = buf.len().min(usize_of(left));

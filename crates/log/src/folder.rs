@@ -1,4 +1,4 @@
-//! The partition's folder: identity, what lies in it, deletion.
+//! The partition's folder: its identity, its content, and its deletion.
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,9 @@ use crate::format::{FormatError, identity};
 use crate::listing::{Listing, SegmentName};
 
 impl Listing {
-    /// Gives segments whose `.log` is gone, and whose index still has rows, an empty one, so that recovery decides by these rows whether it
-    /// had been durable. Of what a checkpoint covers it says itself what there is.
+    /// Creates an empty `.log` for segments that have lost it but still have index rows, so that recovery
+    /// decides by these rows whether it had been durable. For segments that a checkpoint covers, the
+    /// checkpoint itself decides.
     pub(crate) fn revive<D: Disk>(
         &mut self,
         disk: &D,
@@ -25,7 +26,7 @@ impl Listing {
         is_fresh: bool,
     ) -> Result<(), LogError> {
         let first = self.segments.first().copied();
-        // What retention was about to remove lies below the first segment.
+        // Segments that retention was about to remove are below the first segment.
         let may_count = |base: Offset| match checkpoint {
             Some(checkpoint) => base >= checkpoint.end_offset,
             None => is_fresh || first.is_some_and(|first| base > first),
@@ -50,13 +51,13 @@ impl Listing {
         Ok(())
     }
 
-    /// True if the log begins above 0, and something of it is known to have been synced: then what is missing was removed, and no power
-    /// failure took its name.
+    /// True if the log starts above 0 and there is evidence that something in it was synced. Then the missing
+    /// segments were removed, and no power failure took their names.
     pub(crate) fn lost_its_beginning<D: Disk>(&self, disk: &D, dir: &Path) -> Result<bool, LogError> {
         let Some(first) = self.segments.first().copied().filter(|first| *first > Offset(0)) else {
             return Ok(false);
         };
-        // A snapshot is written when the log up to its offset is durable.
+        // A snapshot is written once the log up to its offset is durable.
         if self.snapshots.last().is_some_and(|last| *last > first) {
             return Ok(true);
         }
@@ -75,7 +76,8 @@ impl Listing {
         Ok(false)
     }
 
-    /// Removes what is left of segments that are gone; not of those that the checkpoint still lists.
+    /// Removes the remaining files of segments whose `.log` is gone, except segments that the checkpoint
+    /// still lists.
     pub(crate) fn remove_orphans<D: Disk>(
         &self,
         disk: &D,
@@ -91,10 +93,10 @@ impl Listing {
     }
 }
 
-/// The identity of the partition whose folder `dir` is. `None` if it has none.
+/// Returns the identity of the partition in the folder `dir`. `None` if it has none.
 ///
 /// # Errors
-/// [`LogError::Damaged`] if it cannot be made out, [`LogError::NewerFormat`].
+/// [`LogError::Damaged`] if it is unreadable, and [`LogError::NewerFormat`].
 pub fn read_identity<D: Disk>(disk: &D, dir: &Path) -> Result<Option<PartitionIdentity>, LogError> {
     let path = dir.join(names::IDENTITY);
     match read_file(disk, &path, identity::BYTES_MAX).context("read", &path)? {
@@ -103,8 +105,8 @@ pub fn read_identity<D: Disk>(disk: &D, dir: &Path) -> Result<Option<PartitionId
     }
 }
 
-/// Makes sure that `dir` is there and belongs to `expected`. True if the folder or its identity was made; it is not
-/// durable then.
+/// Checks that `dir` exists and belongs to `expected`, and creates what is missing. Returns true if the
+/// folder or its identity was created, in which case it is not durable yet.
 pub(crate) fn claim<D: Disk>(
     disk: &D,
     dir: &Path,
@@ -120,14 +122,14 @@ pub(crate) fn claim<D: Disk>(
             return Err(LogError::IdentityMismatch { file: path, expected, found });
         }
         Some(Err(error @ FormatError::Newer(_))) => return Err(error.in_file(&path)),
-        // A crash before the first sync leaves this. Where a checkpoint or an entry shows that it was synced, it is
-        // damage.
+        // A crash before the first sync leaves this state. If a checkpoint or an entry shows that the file
+        // was synced, it is damage.
         Some(Err(error)) if Listing::read(disk, dir)?.was_synced => {
-            // The checkpoint says whose log this is, too.
+            // The checkpoint also has the topic id.
             if checkpoint_owner(disk, dir)? != Some(expected.topic_id) {
                 return Err(error.in_file(&path));
             }
-            notes.push(format!("{} is written again: {error}", path.display()));
+            notes.push(format!("{} is rewritten: {error}", path.display()));
             replace_file(disk, &path, &[IoSlice::new(&identity::encode(expected))])?;
             return Ok(false);
         }
@@ -135,7 +137,7 @@ pub(crate) fn claim<D: Disk>(
         None => {
             disk.create_dir(dir).context("create", dir)?;
             if Listing::read(disk, dir)?.was_synced {
-                notes.push(format!("{} was missing and is written again", path.display()));
+                notes.push(format!("{} was missing and is rewritten", path.display()));
             }
         }
     }
@@ -144,22 +146,23 @@ pub(crate) fn claim<D: Disk>(
     Ok(true)
 }
 
-/// The topic of the partition whose folder `dir` is, by its checkpoint. `None` if there is none that can be made out.
+/// Returns the topic of the partition in the folder `dir`, from its checkpoint. `None` if there is no
+/// readable checkpoint.
 ///
 /// # Errors
-/// What the disk says.
+/// The disk's errors.
 pub fn checkpoint_owner<D: Disk>(disk: &D, dir: &Path) -> Result<Option<TopicId>, LogError> {
     let path = dir.join(names::CHECKPOINT);
     let bytes = read_file(disk, &path, checkpoint::BYTES_MAX).context("read", &path)?;
     Ok(bytes.and_then(|bytes| Checkpoint::decode(&bytes).ok()).map(|checkpoint| checkpoint.topic_id))
 }
 
-/// Renames a partition's folder out of the way, durably, then removes it. `unique` tells this deletion from others of
-/// the same folder name (the topic id does). A crash in between is finished by [`remove_leftovers`]. The log must have been
-/// dropped; readers that hold slices keep their files.
+/// Renames a partition's folder, durably, and then removes it. `unique` distinguishes this deletion from
+/// others of the same folder name, as the topic id does. If a crash comes in between, [`remove_leftovers`]
+/// finishes the deletion. The log must have been dropped. Readers that hold slices keep their files.
 ///
 /// # Errors
-/// Once the folder is renamed the deletion is decided; an error then only leaves files for the next start.
+/// The deletion is final once the folder is renamed. A later error only leaves files for the next start.
 pub fn delete_partition<D: Disk>(disk: &D, dir: &Path, unique: &str) -> Result<(), LogError> {
     let deleted = dir.with_file_name(deleted_name(dir, unique));
     disk.rename(dir, &deleted).context("rename", dir)?;
@@ -167,7 +170,8 @@ pub fn delete_partition<D: Disk>(disk: &D, dir: &Path, unique: &str) -> Result<(
     disk.remove_dir(&deleted).context("remove", &deleted)
 }
 
-/// Begins with the old name, for the reader of a folder listing, but fits 255 bytes whatever the topic's name.
+/// The name starts with the old one, for people who list the folder, but fits 255 bytes whatever the topic's
+/// name.
 fn deleted_name(dir: &Path, unique: &str) -> String {
     format!("{}{unique}{DELETED_SUFFIX}", name_and_checksum(dir))
 }
@@ -178,18 +182,18 @@ fn name_and_checksum(dir: &Path) -> String {
     format!("{start}.{:08x}.", crc32c::crc32c(name.as_bytes()))
 }
 
-/// Folders that are kept by [`set_aside`], the newest; of one partition one.
+/// The most folders kept by [`set_aside`]: the newest ones, one per partition.
 pub const KEPT_ASIDE_MAX: usize = 8;
 
-/// Renames a partition's folder out of the way, durably, and keeps it for whoever wants to look at it: `orders-0` becomes
-/// `orders-0.CHECKSUM.MILLISECONDS.damaged`. What was set aside before of the same partition is removed, and the oldest of all
-/// beyond [`KEPT_ASIDE_MAX`]. The log must have been dropped. Returns the new path.
+/// Renames a partition's folder, durably, and keeps it for inspection: `orders-0` becomes
+/// `orders-0.CHECKSUM.MILLISECONDS.damaged`. Removes earlier folders set aside for the same partition, and
+/// the oldest of all beyond [`KEPT_ASIDE_MAX`]. The log must have been dropped. Returns the new path.
 ///
 /// # Errors
-/// What the disk says. Once the folder is renamed, a failure to remove an older one is no error.
+/// The disk's errors. Once the folder is renamed, a failure to remove an older one is no error.
 pub fn set_aside<D: Disk>(disk: &D, dir: &Path, now: TimestampMs) -> Result<PathBuf, LogError> {
     let start = name_and_checksum(dir);
-    // Twice within a millisecond, or a clock that went back.
+    // Covers two calls within a millisecond, and a clock that went back.
     let newest = aside_of(disk, dir)?.last().and_then(|path| set_aside_at(path)).unwrap_or(i64::MIN);
     let at = now.0.max(newest.saturating_add(1));
     let aside = dir.with_file_name(format!("{start}{at}{FOLDER_ASIDE_SUFFIX}"));
@@ -200,16 +204,16 @@ pub fn set_aside<D: Disk>(disk: &D, dir: &Path, now: TimestampMs) -> Result<Path
     let all = folders_aside(disk, parent).unwrap_or_default();
     let beyond = all.len().saturating_sub(KEPT_ASIDE_MAX);
     for old in of_partition.iter().chain(&all[..beyond]).filter(|old| **old != aside) {
-        // What cannot be removed now is tried the next time.
+        // What cannot be removed now is retried the next time.
         let _ = disk.remove_dir(old);
     }
     Ok(aside)
 }
 
-/// What [`set_aside`] has kept in a data folder, oldest first.
+/// Returns the folders that [`set_aside`] has kept in a data folder, oldest first.
 ///
 /// # Errors
-/// What the disk says.
+/// The disk's errors.
 pub fn folders_aside<D: Disk>(disk: &D, data_dir: &Path) -> Result<Vec<PathBuf>, LogError> {
     let entries = disk.read_dir(data_dir).context("list", data_dir)?;
     let aside = entries.into_iter().filter(|e| e.is_dir && e.name.ends_with(FOLDER_ASIDE_SUFFIX));
@@ -219,10 +223,10 @@ pub fn folders_aside<D: Disk>(disk: &D, data_dir: &Path) -> Result<Vec<PathBuf>,
     Ok(paths)
 }
 
-/// The same of the partition whose folder is, or was, `dir`.
+/// Like [`folders_aside`], for the partition whose folder is or was `dir`.
 ///
 /// # Errors
-/// What the disk says.
+/// The disk's errors.
 pub fn aside_of<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<PathBuf>, LogError> {
     let start = name_and_checksum(dir);
     let is_of_it =
@@ -232,16 +236,17 @@ pub fn aside_of<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<PathBuf>, LogError>
     Ok(aside)
 }
 
-/// When a folder was set aside, by its name.
+/// Returns when a folder was set aside, from its name.
 fn set_aside_at(path: &Path) -> Option<i64> {
     let name = path.file_name()?.to_str()?.strip_suffix(FOLDER_ASIDE_SUFFIX)?;
     name.rsplit('.').next()?.parse().ok()
 }
 
-/// True if there is something in a partition's folder that could be missed: a segment or a side file with bytes in it, or a ballot.
+/// True if a partition's folder holds data that would be missed: a ballot, or a segment or side file that is
+/// not empty.
 ///
 /// # Errors
-/// What the disk says.
+/// The disk's errors.
 pub fn holds_data<D: Disk>(disk: &D, dir: &Path) -> Result<bool, LogError> {
     if !disk.exists(dir).context("look for", dir)? {
         return Ok(false);
@@ -256,11 +261,11 @@ pub fn holds_data<D: Disk>(disk: &D, dir: &Path) -> Result<bool, LogError> {
     Ok(false)
 }
 
-/// Removes partition folders whose deletion was begun, and returns their names. To be called at start, before any log
-/// is opened.
+/// Removes partition folders whose deletion was started, and returns their names. Call it at start, before
+/// any log is opened.
 ///
 /// # Errors
-/// What the disk says.
+/// The disk's errors.
 pub fn remove_leftovers<D: Disk>(disk: &D, data_dir: &Path) -> Result<Vec<String>, LogError> {
     let entries = disk.read_dir(data_dir).context("list", data_dir)?;
     let deleted: Vec<String> = entries

@@ -1,8 +1,9 @@
-//! Which files count where compaction has left several for the same offsets: those as appended, or a later generation.
+//! Decides which files count if compaction has left several for the same offsets: those as appended, or a
+//! later generation.
 //!
-//! Compaction never overwrites: what it makes of segments gets names of its own, is synced, its header last, and counts from
-//! the checkpoint on that lists it. So the checkpoint decides. Without a readable one a generation with a whole header is
-//! as good as what it was made of, and counts.
+//! Compaction never overwrites. Its output gets names of its own, is synced with the header last, and counts
+//! from the checkpoint on that lists it. So the checkpoint decides. Without a readable checkpoint, a
+//! generation with a whole header is as good as its sources, and counts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,13 +22,13 @@ use crate::scan::{BatchScanner, Scanned};
 use crate::segment::LenOf;
 
 impl Listing {
-    /// Takes the files off the list that `checkpoint` has no place for because of compaction, and names them: replaced ones
-    /// that were not yet removed, and new ones that never came to count.
+    /// Removes the files from the list that `checkpoint` does not cover because of compaction, and returns
+    /// them: replaced segments that were not removed yet, and new ones that never came to count.
     pub(crate) fn settle_by(&mut self, checkpoint: &Checkpoint) -> Vec<SegmentName> {
         let listed = |name: &SegmentName| {
             checkpoint.segments.iter().any(|s| (s.base_offset, s.generation) == (name.base, name.generation))
         };
-        // Between two listed segments may be a hole, where a copy took the place of the log.
+        // There may be a hole between two listed segments, if a copy replaced the log.
         let replaced = |base: Offset| {
             let below = checkpoint.segments.partition_point(|s| s.base_offset <= base);
             let last = checkpoint.segments[..below].last();
@@ -39,7 +40,8 @@ impl Listing {
         stale
     }
 
-    /// The same without a checkpoint. The generations that count join the list; their headers are returned.
+    /// Like [`Listing::settle_by`], without a checkpoint. Adds the generations that count to the list, and
+    /// returns their headers.
     pub(crate) fn settle_alone<D: Disk>(
         &mut self,
         disk: &D,
@@ -50,7 +52,7 @@ impl Listing {
             let SegmentName { base, generation } = name;
             let header = match read_segment_header(disk, dir, base, generation)? {
                 Some(header) => Some(header),
-                // What it was made of counts, if it is there: then the round did not come to its end.
+                // If its source exists, the source counts, because the round did not finish.
                 None if self.segments.binary_search(&base).is_ok() => None,
                 None => derive_header(disk, dir, base, generation)?,
             };
@@ -78,10 +80,11 @@ impl Listing {
     }
 }
 
-/// "Wherever the segment before it ends."
+/// Stands for the raft index at which the previous segment ends.
 pub(crate) const UNKNOWN_INDEX: RaftIndex = RaftIndex(0);
 
-/// What the damaged or missing header of a segment must have said, by its index, else by its batches. `None` if it holds none.
+/// Derives the lost header of a segment from its index, or else from its batches. `None` if the segment has
+/// no batches.
 fn derive_header<D: Disk>(
     disk: &D,
     dir: &Path,
@@ -112,7 +115,7 @@ fn derive_header<D: Disk>(
     Ok(Some(SegmentHeader { base_offset: base, first_raft_index, created: TimestampMs(0), compacted }))
 }
 
-/// The first and the last row of an index, if both are whole.
+/// Returns the first and the last row of an index, if both are whole.
 fn first_and_last<F: DiskFile>(index: &F, base: Offset) -> Option<(Row, Row)> {
     let rows = index.len().ok()?.checked_sub(row_position(0))? / ROW_BYTES as u64;
     let row = |number: u64| {
@@ -132,7 +135,8 @@ fn header_covers(header: &SegmentHeader, base: Offset) -> bool {
     header.compacted.is_some_and(|compacted| (header.base_offset..compacted.end_offset).contains(&base))
 }
 
-/// `None` if it is missing or damaged, which the chain of indexes makes up for, except for compacted segments.
+/// Reads a segment's header. `None` if it is missing or damaged. The chain of indexes makes up for that,
+/// except for compacted segments.
 pub(crate) fn read_segment_header<D: Disk>(
     disk: &D,
     dir: &Path,
@@ -140,7 +144,7 @@ pub(crate) fn read_segment_header<D: Disk>(
     generation: u32,
 ) -> Result<Option<SegmentHeader>, LogError> {
     let path = names::path_of(dir, base, generation, Kind::Header);
-    // A longer file is damaged, and as good as none.
+    // A longer file is damaged and is ignored.
     let bytes_max = segment_header::BYTES * 64;
     let Some(bytes) = read_file(disk, &path, bytes_max).context("read", &path)? else { return Ok(None) };
     match SegmentHeader::decode(&bytes) {

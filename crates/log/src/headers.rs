@@ -1,4 +1,4 @@
-//! Walking over batch headers: for rebuilding producer state, and for lookups by time.
+//! Iteration over batch headers, to rebuild producer state and for lookups by time.
 
 use std::sync::Arc;
 
@@ -12,28 +12,29 @@ use crate::format::row::Row;
 use crate::reader::{LogReader, segment_of};
 use crate::rows::Rows;
 
-/// Batch headers in offset order, each with its index row; those of damaged batches are left out. Ends at the log end as of its making, or after the first
-/// error. Reads 61 bytes per batch and the index a page at a time.
+/// Iterates over batch headers in offset order, each with its index row, and skips damaged batches. Ends at
+/// the log end as of its creation, or after the first error. Reads 61 bytes per batch, and the index a page
+/// at a time.
 pub struct HeaderIter<D: Disk> {
     reader: Arc<LogReader<D>>,
     next: Offset,
     end: Offset,
-    /// Found and not yet handed out, last first.
+    /// Headers found and not yet returned, last first.
     ready: Vec<(Row, BatchHeader)>,
     failed: bool,
 }
 
-/// Headers read ahead: an index page.
+/// Headers read ahead: one index page.
 const READ_AHEAD: u32 = 64;
 
 impl<D: Disk> LogReader<D> {
-    /// Headers of the batches from the one that holds `from` on, up to the present log end.
+    /// Returns the headers of the batches from the one that holds `from` up to the current log end.
     pub fn headers(self: &Arc<Self>, from: Offset) -> HeaderIter<D> {
         self.headers_kept(from.max(self.log_start()))
     }
 
-    /// The same with what lies below the log start and has not been removed: nobody may read it any more, and it tells what became
-    /// of producers and their transactions.
+    /// Like [`LogReader::headers`], including batches below the log start that were not removed yet.
+    /// Consumers can no longer read these, but they tell what became of producers and their transactions.
     pub fn headers_kept(self: &Arc<Self>, from: Offset) -> HeaderIter<D> {
         let next = from.max(self.first_kept());
         HeaderIter {
@@ -45,8 +46,8 @@ impl<D: Disk> LogReader<D> {
         }
     }
 
-    /// Rows and headers of up to [`READ_AHEAD`] batches of one segment, from the one that holds `from` on; more were looked at if some are
-    /// damaged.
+    /// Returns rows and headers of up to [`READ_AHEAD`] batches of one segment, from the one that holds
+    /// `from`. Reads more if some are damaged.
     fn some_headers(&self, from: Offset, end: Offset) -> Result<Vec<(Row, BatchHeader)>, LogError> {
         self.retrying(|segments| {
             let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! The log by raft index: what a consensus engine asks of it.
+//! Access to the log by raft index, for a consensus engine.
 
 use bytes::Bytes;
 use tailrace_types::{LeaderEpoch, RaftIndex};
@@ -13,10 +13,10 @@ use crate::log::Log;
 use crate::reader::segment_of;
 use crate::rows::Rows;
 
-/// What lies at a raft index.
+/// The content of a raft index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Indexed {
-    /// A batch, by its index row.
+    /// A batch, as its index row.
     Batch(Row),
     /// An entry without records.
     Entry(Entry),
@@ -33,8 +33,9 @@ impl Indexed {
 }
 
 impl<D: Disk> Log<D> {
-    /// What was appended at `index`. `None` if nothing was yet, or it is gone: by retention, or by compaction. One or two
-    /// preads of index rows at the end of the log, a binary search elsewhere.
+    /// Returns what was appended at `index`. `None` if nothing was yet, or if retention or compaction has
+    /// removed it. Costs one or two preads of index rows at the end of the log, and a binary search
+    /// elsewhere.
     ///
     /// # Errors
     /// [`LogError::Damaged`] for an index row with a wrong checksum.
@@ -60,7 +61,7 @@ impl<D: Disk> Log<D> {
         Ok((row.raft_index == index).then_some(Indexed::Batch(row)))
     }
 
-    /// How many batches and entries there are from `index` on. Reads the rows of one segment at most.
+    /// Counts the batches and entries from `index` on. Reads the rows of one segment at most.
     ///
     /// # Errors
     /// [`LogError::Damaged`] for an index row with a wrong checksum.
@@ -76,11 +77,12 @@ impl<D: Disk> Log<D> {
         Ok(count + self.entries().iter().filter(|entry| entry.raft_index >= index).count() as u64)
     }
 
-    /// Removes the entries without records below `index`. They must be of no use any more, and no batch at or above `index` may
-    /// share a segment with one of them: the raft indexes of a segment's batches are counted along them. Blocks.
+    /// Removes the entries without records below `index`. They must be useless by now. No batch at or above
+    /// `index` may share a segment with one of them, because the raft indexes of a segment's batches are
+    /// counted along with them. Blocks.
     ///
     /// # Errors
-    /// The disk's. Any but [`LogError::NoSpace`] poisons the log.
+    /// The disk's errors. Any error but [`LogError::NoSpace`] poisons the log.
     pub fn prune_entries(&mut self, index: RaftIndex) -> Result<usize, LogError> {
         self.check_writable()?;
         let disk = self.reader.store.disk().clone();
@@ -88,20 +90,20 @@ impl<D: Disk> Log<D> {
         self.poison_unless_no_space(result)
     }
 
-    /// Up to which index entries may be pruned if everything below `first` is of no use: the beginning of the segment that holds
-    /// it, if one does.
+    /// Returns the index up to which entries may be pruned if everything below `first` is useless: the start
+    /// of the segment that holds `first`, if there is one.
     pub fn prunable_below(&self, first: RaftIndex) -> RaftIndex {
         let list = self.reader.segments.load();
         let begun = list.partition_point(|segment| segment.first_raft_index < first);
-        // Whether the last of them reaches up to `first` is not worth a look.
+        // It is not worth checking whether the last of them reaches up to `first`.
         list[..begun].last().map_or(first, |segment| segment.first_raft_index)
     }
 
-    /// The batch that `row` describes, as it lies in the log. Its checksum is verified: what is damaged here must not reach
-    /// another replica, and is out of service from then on.
+    /// Returns the batch that `row` describes, as stored in the log. Verifies its checksum, because damage
+    /// here must not reach another replica. A damaged batch is out of service from then on.
     ///
     /// # Errors
-    /// [`LogError::Damaged`]; the disk's.
+    /// [`LogError::Damaged`] and the disk's errors.
     pub fn batch_at(&self, row: &Row) -> Result<Bytes, LogError> {
         let list = self.reader.segments.load_full();
         let gone = || LogError::OutOfRange {

@@ -1,4 +1,4 @@
-//! A copy takes the place of a log: in one step, which is the exchange of the checkpoint.
+//! Replacing a log with a copy, in one step: the replacement of the checkpoint.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -22,36 +22,38 @@ use crate::sections::Sections;
 use crate::staging::Staging;
 use crate::trim::remove_segment_files;
 
-/// What a log is after a copy took its place, besides the copy's segments.
+/// The state of a log after a copy has replaced it, besides the copy's segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstallTarget {
-    /// First offset that may be read.
+    /// The first offset that may be read.
     pub log_start: Offset,
     /// One past the last offset.
     pub end_offset: Offset,
-    /// Raft index of what comes next.
+    /// Raft index of the next entry.
     pub next_raft_index: RaftIndex,
     /// Epoch of the last batch or entry.
     pub last_epoch: LeaderEpoch,
-    /// Compaction has seen to everything below.
+    /// Compaction has covered everything below.
     pub first_dirty: Offset,
     /// Epochs and the first offset of each, both ascending.
     pub epochs: Vec<(LeaderEpoch, Offset)>,
-    /// What is derived from the log, as of its end.
+    /// The state derived from the log, as of its end.
     pub sections: Option<Sections>,
-    /// Offsets whose records the copy lacks, since they are lost everywhere.
+    /// Offsets whose records the copy lacks, because they are lost on every replica.
     pub lost: Vec<DamagedRange>,
 }
 
 impl<D: Disk> Log<D> {
-    /// Lets a copy take the place of all that is in the log. The log must end at or below the copy's end, in offset and in raft
-    /// index. Readers see the copy from then on. Blocks; durable on return. A crash leaves the old log or the copy, each whole.
+    /// Replaces the whole log with a copy. The log must end at or below the copy's end, in offset and in raft
+    /// index. Readers see the copy from then on. Blocks. Durable on return. A crash leaves either the old log
+    /// or the copy, each whole.
     ///
     /// # Errors
-    /// Any poisons the log: which of the two lies on the disk is then known only after it is opened anew.
+    /// Any error poisons the log. Which of the two is on disk is then known only after the log is opened
+    /// again.
     ///
     /// # Panics
-    /// If the log ends beyond the copy, or part of the copy is missing.
+    /// If the log ends beyond the copy, or if part of the copy is missing.
     pub fn install(&mut self, staging: Staging<D>, target: &InstallTarget) -> Result<(), LogError> {
         self.check_writable()?;
         assert!(staging.wanted().is_none(), "a copy that has not arrived as a whole");
@@ -73,7 +75,7 @@ impl<D: Disk> Log<D> {
         result
     }
 
-    /// Makes the copy count, on the disk first. Returns the segments from before.
+    /// Makes the copy count, on the disk first.
     fn exchange(
         &mut self,
         staging: &Staging<D>,
@@ -84,10 +86,10 @@ impl<D: Disk> Log<D> {
             let header = staging.header(info).encode();
             replace_file_unsynced(disk, &segment.path(Kind::Header), &[IoSlice::new(&header)])?;
         }
-        // Before the copy counts: it must never be taken for whole.
+        // Written before the copy counts, so that the copy is never taken for complete.
         self.reader.write_damage(&target.lost)?;
         let mut file = lock(&self.reader.checkpoint);
-        // What they tell is of the log before: gone for good before the copy counts.
+        // The snapshots belong to the old log. Remove them for good before the copy counts.
         for offset in std::mem::take(&mut file.snapshots) {
             remove_if_there(disk, &names::path(&self.reader.dir, offset, Kind::Snapshot))?;
         }
@@ -109,7 +111,7 @@ impl<D: Disk> Log<D> {
         let path = self.reader.dir.join(names::CHECKPOINT);
         replace_file(disk, &path, &[IoSlice::new(&image.encode())])?;
         file.written = Some(image);
-        // Plans from before have nothing to say any more.
+        // Earlier plans are obsolete.
         file.sequence = self.plan_sequence.fetch_add(1, Relaxed) + 1;
         drop(file);
         Ok(self.adopt(staging, target))
@@ -132,7 +134,7 @@ impl<D: Disk> Log<D> {
         self.next_raft_index = target.next_raft_index;
         self.last_epoch = target.last_epoch;
         self.durable_end = target.end_offset.into();
-        // The next append begins a segment: what was copied counts as a whole.
+        // The next append starts a segment, because the copied segments are complete.
         self.active = None;
         self.reserved = Reserved::default();
         old

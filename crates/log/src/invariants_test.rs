@@ -1,4 +1,4 @@
-//! A log whose state contradicts itself panics before it tells or does anything wrong.
+//! A log whose state contradicts itself panics before it reports or does anything wrong.
 
 use std::sync::atomic::Ordering::Release;
 
@@ -15,7 +15,7 @@ use crate::store::LogStore;
 
 const NOW: TimestampMs = TimestampMs(1_000_000);
 
-/// A log with the records 0 to 9, a segment for every five.
+/// A log with records 0 to 9 and a segment for every five.
 fn log() -> (Log<RealDisk>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let topic_partition = TopicPartition::new(TopicName::new("t").unwrap(), PartitionId(0));
@@ -84,7 +84,7 @@ fn the_epoch_does_not_go_back() {
     log.begin_epoch(LeaderEpoch(1), Offset(10));
 }
 
-/// Retention takes only whole segments below the new log start.
+/// Retention may remove only whole segments below the new log start.
 #[test]
 #[should_panic(
     expected = "records from 0 on are kept, and a segment goes that reaches up to Some(Offset(5))"
@@ -102,7 +102,7 @@ fn a_log_is_not_cut_off_behind_its_end() {
     let _ = log.carry_out(cut, RaftIndex(8));
 }
 
-/// What a row on the disk says is no invariant: the log takes no more writes, and the process goes on.
+/// A row on disk is no invariant: the log takes no more writes, and the process continues.
 #[test]
 fn a_row_that_tells_of_more_than_the_log_has_is_damage() {
     let (mut log, _folder) = log();

@@ -1,4 +1,5 @@
-//! What is damaged stays known over a restart, until it is mended or somebody has decided: a file beside the log.
+//! Keeps the known damage over a restart, in a file next to the log, until it is mended or the loss is
+//! accepted.
 
 use std::io::IoSlice;
 
@@ -12,14 +13,14 @@ use crate::format::{FormatError, damage, names};
 use crate::reader::{LogReader, segment_of};
 use crate::rows::Rows;
 
-/// Ranges that [`LogReader::recheck_damage`] reads with each call: mostly a batch of up to 1 MiB each.
+/// Ranges that [`LogReader::recheck_damage`] reads per call. Most are one batch of up to 1 MiB.
 const RECHECKED_AT_ONCE: usize = 16;
 
 impl<D: Disk> LogReader<D> {
-    /// Writes down what is damaged, if that changed since. Cheap if not. Blocks on the disk.
+    /// Saves the known damage if it has changed. Cheap if not. Blocks on the disk.
     ///
     /// # Errors
-    /// The disk's; it is tried again with the next call.
+    /// The disk's errors. The next call tries again.
     pub fn save_damage(&self) -> Result<(), LogError> {
         if !self.damage.take_unsaved() {
             return Ok(());
@@ -38,7 +39,7 @@ impl<D: Disk> LogReader<D> {
         }
     }
 
-    /// What is wrong with the file as it lies on the disk, if it does not say what is known.
+    /// Returns what is wrong with the file on disk, if it does not match the known damage.
     pub(crate) fn damage_file_differs(&self) -> Result<Option<Damage>, LogError> {
         let ranges = self.damage.all();
         if ranges.is_empty() || self.damage.is_unsaved() {
@@ -48,14 +49,15 @@ impl<D: Disk> LogReader<D> {
         let read = read_file(self.store.disk(), &file, damage::BYTES_MAX).context("read", &file);
         let reason = match read {
             Ok(Some(bytes)) if bytes == damage::encode(&ranges) => return Ok(None),
-            Ok(Some(_)) => "it does not say what is known".to_owned(),
+            Ok(Some(_)) => "it does not match the known damage".to_owned(),
             Ok(None) => "it is missing".to_owned(),
             Err(error) => return Damage::of(&error).map(Some).ok_or(error),
         };
         Ok(Some(Damage { file, position: 0, reason }))
     }
 
-    /// What was known before the last stop, as far as it is so still. `notes` gets what was mended since.
+    /// Loads the damage known before the last stop, if it still exists. Adds a note to `notes` for each range
+    /// that was mended since.
     pub(crate) fn load_damage(&self, notes: &mut Vec<String>) -> Result<(), LogError> {
         let path = self.dir.join(names::DAMAGE);
         let Some(bytes) = read_file(self.store.disk(), &path, damage::BYTES_MAX).context("read", &path)?
@@ -66,7 +68,7 @@ impl<D: Disk> LogReader<D> {
             Ok(known) => known,
             Err(error @ FormatError::Newer(_)) => return Err(error.in_file(&path)),
             Err(error) => {
-                // The scrubber finds again what is still there. The file is replaced.
+                // The scrubber will find any remaining damage again. The file is replaced.
                 self.damage.set_unsaved();
                 notes.push(format!("{} was skipped: {error}", path.display()));
                 return Ok(());
@@ -91,8 +93,8 @@ impl<D: Disk> LogReader<D> {
         Ok(())
     }
 
-    /// Looks again at what is damaged, and serves what is whole by now: how many ranges. Of many it looks at some with each call, one
-    /// after the other. Blocks on the disk.
+    /// Checks the damaged ranges again, and returns how many are whole and served now. If there are many,
+    /// each call checks some of them in turn. Blocks on the disk.
     pub fn recheck_damage(&self) -> usize {
         let known = self.damaged();
         let wrong: Vec<_> = known.iter().filter(|range| !range.is_lost).collect();
@@ -105,19 +107,19 @@ impl<D: Disk> LogReader<D> {
         whole.filter(|range| self.damage.forget(range.base_offset, range.end_offset)).count()
     }
 
-    /// Has what is served of a range from now on read from the files that have their names now.
+    /// Makes later reads of a range open the files that have their names now.
     pub(crate) fn open_again(&self, range: &DamagedRange) {
         let list = self.segments.load();
         let touched = list.iter().skip(segment_of(&list, range.base_offset));
         let within = touched.take_while(|segment| segment.base_offset < range.end_offset);
-        // The file in which a sync may still fail stays the one that is synced.
+        // A file with unsynced data stays open, because its sync may still fail and must be noticed.
         for segment in within.filter(|segment| segment.is_log_synced()) {
             segment.close();
             segment.verified.forget();
         }
     }
 
-    /// True if whole batches cover all of a range.
+    /// True if whole batches cover the entire range.
     fn is_whole(&self, range: &DamagedRange) -> bool {
         let list = self.segments.load_full();
         let mut next = range.base_offset;
@@ -126,7 +128,7 @@ impl<D: Disk> LogReader<D> {
                 break;
             }
             let checked = segment.files(&self.store).and_then(|files| {
-                // By its name: what is open may have been removed, or have another one in its place by now.
+                // Opened by name: the open file may have been removed or replaced in the meantime.
                 let path = segment.path(Kind::Log);
                 let log = self.store.disk().open(&path, OpenMode::Read).context("open", &path)?;
                 let mut rows = Rows::new(segment, &files);
@@ -154,7 +156,7 @@ impl<D: Disk> LogReader<D> {
 }
 
 impl<D: Disk> crate::Log<D> {
-    /// Counts `range` among what is damaged here, though this copy has never had it: other replicas have lost it, too.
+    /// Adds `range` to the damage here, although this copy has never had it: other replicas have lost it too.
     pub fn note_lost(&mut self, range: &DamagedRange) {
         self.reader.damage.add(&DamagedRange { is_lost: true, ..range.clone() });
     }

@@ -1,28 +1,30 @@
 //! The commit log of one partition: segments, index, recovery, retention.
 //!
-//! [`Log`] is the single writer; it is plain `&mut self` and belongs behind the caller's lock. [`LogReader`] is what
-//! everybody else uses: it takes no lock. What waits for the disk is handed out as a plan ([`SyncPlan`],
-//! [`CheckpointPlan`], [`Trim`]) that is made under the lock, run without it, and marked under the lock again.
+//! [`Log`] is the single writer. Its methods take `&mut self`, and it belongs behind the caller's lock.
+//! [`LogReader`] is for everyone else and takes no lock. Work that waits for the disk is returned as a plan
+//! ([`SyncPlan`], [`CheckpointPlan`], [`Trim`]). A plan is made under the lock, runs without it, and is
+//! marked as done under the lock again.
 //!
-//! What this crate deliberately does not do: decide offsets, epochs or high watermarks (replication does), read a
-//! clock (times are handed in), start threads, or validate records (the records crate does). It never decodes a batch
-//! on the produce or fetch path. docs/format.md names every byte it writes.
+//! Deliberately not here: the choice of offsets, epochs or high watermarks (replication), clocks (times are
+//! arguments), threads, and validation of records (the records crate). The log never decodes a batch on the
+//! produce or fetch path. docs/format.md describes every byte that it writes.
 //!
 //! # Traps
 //!
-//! * Reads that are checked (`tailrace.read.verify.after.ms`): `verified.rs` knows which bytes were found in
-//!   order, `read.rs` asks it by `verify.rs`, and the node's `scrubber/repair.rs` has it forget what nobody reads;
-//!   an index that a read finds damaged is built again there, too.
-//! * A damaged batch: the node's scrubber finds it (`scrub.rs`), or recovery, or what reads a batch to send or
-//!   compact it. `damage.rs` keeps the range of offsets out of service, `known_damage.rs` over a restart.
-//!   replication's `raft/repair.rs` has its segment put together from the replica's own whole batches and what
-//!   others have (`mend.rs`), and the node's `partitions/lost.rs` asks for another replica where that is not
-//!   possible. Its index row stays in use: a vote needs to know which entries there are, not what is in them; and
-//!   it tells how far a bad batch reaches. Where batch and row are both bad, nothing does.
-//! * A part of a compacted log may be replaced by another replica's only if both have compacted equally far:
-//!   otherwise a key could come back whose deletion the rest has forgotten.
-//! * A segment that is closed by its age stays the last one of the list, and no later one is begun:
-//!   `Segment::is_closed` tells, and compaction takes it like any closed one.
+//! * Checked reads (`tailrace.read.verify.after.ms`): `verified.rs` knows which bytes were found intact,
+//!   `read.rs` consults it through `verify.rs`, and the node's `scrubber/repair.rs` makes it forget segments
+//!   that are not read. An index that a read finds damaged is rebuilt there too.
+//! * Damaged batches: the node's scrubber (`scrub.rs`), recovery, and reads for sending or compaction find
+//!   them. `damage.rs` keeps the range of offsets out of service, `known_damage.rs` over a restart.
+//!   replication's `raft/repair.rs` rebuilds the segment from the replica's own intact batches and what other
+//!   replicas have (`mend.rs`). If that is impossible, the node's `partitions/lost.rs` requests another
+//!   replica. The index row of a damaged batch stays in use. A vote depends on which entries exist, not on
+//!   their content, and the row tells how far the batch reaches. If batch and row are both damaged, nothing
+//!   does.
+//! * A part of a compacted log may be replaced with another replica's only if both were compacted equally
+//!   far. Otherwise a key could come back whose deletion the rest has forgotten.
+//! * A segment that is closed by its age stays the last one of the list, and no later one is created.
+//!   `Segment::is_closed` tells, and compaction takes it like any closed segment.
 
 mod batches;
 mod checkpoint;

@@ -1,4 +1,4 @@
-//! What lies in a partition's folder, by its names.
+//! The files in a partition's folder, by their names.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use crate::disk::{Disk, remove_if_there};
 use crate::error::{IoContext, LogError};
 use crate::format::names::{self, DELETED_SUFFIX, Kind, TEMPORARY_SUFFIX};
 
-/// What names a segment's files.
+/// The name of a segment's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SegmentName {
     pub(crate) base: Offset,
-    /// 0: as appended.
+    /// 0 as appended.
     pub(crate) generation: u32,
 }
 
@@ -21,13 +21,13 @@ impl SegmentName {
         Self { base, generation }
     }
 
-    /// As appended.
+    /// The name of a segment as appended.
     pub(crate) fn appended(base: Offset) -> Self {
         Self::new(base, 0)
     }
 }
 
-/// What lies in a partition's folder.
+/// The files in a partition's folder.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     /// Base offsets of the `.log` files as appended, ascending.
@@ -36,12 +36,12 @@ pub(crate) struct Listing {
     pub(crate) compacted: Vec<SegmentName>,
     /// Offsets of the producer snapshots, ascending.
     pub(crate) snapshots: Vec<Offset>,
-    /// Names that were on their way out or half written.
+    /// Names of files that were being removed or were half written.
     pub(crate) leftovers: Vec<String>,
-    /// `.index` and `.header` files without a `.log`, with the segment that they name.
+    /// `.index` and `.header` files without a `.log`, with the segments that they name.
     pub(crate) orphans: Vec<(SegmentName, String)>,
     pub(crate) has_identity: bool,
-    /// There is something that is written only after the identity was synced.
+    /// True if there is a file that is written only after the identity was synced.
     pub(crate) was_synced: bool,
 }
 
@@ -71,7 +71,7 @@ impl Listing {
                 }
             }
         }
-        // The names are sorted, and twenty digits sort as numbers do; generations do not.
+        // The names are sorted, and twenty digits sort like numbers, but generations do not.
         listing.compacted.sort_unstable();
         let has_log = |segment: &SegmentName| match segment.generation {
             0 => listing.segments.binary_search(&segment.base).is_ok(),

@@ -1,8 +1,8 @@
-//! Locking where a panic leaves nothing half done.
+//! Locks whose poisoning is ignored.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A panic while one of these was held leaves nothing half done, so poisoning is ignored.
+/// Locks `mutex`. A panic under one of these locks leaves nothing half done, so poisoning is ignored.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

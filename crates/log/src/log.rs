@@ -25,7 +25,7 @@ use crate::sections::Sections;
 use crate::segment::{LenOf, Segment, SegmentFiles};
 use crate::sync::SyncPlan;
 
-/// The writer of one partition's log. Belongs behind the caller's lock; nothing here is shared except through
+/// The writer of one partition's log. Belongs behind the caller's lock. Nothing here is shared except through
 /// [`LogReader`] and the plans.
 pub struct Log<D: Disk> {
     pub(crate) reader: Arc<LogReader<D>>,
@@ -36,35 +36,37 @@ pub struct Log<D: Disk> {
     pub(crate) last_epoch: LeaderEpoch,
     pub(crate) durable_end: DurableEnd,
     pub(crate) poisoned: Option<String>,
-    /// The last segment of the list, if there is one.
+    /// The last segment of the list, if it takes batches.
     pub(crate) active: Option<Arc<Segment<D>>>,
     pub(crate) reserved: Reserved,
     pub(crate) plan_sequence: AtomicU64,
-    /// The round of compaction that is under way, if any.
+    /// The round of compaction under way, if any.
     pub(crate) compaction: std::sync::Weak<()>,
-    /// The side file ends with a whole record.
+    /// True if the side file ends with a whole record.
     pub(crate) side_was_whole: bool,
 }
 
-/// An append that succeeded.
+/// The outcome of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
     /// One past the batch's last offset.
     pub log_end: LogEnd,
-    /// The batch began a new segment: a good moment for a checkpoint.
+    /// True if the batch started a new segment, which is a good moment for a checkpoint.
     pub rolled: bool,
 }
 
 impl<D: Disk> Log<D> {
-    /// Appends one batch. Its header is stamped: base offset = log end, epoch not below the last. `bytes` is the whole
-    /// batch as received; while it is written, its first 16 bytes are replaced by `batch.prefix()`, without a copy. A
-    /// new segment is begun when the active one is full or old. `now` is only used for ages.
+    /// Appends one batch. Its header is stamped: the base offset is the log end, and the epoch is not below
+    /// the last. `bytes` is the whole batch as received. Its first 16 bytes are replaced by `batch.prefix()`
+    /// in the write, without a copy. Starts a new segment if the active one is full or old. `now` is only
+    /// used for ages.
     ///
-    /// Two system calls: the batch, and its index row. On return the batch can be read; it is not durable.
+    /// Makes two system calls: one for the batch, one for its index row. On return the batch can be read, but
+    /// is not durable.
     ///
     /// # Errors
-    /// [`LogError::NoSpace`]: nothing was appended, try later. [`LogError::NotContinuous`] and
-    /// [`LogError::BatchBytes`]: a bug of the caller. Any other: the log is poisoned.
+    /// [`LogError::NoSpace`]: nothing was appended, retry later. [`LogError::NotContinuous`] and
+    /// [`LogError::BatchBytes`]: a bug of the caller. After any other error the log is poisoned.
     pub fn append(
         &mut self,
         batch: &BatchHeader,
@@ -110,11 +112,11 @@ impl<D: Disk> Log<D> {
         Ok(Appended { log_end: LogEnd::from(end), rolled })
     }
 
-    /// Appends an entry that takes a raft index and no offset, and syncs it: blocks for an fdatasync, so it does not
-    /// belong on an event loop. Its epoch counts from the present log end on.
+    /// Appends an entry that takes a raft index and no offset, and syncs it. Blocks for an fdatasync, so it
+    /// does not belong on an event loop. Its epoch counts from the current log end on.
     ///
     /// # Errors
-    /// As [`Log::append`]; [`LogError::TooLarge`] beyond [`ENTRY_BYTES_MAX`].
+    /// Those of [`Log::append`]. [`LogError::TooLarge`] beyond [`ENTRY_BYTES_MAX`].
     pub fn append_entry(
         &mut self,
         raft_index: RaftIndex,
@@ -128,7 +130,7 @@ impl<D: Disk> Log<D> {
             let (bytes, bytes_max) = (payload.len() as u64, ENTRY_BYTES_MAX as u64);
             return Err(LogError::TooLarge { what: "an entry", bytes, bytes_max });
         }
-        // The folder's name may not be durable yet; the entry is worth nothing without it.
+        // The folder's name may not be durable yet, and the entry is worthless without it.
         let result = if self.reader.folder_synced.load(Acquire) { Ok(()) } else { self.sync_plan().run() };
         self.poison_unless_no_space(result)?;
         let entry =
@@ -185,15 +187,16 @@ impl<D: Disk> Log<D> {
         result
     }
 
-    /// What must be synced to make everything appended so far durable. Cheap; [`SyncPlan::run`] does the work.
+    /// Returns the plan that makes everything appended so far durable. Cheap. [`SyncPlan::run`] does the
+    /// work.
     pub fn sync_plan(&self) -> SyncPlan<D> {
         SyncPlan::new(&self.reader)
     }
 
-    /// Takes note that `plan.run()` succeeded. Plans that ran out of order, or before a truncation, are fine.
+    /// Records that `plan.run()` succeeded. Plans may run out of order or before a truncation.
     ///
     /// # Panics
-    /// If the plan is of this log and covers what is not in it.
+    /// If the plan belongs to this log and covers more than it holds.
     pub fn mark_durable(&mut self, plan: &SyncPlan<D>) -> DurableEnd {
         if plan.generation == self.reader.generation.load(Acquire) {
             let (covers, end) = (plan.covers(), self.log_end());
@@ -203,11 +206,12 @@ impl<D: Disk> Log<D> {
         self.durable_end
     }
 
-    /// Plan, run and mark in one; blocks. Poisons the log if it fails: what a failed sync did not write may be gone, and the
-    /// next one would succeed all the same.
+    /// Plans, runs and marks a sync. Blocks. Poisons the log on failure: the unwritten data may be gone, and
+    /// the next sync would still succeed.
     ///
     /// # Errors
-    /// [`LogError::Poisoned`] if it was; nothing is synced then. Otherwise as [`SyncPlan::run`].
+    /// [`LogError::Poisoned`] if the log is poisoned. Nothing is synced then. Otherwise those of
+    /// [`SyncPlan::run`].
     pub fn sync(&mut self) -> Result<DurableEnd, LogError> {
         self.check_writable()?;
         let plan = self.sync_plan();
@@ -218,8 +222,8 @@ impl<D: Disk> Log<D> {
         Ok(self.mark_durable(&plan))
     }
 
-    /// A recovery point at the present log end, with what is derived from the log up to there, if given. Cheap;
-    /// [`CheckpointPlan::run`] does the work.
+    /// Plans a recovery point at the current log end, with the state derived from the log up to there, if
+    /// given. Cheap. [`CheckpointPlan::run`] does the work.
     pub fn checkpoint_plan(&self, sections: Option<Sections>) -> CheckpointPlan<D> {
         let list = self.reader.segments.load();
         let end = self.log_end().offset();
@@ -244,15 +248,16 @@ impl<D: Disk> Log<D> {
         }
     }
 
-    /// Takes note that `plan.run()` succeeded; the durable end moves too.
+    /// Records that `plan.run()` succeeded. Also moves the durable end.
     pub fn mark_checkpointed(&mut self, plan: &CheckpointPlan<D>) -> DurableEnd {
         self.mark_durable(&plan.sync)
     }
 
-    /// Plan, run and mark in one; blocks. Poisons the log if it fails for anything but space.
+    /// Plans, runs and marks a checkpoint. Blocks. Poisons the log on any failure but a full disk.
     ///
     /// # Errors
-    /// [`LogError::Poisoned`] if it was; nothing is written then. Otherwise as [`CheckpointPlan::run`].
+    /// [`LogError::Poisoned`] if the log is poisoned. Nothing is written then. Otherwise those of
+    /// [`CheckpointPlan::run`].
     pub fn checkpoint(&mut self, sections: Option<Sections>) -> Result<DurableEnd, LogError> {
         self.check_writable()?;
         let plan = self.checkpoint_plan(sections);
@@ -261,18 +266,20 @@ impl<D: Disk> Log<D> {
         Ok(self.mark_checkpointed(&plan))
     }
 
-    /// Clean stop: gives back reserved blocks, syncs everything, writes a checkpoint. The next open reads no batch.
+    /// Stops cleanly: frees reserved blocks, syncs everything, and writes a checkpoint. The next open reads
+    /// no batch.
     ///
     /// # Errors
-    /// [`LogError::Poisoned`] if it was; nothing is written then. Otherwise as [`Log::checkpoint`].
+    /// [`LogError::Poisoned`] if the log is poisoned. Nothing is written then. Otherwise those of
+    /// [`Log::checkpoint`].
     pub fn close(mut self, sections: Option<Sections>) -> Result<(), LogError> {
         self.check_writable()?;
         if self.log_end().0 == 0 && self.next_raft_index.0 == 1 {
-            // Never used: nothing to keep.
+            // The log was never used, so there is nothing to keep.
             return Ok(());
         }
         self.give_back_reserved();
-        // What cannot be written is found again.
+        // Damage that cannot be saved will be found again.
         drop(self.reader.save_damage());
         self.checkpoint(sections)?;
         for segment in self.reader.segments.load().iter() {
@@ -281,8 +288,8 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// Builds the index of the segment that holds `offset` anew from its `.log`, after a read named a damaged row. Reads
-    /// the whole segment.
+    /// Rebuilds the index of the segment that holds `offset` from its `.log`, after a read found a damaged
+    /// row. Reads the whole segment.
     ///
     /// # Errors
     /// [`LogError::Damaged`] if the `.log` itself is damaged.
@@ -311,22 +318,23 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// Compaction has seen to everything below `offset`: a checkpoint said so that was lost.
+    /// Records that compaction has covered everything below `offset`, as a lost checkpoint said.
     pub fn raise_first_dirty(&mut self, offset: Offset) {
         self.reader.first_dirty.fetch_max(offset.0, Release);
     }
 
-    /// Refuses writes from now on, because a sync failed. Reads go on. Lasts until the log is opened anew.
+    /// Refuses writes from now on, because a sync failed. Reads continue. Lasts until the log is opened
+    /// again.
     pub fn poison(&mut self, reason: impl Into<String>) {
         self.poisoned.get_or_insert_with(|| reason.into());
     }
 
-    /// Why writes are refused, if they are.
+    /// Returns the reason why writes are refused, if they are.
     pub fn poisoned(&self) -> Option<&str> {
         self.poisoned.as_deref()
     }
 
-    /// Replaces the settings. They hold from the next call on.
+    /// Replaces the settings. They apply from the next call on.
     pub fn set_config(&mut self, config: LogConfig) {
         self.reader.close_after_ms.store(config.close_after_ms(), Relaxed);
         self.config = config;
@@ -337,7 +345,7 @@ impl<D: Disk> Log<D> {
         &self.config
     }
 
-    /// Whose log it is.
+    /// The partition that the log belongs to.
     pub fn identity(&self) -> &PartitionIdentity {
         &self.reader.identity
     }
@@ -357,7 +365,7 @@ impl<D: Disk> Log<D> {
         self.durable_end
     }
 
-    /// First offset that may be read.
+    /// The first offset that may be read.
     pub fn log_start(&self) -> Offset {
         self.reader.log_start()
     }
@@ -367,25 +375,26 @@ impl<D: Disk> Log<D> {
         self.next_raft_index
     }
 
-    /// Epoch of the last batch or entry; [`LeaderEpoch::UNKNOWN`] in a fresh log.
+    /// Epoch of the last batch or entry. [`LeaderEpoch::UNKNOWN`] in a fresh log.
     pub fn last_epoch(&self) -> LeaderEpoch {
         self.last_epoch
     }
 
-    /// The lock-free side.
+    /// Returns the lock-free reader.
     pub fn reader(&self) -> Arc<LogReader<D>> {
         Arc::clone(&self.reader)
     }
 }
 
-/// The segments that have rows which no checkpoint has synced, oldest first.
+/// Returns the segments with rows that no checkpoint has synced, oldest first.
 pub(crate) fn rows_to_sync<D: Disk>(list: &[Arc<Segment<D>>]) -> Vec<(Arc<Segment<D>>, u32)> {
     let unsynced = list.iter().filter(|s| s.rows() > s.rows_synced.load(Acquire));
     unsynced.map(|s| (Arc::clone(s), s.rows())).collect()
 }
 
-/// Cuts off what was written of a batch that found no space, durably: at the next start it would be a batch like any other, in the place
-/// of what comes instead of it, which may be in the next segment or in the side file.
+/// Truncates what was written of a batch for which there was no space, durably. Otherwise the next start
+/// would take it for a regular batch, in place of what was appended instead, which may be in the next segment
+/// or in the side file.
 fn take_back<D: Disk>(segment: &Segment<D>, files: &SegmentFiles<D>, position: u32) -> Result<(), LogError> {
     let path = segment.path(Kind::Log);
     if files.log.len_of(&path)? <= u64::from(position) {

@@ -1,5 +1,5 @@
-//! Whether the markers of transactions are where they were. Compaction removes them some time after the last record of their
-//! transaction, and a table of transactions from before must not be used without looking.
+//! Checks whether the markers of transactions are still in place. Compaction removes them some time after the
+//! last record of their transaction, and an older table of transactions must not be used without this check.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,17 +17,18 @@ use crate::log::Log;
 use crate::sections::Sections;
 use crate::segment::Segment;
 
-/// Rows read at once: one page.
+/// Rows per read: one page.
 const WINDOW_ROWS: u32 = 64;
 
 impl<D: Disk> Log<D> {
-    /// Of `offsets`, ascending, where markers were: those at which compaction has left none. Segments as they were appended hold
-    /// all they ever did, and are not looked at. Reads index rows only: about one page for each 64 batches passed, and where markers
-    /// are further apart than that, some rows for each. A damaged index is built anew; what cannot be found out counts as there,
-    /// and is told in `notes`.
+    /// Returns those of `offsets` (ascending, of former markers) at which compaction has left no marker.
+    /// Skips segments that are still as appended, because they have lost nothing. Reads index rows only:
+    /// about one page per 64 batches passed, and some rows per marker if the markers are further apart than
+    /// that. Rebuilds a damaged index. Markers that cannot be checked count as present, and a note in `notes`
+    /// says so.
     ///
     /// # Errors
-    /// The disk's.
+    /// The disk's errors.
     pub fn lost_markers(
         &mut self,
         offsets: &[Offset],
@@ -49,7 +50,7 @@ impl<D: Disk> Log<D> {
             match found {
                 Ok(found) => lost.extend(found),
                 Err(error @ LogError::Damaged { .. }) => {
-                    notes.push(format!("the ends of {} transactions are not looked up: {error}", here.len()));
+                    notes.push(format!("cannot look up the ends of {} transactions: {error}", here.len()));
                 }
                 Err(error) => return Err(error),
             }
@@ -68,11 +69,12 @@ impl<D: Disk> Log<D> {
     }
 }
 
-/// The snapshot that the next start begins with, from the folder as it lies there: its file, its offset, its sections.
-/// `None` if there is none, or no checkpoint that can be read: then the log is read from the beginning.
+/// Returns the snapshot that the next start will use, read from the folder: its file, its offset and its
+/// sections. `None` if there is no snapshot or no readable checkpoint, in which case the log is read from the
+/// start.
 ///
 /// # Errors
-/// The disk's.
+/// The disk's errors.
 pub fn newest_snapshot_in<D: Disk>(
     disk: &D,
     dir: &Path,
@@ -92,10 +94,11 @@ pub fn newest_snapshot_in<D: Disk>(
     Ok(None)
 }
 
-/// [`Log::lost_markers`] of a folder as it lies there. An index that is missing or damaged tells of none.
+/// Like [`Log::lost_markers`], for a folder on disk. Markers under a missing or damaged index do not count as
+/// lost.
 ///
 /// # Errors
-/// The disk's.
+/// The disk's errors.
 pub fn lost_markers_in<D: Disk>(disk: &D, dir: &Path, offsets: &[Offset]) -> Result<Vec<Offset>, LogError> {
     let (mut lost, mut left) = (Vec::new(), offsets);
     for segment in read_checkpoint(disk, dir)?.iter().flat_map(|checkpoint| &checkpoint.segments) {
@@ -131,8 +134,8 @@ fn read_checkpoint<D: Disk>(disk: &D, dir: &Path) -> Result<Option<Checkpoint>, 
     Ok(file.and_then(|bytes| Checkpoint::decode(&bytes).ok()))
 }
 
-/// Takes from `left`, ascending, the offsets up to the end of a segment. Those in the hole before it, where a copy took the place of
-/// the log, are lost.
+/// Takes the offsets up to the end of a segment from `left`, which is ascending. Offsets in the hole before
+/// the segment, left by a copy that replaced the log, are lost.
 fn take_within<'o>(
     left: &mut &'o [Offset],
     segment: std::ops::Range<Offset>,
@@ -145,7 +148,8 @@ fn take_within<'o>(
     here
 }
 
-/// Of `offsets`, ascending, those at which the `count` rows that `read` gives (from a number on, so many) have no marker.
+/// Returns those of `offsets` (ascending) without a marker in the `count` rows. `read` takes the number of
+/// the first row and how many rows to read.
 pub(crate) fn lost_markers(
     count: u32,
     offsets: &[Offset],
@@ -155,7 +159,7 @@ pub(crate) fn lost_markers(
     let mut lost = Vec::new();
     for &offset in offsets {
         let row = search.first_from(offset)?;
-        // A marker whose record compaction has taken ends nothing for a client.
+        // A marker whose record compaction has removed ends no transaction for a client.
         let is_there = row.is_some_and(|row| {
             row.base_offset == offset && row.attributes.is_control() && row.record_count > 0
         });
@@ -166,17 +170,18 @@ pub(crate) fn lost_markers(
     Ok(lost)
 }
 
-/// Goes forward over the rows of an index, in longer and longer steps where nothing is wanted.
+/// Searches forward through the rows of an index, in growing steps where nothing is wanted.
 struct Search<R> {
     count: u32,
     read: R,
-    /// Number of the window's first row. All before it begin below what is looked for.
+    /// Number of the window's first row. All rows before it start below the wanted offset.
     first: u32,
     window: Vec<Row>,
 }
 
 impl<R: FnMut(u32, u32) -> Result<Vec<Row>, LogError>> Search<R> {
-    /// The first row that begins at `offset` or beyond. `offset` must not be below the one before.
+    /// Returns the first row that starts at `offset` or above. `offset` must not be below that of the
+    /// previous call.
     fn first_from(&mut self, offset: Offset) -> Result<Option<Row>, LogError> {
         if self.window.last().is_none_or(|last| last.base_offset < offset) {
             self.advance(offset)?;
@@ -219,7 +224,8 @@ mod tests {
 
     use super::*;
 
-    /// A batch of one record every ten offsets; every third is a marker, every ninth one without its record.
+    /// A batch of one record every ten offsets. Every third is a marker, and every ninth a marker without its
+    /// record.
     fn rows(count: u32) -> Vec<Row> {
         let row = |number: u32| {
             let mut builder = BatchBuilder::new(BatchOptions {

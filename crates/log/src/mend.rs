@@ -1,7 +1,8 @@
-//! Putting a damaged segment together again from what this replica has whole and what another one has of the rest.
+//! Rebuilds a damaged segment from what this replica has intact and from another replica's copy of the rest.
 //!
-//! What is put together becomes a segment of the next generation, and takes the place of the damaged one as compaction's work does:
-//! by the checkpoint, in one step. The replicas need not have the same segments: whole batches are asked for, by offset.
+//! The result is a segment of the next generation. It replaces the damaged one as the output of compaction
+//! does: through the checkpoint, in one step. The replicas need not have the same segments, because whole
+//! batches are requested by offset.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,43 +21,43 @@ use crate::reader::LogReader;
 use crate::rows::Rows;
 use crate::segment::Segment;
 
-/// Bytes that are gathered before they are written.
+/// Bytes per write.
 const WRITE_BYTES: usize = 256 << 10;
 
-/// Records that are gone for good.
+/// Records that are lost for good.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenUp {
-    /// Where they lay.
+    /// The offsets of the records.
     pub range: DamagedRange,
-    /// The file with the bytes that lay there, if there were any to keep.
+    /// The file with the bytes that were there, if there were any to keep.
     pub kept: Option<PathBuf>,
 }
 
-/// What is to take the place of a damaged segment.
+/// The replacement of a damaged segment.
 pub struct Patch<D: Disk> {
     reader: Arc<LogReader<D>>,
     source: Arc<Segment<D>>,
     output: Output<D>,
-    /// It was never compacted: there are no holes.
+    /// True if the segment was never compacted, so that there are no holes.
     is_gapless: bool,
-    /// Raft indexes within the segment that entries without records have taken, ascending.
+    /// Raft indexes within the segment that belong to entries without records, ascending.
     taken: Vec<RaftIndex>,
     next_index: RaftIndex,
-    /// Of its last batch.
+    /// Raft index of the segment's last batch.
     last_index: RaftIndex,
     next_offset: Offset,
     last_epoch: LeaderEpoch,
-    /// Offsets of the markers in it so far.
+    /// Offsets of its markers so far.
     markers: Vec<Offset>,
     token: Arc<()>,
 }
 
 impl<D: Disk> Log<D> {
-    /// Begins to put the segment at `base` together again. It must take no more appends ([`Log::seal`]). `None` if there is no such
-    /// segment, or compaction is under way.
+    /// Starts to rebuild the segment at `base`, which must take no more appends ([`Log::seal`]). `None` if
+    /// there is no such segment, or if compaction is under way.
     ///
     /// # Errors
-    /// [`LogError::Poisoned`]; the disk's.
+    /// [`LogError::Poisoned`] and the disk's errors.
     pub fn begin_patch(&mut self, base: Offset) -> Result<Option<Patch<D>>, LogError> {
         self.check_writable()?;
         let list = self.reader.segments.load_full();
@@ -81,7 +82,7 @@ impl<D: Disk> Log<D> {
             last_index -= 1;
         }
         Ok(Some(Patch {
-            // The first dirty offset is not known if the checkpoint was lost.
+            // The first dirty offset is unknown if the checkpoint was lost.
             is_gapless: reader.first_dirty() == Offset(0) && source.generation == 0,
             taken,
             next_index: first,
@@ -96,7 +97,8 @@ impl<D: Disk> Log<D> {
         }))
     }
 
-    /// Lets the next append begin a segment, so that the segment that begins at `base` takes no more. Nothing if it does not anyway.
+    /// Makes the next append start a new segment, so that the segment at `base` takes no more. Does nothing
+    /// if it takes none anyway.
     pub fn seal(&mut self, base: Offset) {
         if self.active.as_ref().is_some_and(|active| active.base_offset == base && active.rows() > 0) {
             self.give_back_reserved();
@@ -111,13 +113,13 @@ impl<D: Disk> Patch<D> {
         self.source.base_offset
     }
 
-    /// The offset from which batches of others are wanted, and where they end. `None` if this replica has the next batch itself
-    /// ([`Patch::copy_own`]), or all are there.
+    /// Returns the range of offsets that is wanted from other replicas. `None` if this replica has the next
+    /// batch itself ([`Patch::copy_own`]), or if the patch is complete.
     pub fn wanted(&self) -> Option<(Offset, Offset)> {
         self.wanted_range().map(|range| (range.base_offset, range.end_offset))
     }
 
-    /// The same, with what is known of it.
+    /// Like [`Patch::wanted`], with what is known about the damage.
     pub fn wanted_range(&self) -> Option<DamagedRange> {
         let end = self.source.end_offset();
         let range = self.reader.damage.within(self.next_offset, end)?;
@@ -128,23 +130,26 @@ impl<D: Disk> Patch<D> {
         })
     }
 
-    /// Where the first batch of what is wanted ends, or all of it, as far as the index tells.
+    /// Returns where the first wanted batch ends, as far as the index tells. Otherwise returns the end of the
+    /// wanted range.
     pub fn wanted_batch_end(&self) -> Option<Offset> {
         let (from, end) = self.wanted()?;
         let row = self.row_from(from).ok().flatten().filter(|row| row.base_offset < end);
         Some(row.map_or(end, |row| row.next_offset().min(end)))
     }
 
-    /// True when nothing is missing any more.
+    /// True once nothing is missing.
     pub fn is_whole(&self) -> bool {
         self.next_offset >= self.source.end_offset()
     }
 
-    /// Takes what this replica has itself, up to the next damaged batch, about `bytes_max` bytes at once and at least one batch. True if
-    /// there is more of it. A batch that turns out to be damaged is wanted from then on. Blocks on the disk.
+    /// Copies this replica's own batches up to the next damaged one: about `bytes_max` bytes, and at least
+    /// one batch. Returns true if there is more to copy. A batch that turns out to be damaged becomes wanted.
+    /// Blocks on the disk.
     ///
     /// # Errors
-    /// The disk's; [`LogError::Damaged`] for an index row with a wrong checksum. The patch is then of no use.
+    /// The disk's errors. [`LogError::Damaged`] for an index row with a wrong checksum. The patch is useless
+    /// then.
     pub fn copy_own(&mut self, bytes_max: usize) -> Result<bool, LogError> {
         let mut copied = 0;
         while !self.is_whole() && self.wanted().is_none() {
@@ -152,10 +157,10 @@ impl<D: Disk> Patch<D> {
                 return Ok(true);
             }
             let Some(row) = self.row_from(self.next_offset)? else {
-                return Err(self.refused(format!("nothing at offset {} or behind", self.next_offset)));
+                return Err(self.refused(format!("nothing at offset {} or beyond", self.next_offset)));
             };
             if self.reader.damage.within(row.base_offset, row.next_offset()).is_some() {
-                // Behind a hole that compaction has left.
+                // After a hole that compaction has left.
                 self.next_offset = row.base_offset;
                 continue;
             }
@@ -175,10 +180,10 @@ impl<D: Disk> Patch<D> {
         Ok(false)
     }
 
-    /// Takes the next batches of another replica, whole ones. Each is checked.
+    /// Takes the next whole batches of another replica, and checks each.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] if they are not what is wanted; the disk's. The patch is then of no use.
+    /// [`LogError::Damaged`] if they are not the wanted ones. The disk's errors. The patch is useless then.
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<(), LogError> {
         while !bytes.is_empty() {
             let bytes_left = bytes.len();
@@ -186,7 +191,7 @@ impl<D: Disk> Patch<D> {
                 check(prefix(bytes).unwrap_or(bytes)).map_err(|error| self.refused(error.to_string()))?;
             let batch = bytes.get(..header.total_bytes()).filter(|batch| batch.len() >= HEADER_BYTES);
             let batch =
-                batch.ok_or_else(|| self.refused(format!("{bytes_left} bytes are no whole batch")))?;
+                batch.ok_or_else(|| self.refused(format!("{bytes_left} bytes are not a whole batch")))?;
             let Some((_, end)) = self.wanted() else {
                 return Err(self.refused("more than was asked for".to_owned()));
             };
@@ -194,7 +199,7 @@ impl<D: Disk> Patch<D> {
                 let last = header.last_offset();
                 return Err(self.refused(format!("a batch up to offset {last}, expected less than {end}")));
             }
-            // Without rows, or without the file beside which they are read, the indexes are counted.
+            // Without rows, or without the `.log` that is read along with them, the indexes are counted.
             let own = self.row_from(header.base_offset).ok().flatten();
             let own = own.filter(|row| row.base_offset == header.base_offset);
             if own.is_none() && is_hole(&header) && self.may_end_in_hole(header.next_offset()) {
@@ -207,13 +212,14 @@ impl<D: Disk> Patch<D> {
         Ok(())
     }
 
-    /// True if there may be a hole up to `upto`, as compaction leaves them. A batch without records in its place would need a raft index,
-    /// and there may be none between those of its neighbours. The end of a segment needs one all the same.
+    /// True if there may be a hole up to `upto`, as compaction leaves them. A batch without records would
+    /// need a raft index, and there may be none between those of its neighbours. At the end of a segment such
+    /// a batch is needed anyway.
     fn may_end_in_hole(&self, upto: Offset) -> bool {
         !self.is_gapless && upto < self.source.end_offset()
     }
 
-    /// True if the first of `batches` can be taken: it is checked, and belongs to what is wanted.
+    /// True if the first of `batches` can be taken: it passes the check and belongs to the wanted range.
     pub(crate) fn fits(&self, batches: &[u8]) -> bool {
         let Some((from, end)) = self.wanted() else { return false };
         check(prefix(batches).unwrap_or(batches)).is_ok_and(|header| {
@@ -223,11 +229,11 @@ impl<D: Disk> Patch<D> {
         })
     }
 
-    /// A copy that was compacted has nothing of what is wanted any more. Here it stays a hole, too, or a batch without records stands
-    /// for it.
+    /// Records that a compacted copy has nothing left in the wanted range. It becomes a hole here too, or a
+    /// batch without records.
     ///
     /// # Errors
-    /// The disk's.
+    /// The disk's errors.
     pub fn push_hole(&mut self) -> Result<(), LogError> {
         match self.wanted() {
             Some((_, end)) if self.may_end_in_hole(end) => {
@@ -239,14 +245,14 @@ impl<D: Disk> Patch<D> {
         }
     }
 
-    /// Puts batches without records in the place of what is wanted below `upto`.
+    /// Puts batches without records in place of the wanted ones below `upto`.
     fn push_empty(
         &mut self,
         upto: Offset,
         write: impl Fn(Offset, Offset, LeaderEpoch, &mut Vec<u8>) -> BatchHeader,
     ) -> Result<(), LogError> {
         let (mut next, end) = (self.next_offset, upto);
-        // One for each batch that there was, as far as the rows tell.
+        // One for each former batch, as far as the rows tell.
         while next < end {
             let row = self.row_from(next).ok().flatten().filter(|row| row.next_offset() <= end);
             let upto = row.map_or(end, |row| row.next_offset());
@@ -256,7 +262,7 @@ impl<D: Disk> Patch<D> {
             };
             let mut bytes = Vec::new();
             let header = write(next, Offset(upto.0 - 1), epoch.max(self.last_epoch), &mut bytes);
-            // Another copy may have given the beginning of what the row stands for.
+            // Another copy may have supplied the first part of the row's batch.
             let index = row.filter(|row| row.base_offset >= next).map(|row| row.raft_index);
             self.take(&header, &bytes, index)?;
             next = upto;
@@ -264,11 +270,12 @@ impl<D: Disk> Patch<D> {
         Ok(())
     }
 
-    /// Puts batches without records in the place of what is wanted below `upto` and nobody has. Offsets stay; the records are gone for
-    /// good. The bytes that lie there are kept in a file beside. `None` if nothing is wanted.
+    /// Gives up on the wanted batches below `upto`, which no replica has, and puts batches without records in
+    /// their place. Their offsets stay, and the records are lost for good. Keeps the old bytes in a separate
+    /// file. `None` if nothing is wanted.
     ///
     /// # Errors
-    /// The disk's.
+    /// The disk's errors.
     pub fn give_up(&mut self, upto: Offset) -> Result<Option<GivenUp>, LogError> {
         let Some(range) = self.wanted_range().filter(|range| range.base_offset < upto) else {
             return Ok(None);
@@ -290,7 +297,8 @@ impl<D: Disk> Patch<D> {
             return Err(self.refused(format!("a batch of epoch {epoch} at offset {base}, expected {known}")));
         }
         self.pass_entries();
-        // Where no row tells, compaction may have taken some: the last one's is known.
+        // Without a row, compaction may have removed some batches in between. Only the last batch's index is
+        // known.
         let is_last = header.next_offset() == self.source.end_offset();
         let guess = if is_last { self.last_index.max(self.next_index) } else { self.next_index };
         let index = index.unwrap_or(guess);
@@ -302,7 +310,7 @@ impl<D: Disk> Patch<D> {
         }
         self.output.pending.extend_from_slice(batch);
         self.output.push(header, index, WRITE_BYTES, &mut Unhurried)?;
-        // A marker whose record compaction has taken ends nothing for a client.
+        // A marker whose record compaction has removed ends no transaction for a client.
         if header.attributes.is_control() && header.record_count > 0 {
             self.markers.push(base);
         }
@@ -311,7 +319,7 @@ impl<D: Disk> Patch<D> {
         Ok(())
     }
 
-    /// The row of the batch that holds `offset`, or of the next one.
+    /// Returns the row of the batch that holds `offset`, or of the next batch.
     fn row_from(&self, offset: Offset) -> Result<Option<Row>, LogError> {
         let files = self.reader.files(&self.source)?;
         let mut rows = Rows::new(&self.source, &files);
@@ -326,13 +334,13 @@ impl<D: Disk> Patch<D> {
     }
 
     fn refused(&self, reason: String) -> LogError {
-        LogError::damaged(&self.source.path(Kind::Log), 0, format!("what would take its place: {reason}"))
+        LogError::damaged(&self.source.path(Kind::Log), 0, format!("its replacement does not fit: {reason}"))
     }
 
-    /// Syncs it. Put in place by [`Log::install_compacted`].
+    /// Syncs the new segment. [`Log::install_compacted`] puts it in place.
     ///
     /// # Errors
-    /// The disk's.
+    /// The disk's errors.
     ///
     /// # Panics
     /// If batches are missing.
@@ -351,13 +359,13 @@ impl<D: Disk> Patch<D> {
         })
     }
 
-    /// Removes what was written. What cannot be removed goes at the next start.
+    /// Removes the files. What cannot be removed now is removed at the next start.
     pub fn discard(self) {
         self.output.abandon();
     }
 }
 
-/// The first batch among `bytes`, if its length is legal.
+/// Returns the first batch among `bytes`, if its length is legal.
 fn prefix(bytes: &[u8]) -> Option<&[u8]> {
     let raw = bytes.get(8..12)?;
     let length = i32::from_be_bytes([raw[0], raw[1], raw[2], raw[3]]);
@@ -365,21 +373,24 @@ fn prefix(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 impl<D: Disk> LogReader<D> {
-    /// True if the batches below `upto` of a copy that compaction has cleaned up to `first_dirty` may take the place of this one's.
+    /// Reports whether batches below `upto` from a copy that is compacted up to `first_dirty` may replace
+    /// this log's batches.
     ///
-    /// Equally far is always right. Below what was cleaned here a copy that was cleaned further will do, too: it has nothing that was
-    /// removed here, and what it has removed was replaced by records that are here, or deleted keys that have no older record here.
-    /// Anywhere else a key that was deleted could come back.
+    /// A copy that is compacted equally far is always usable. Below what was compacted here, a copy that is
+    /// compacted further is usable too. It has nothing that was removed here. What it has removed was
+    /// superseded by records that exist here, or by tombstones of keys that have no older record here.
+    /// Anywhere else a deleted key could come back.
     pub fn may_take(&self, upto: Offset, first_dirty: Offset) -> bool {
         let cleaned = self.first_dirty();
         first_dirty == cleaned || (first_dirty > cleaned && upto <= cleaned)
     }
 
-    /// Whole batches from `from` on, all below `upto` and before the next damaged one, for another replica: those without records are
-    /// among them, and each was checked. At most `bytes_max` bytes, but at least one batch. Empty if there is none.
+    /// Returns whole batches from `from` on for another replica, all below `upto` and before the next damaged
+    /// one. Includes those without records, and checks each. At most `bytes_max` bytes, but at least one
+    /// batch. Empty if there is none.
     ///
     /// # Errors
-    /// As [`LogReader::read`]; [`LogError::Damaged`] if the first batch is not what was written.
+    /// Those of [`LogReader::read`]. [`LogError::Damaged`] if the first batch is not what was written.
     pub fn read_checked(
         &self,
         from: Offset,
@@ -398,10 +409,11 @@ impl<D: Disk> LogReader<D> {
         Ok(out.into())
     }
 
-    /// True if compaction has left nothing of `from..upto` here, which lies within the log: neither a batch nor damage.
+    /// True if compaction has left nothing in `from..upto`, which is within the log: neither a batch nor
+    /// damage.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] for an index row with a wrong checksum; the disk's.
+    /// [`LogError::Damaged`] for an index row with a wrong checksum. The disk's errors.
     pub fn is_hole(&self, from: Offset, upto: Offset) -> Result<bool, LogError> {
         if self.first_dirty() < upto || from < self.log_start() || self.refuse_damaged(from, upto).is_err() {
             return Ok(false);
@@ -443,7 +455,7 @@ impl<D: Disk> LogReader<D> {
             });
             if let Err(error) = read {
                 out.truncate(at);
-                // What comes before it is whole.
+                // The batches before it are whole.
                 return if at > 0 { Ok(()) } else { Err(error) };
             }
         }

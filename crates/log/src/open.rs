@@ -1,4 +1,4 @@
-//! Opening a log: what the checkpoint says, and recovery of what lies beyond it.
+//! Opening a log: the part that the checkpoint covers, and recovery of the rest.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,12 +31,13 @@ use crate::segment::{LenOf, Segment};
 use crate::store::LogStore;
 
 impl<D: Disk> Log<D> {
-    /// Opens the log in `dir`, creating it if absent, recovering it if the last stop was not clean. Blocks on the disk. On
-    /// return all that is in the log is durable. A fresh folder becomes durable with the first sync.
+    /// Opens the log in `dir`. Creates it if it does not exist, and recovers it if the last stop was not
+    /// clean. Blocks on the disk. On return everything in the log is durable. A new folder becomes durable
+    /// with the first sync.
     ///
     /// # Errors
-    /// [`LogError::Damaged`]: durable bytes are gone or wrong; nothing was cut, the partition is to stay offline.
-    /// [`LogError::NewerFormat`], [`LogError::IdentityMismatch`]; otherwise what the disk says.
+    /// [`LogError::Damaged`]: durable bytes are missing or wrong. Nothing was truncated, and the partition
+    /// should stay offline. [`LogError::NewerFormat`], [`LogError::IdentityMismatch`], and the disk's errors.
     pub fn open(
         store: &LogStore<D>,
         dir: &Path,
@@ -69,7 +70,7 @@ impl<D: Disk> Log<D> {
         }
         let compacted = settle(disk, &dir, &mut listing, checkpoint.as_ref(), &mut recovery)?;
         if origin == Origin::Fresh && (!compacted.is_empty() || listing.lost_its_beginning(disk, &dir)?) {
-            // There was a checkpoint once: compaction writes one, and so does what removes the beginning of a log.
+            // There was a checkpoint once: compaction writes one, and so does removing the start of a log.
             let path = dir.join(names::CHECKPOINT);
             recovery.notes.push(format!("{} is missing: the whole log is read", path.display()));
             origin = Origin::Unknown;
@@ -88,7 +89,7 @@ impl<D: Disk> Log<D> {
         log.finish_open(&listing, recovery)
     }
 
-    /// Makes durable what was recovered, and finds the snapshot.
+    /// Makes the recovered log durable, and finds the snapshot.
     fn finish_open(
         mut self,
         listing: &Listing,
@@ -97,7 +98,7 @@ impl<D: Disk> Log<D> {
         let disk = self.reader.store.disk().clone();
         let beyond = self.side.cut(&disk, self.next_raft_index)?;
         if beyond > 0 {
-            recovery.notes.push(format!("{beyond} entries beyond the end of the log were cut"));
+            recovery.notes.push(format!("{beyond} entries beyond the end of the log were removed"));
         }
         recovery.clean &= beyond == 0 && self.side_was_whole;
         if !self.side_was_whole {
@@ -110,7 +111,8 @@ impl<D: Disk> Log<D> {
             remove_if_there(&disk, &names::path(&self.reader.dir, *offset, Kind::Snapshot))?;
         }
         if !beyond.is_empty() {
-            // Back again when the log has other batches there, it would be taken for the state after these.
+            // If such a snapshot came back after the log got other batches there, it would be taken for the
+            // state after these.
             disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
         }
         crate::lock::lock(&self.reader.checkpoint).snapshots = usable.to_vec();
@@ -118,23 +120,25 @@ impl<D: Disk> Log<D> {
         crate::lock::lock(&self.reader.checkpoint).newest =
             recovery.snapshot.as_ref().map(|(offset, sections)| SnapshotContent::of(*offset, sections));
         if !recovery.clean {
-            // Segments that were removed must not come back beside what is appended from here on.
+            // Removed segments must not come back next to what is appended from here on.
             disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
             self.sync()?;
             match self.checkpoint(None) {
-                // It is synced; the next start reads it again. A full disk must not keep readers out.
+                // The data is synced, and the next start reads it again. A full disk must not keep readers
+                // out.
                 Err(error) if error.is_no_space() => recovery.notes.push(error.to_string()),
                 other => drop(other?),
             }
         }
         self.durable_end = end.into();
         self.note_damage(&mut recovery)?;
-        // A full disk must not keep readers out; it is written later.
+        // A full disk must not keep readers out. The file is written later.
         self.reader.save_damage().or_else(unless_full)?;
         Ok((self, recovery))
     }
 
-    /// Puts out of service what recovery found damaged, and what was known before. Nothing more is appended to such a segment.
+    /// Puts out of service what recovery found damaged and what was known to be damaged before. Such a
+    /// segment takes no more appends.
     fn note_damage(&mut self, recovery: &mut Recovery) -> Result<(), LogError> {
         for range in &recovery.damaged {
             self.reader.damage.add(range);
@@ -156,19 +160,19 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// The newest usable snapshot from `upto` or below: what is derived from all batches below its offset. What was wrong with
-    /// newer ones goes to `notes`.
+    /// Returns the newest usable snapshot at `upto` or below: the state after all batches below its offset.
+    /// Adds the problems of newer snapshots to `notes`.
     ///
     /// # Errors
-    /// The disk's; [`LogError::NewerFormat`].
+    /// The disk's errors, and [`LogError::NewerFormat`].
     pub fn snapshot(
         &self,
         upto: Offset,
         notes: &mut Vec<String>,
     ) -> Result<Option<(Offset, Sections)>, LogError> {
         let there = crate::lock::lock(&self.reader.checkpoint).snapshots.clone();
-        // What follows an older snapshot may have lost the end of a transaction that it holds as open: by compaction, or because
-        // the segments are gone.
+        // After an older snapshot, the end of a transaction that is open in it may be missing, due to
+        // compaction or because the segments were removed.
         let oldest = self.reader.compacted_end().max(self.reader.first_kept());
         let usable = there.partition_point(|s| *s < oldest)..there.partition_point(|s| *s <= upto);
         self.newest_snapshot(there.get(usable).unwrap_or_default(), notes)
@@ -197,7 +201,8 @@ fn unless_full(error: LogError) -> Result<(), LogError> {
     if error.is_no_space() { Ok(()) } else { Err(error) }
 }
 
-/// Removes the files that do not count because of compaction. Without a checkpoint, the headers of those that do.
+/// Removes the files that do not count because of compaction. Without a checkpoint, returns the headers of
+/// the segments that count.
 fn settle<D: Disk>(
     disk: &D,
     dir: &Arc<Path>,
@@ -209,7 +214,7 @@ fn settle<D: Disk>(
         Some(checkpoint) => (listing.settle_by(checkpoint), BTreeMap::new()),
         None => listing.settle_alone(disk, dir)?,
     };
-    // What takes their place is whole, as far as the checkpoint tells; else they are kept.
+    // As far as the checkpoint tells, their replacement is whole. Otherwise they are kept.
     let is_covered = match checkpoint {
         Some(checkpoint) => is_all_there(disk, dir, checkpoint)?,
         None => false,
@@ -228,7 +233,7 @@ fn settle<D: Disk>(
     Ok(headers)
 }
 
-/// True if no segment that the checkpoint lists is shorter than it says.
+/// True if no segment that the checkpoint lists is shorter than listed.
 fn is_all_there<D: Disk>(disk: &D, dir: &Arc<Path>, checkpoint: &Checkpoint) -> Result<bool, LogError> {
     for entry in &checkpoint.segments {
         let path = Segment::<D>::from_entry(dir, entry).path(Kind::Log);
@@ -243,7 +248,7 @@ fn is_all_there<D: Disk>(disk: &D, dir: &Arc<Path>, checkpoint: &Checkpoint) -> 
     Ok(true)
 }
 
-/// True if a `.log` begins with a whole batch.
+/// True if a `.log` starts with a whole batch.
 fn has_batches<D: Disk>(disk: &D, segment: &Segment<D>) -> Result<bool, LogError> {
     let path = segment.path(Kind::Log);
     let log = disk.open(&path, OpenMode::Read).context("open", &path)?;
@@ -251,7 +256,8 @@ fn has_batches<D: Disk>(disk: &D, segment: &Segment<D>) -> Result<bool, LogError
     Ok(matches!(BatchScanner::new(&log, 0, len).next().context("read", &path)?, Scanned::Batch { .. }))
 }
 
-/// Renames a `.log` so that it counts no more and nobody removes it. Its index and header go. The new name.
+/// Renames a `.log` so that it no longer counts but is not deleted either. Removes its index and header.
+/// Returns the new name.
 fn set_aside<D: Disk>(disk: &D, segment: &Segment<D>) -> Result<PathBuf, LogError> {
     let path = segment.path(Kind::Log);
     let aside = names::with_suffix(&path, names::ASIDE_SUFFIX);
@@ -289,7 +295,7 @@ fn load_checkpoint<D: Disk>(
     }
 }
 
-/// The segments that the checkpoint lists. Of one that is not there in full the rest is damaged.
+/// Returns the segments that the checkpoint lists. The missing part of an incomplete segment is damaged.
 fn known_segments<D: Disk>(
     disk: &D,
     dir: &Arc<Path>,
@@ -307,9 +313,9 @@ fn known_segments<D: Disk>(
                 (found, format!("it has {found} bytes, the checkpoint says {} are durable", entry.bytes))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                // Its rows tell what was in it, and its name is where it is put together again.
+                // Its rows tell what it contained, and it is rebuilt under its name.
                 disk.open(&path, OpenMode::Create).context("create", &path)?;
-                (0, "the checkpoint lists it, and it is missing".to_owned())
+                (0, "the checkpoint lists it, but it is missing".to_owned())
             }
             Err(error) => return Err(LogError::io("read the length of", &path, error)),
         };
@@ -322,7 +328,7 @@ fn known_segments<D: Disk>(
     Ok(known)
 }
 
-/// Segments that are older than what the checkpoint lists were on their way out.
+/// Removes segments older than those in the checkpoint, whose removal had started.
 fn remove_trimmed<D: Disk>(
     disk: &D,
     dir: &Arc<Path>,
@@ -335,13 +341,13 @@ fn remove_trimmed<D: Disk>(
         if base < first {
             let segment = Segment::<D>::new(dir, base, RaftIndex(0), TimestampMs::NONE);
             crate::trim::remove_segment_files(disk, &segment)?;
-            recovery.notes.push(format!("segment {base} was on its way out and is removed"));
+            recovery.notes.push(format!("segment {base} was being removed, and is removed now"));
         } else if !checkpoint.segments.iter().any(|s| s.base_offset == base) {
             let path = names::path(dir, base, Kind::Log);
             return Err(LogError::damaged(
                 &path,
                 0,
-                "it lies within the log, and the checkpoint does not list it",
+                "it is within the log, but the checkpoint does not list it",
             ));
         }
     }
@@ -354,7 +360,7 @@ struct Recovered<D: Disk> {
     side: SideFile,
     side_was_whole: bool,
     tail: Tail<D>,
-    /// The folder was made just now.
+    /// True if the folder was just created.
     created: bool,
 }
 
@@ -368,7 +374,7 @@ fn assemble<D: Disk>(
 ) -> Log<D> {
     let Recovered { checkpoint, side, side_was_whole, tail, created } = recovered;
     let log_start = checkpoint.as_ref().map_or(tail.first_offset, |c| c.log_start).min(tail.next_offset);
-    // What was rewritten or copied as a whole takes no more: its header says where it ends.
+    // A segment that was rewritten or copied takes no more appends: its header says where it ends.
     let active = tail.segments.last().filter(|segment| segment.generation == 0).cloned();
     let reader = LogReader {
         store: store.clone(),
@@ -387,7 +393,7 @@ fn assemble<D: Disk>(
         folder_synced: AtomicBool::new(false),
         checkpoint: Mutex::new(CheckpointFile { written: checkpoint, ..CheckpointFile::default() }),
     };
-    // A checkpoint is only there if the folder's name had been synced before it.
+    // A checkpoint exists only if the folder's name was synced before it.
     let folder_synced =
         !created && listing.has_identity && crate::lock::lock(&reader.checkpoint).written.is_some();
     reader.folder_synced.store(folder_synced, Release);

@@ -1,4 +1,4 @@
-//! Opening a segment's files: with their first use, within the bounds of the store.
+//! Opens a segment's files on first use, within the bounds of the store.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::segment::{LenOf, Segment, SegmentFiles};
 use crate::store::LogStore;
 
 impl<D: Disk> Segment<D> {
-    /// The open files, opened if need be. A missing or short index is rebuilt on the way.
+    /// Returns the open files, and opens them if needed. Rebuilds a missing or short index first.
     pub(crate) fn files(self: &Arc<Self>, store: &LogStore<D>) -> Result<Arc<SegmentFiles<D>>, LogError> {
         if let Some(files) = self.open_files() {
             return Ok(files);
@@ -30,7 +30,7 @@ impl<D: Disk> Segment<D> {
         Ok(files)
     }
 
-    /// The row of its last batch, if there is one.
+    /// Returns the row of its last batch, if there is one.
     pub(crate) fn last_row(self: &Arc<Self>, store: &LogStore<D>) -> Result<Option<Row>, LogError> {
         let Some(last) = self.rows().checked_sub(1) else { return Ok(None) };
         let files = self.files(store)?;

@@ -1,7 +1,8 @@
-//! A disk that nothing is written to: what is written is kept in memory, over what another disk holds.
+//! A disk that writes only to memory, over the content of another disk.
 //!
-//! It lets the log do all that it does at a start (recover, cut, rebuild) only to see what that would be. `tailrace log verify` and
-//! `tailrace log repair` go by it, so that what they say is what the next start does.
+//! It lets the log go through all steps of a start (recovery, truncation, rebuilding) only to see what they
+//! would do. `tailrace log verify` and `tailrace log repair` use it, so that their output matches what the
+//! next start does.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind, IoSlice};
@@ -14,18 +15,18 @@ use tailrace_types::usize_of;
 use crate::disk::{DirEntry, Disk, DiskFile, OpenMode};
 use crate::lock::lock;
 
-/// Bytes that are kept in pieces of this size.
+/// Written bytes are kept in pages of this size.
 const PAGE: u64 = 4096;
 
-/// Another disk, with changes in memory. Clones share them.
+/// Another disk, with changes in memory. Clones share the changes.
 #[derive(Clone)]
 pub struct Overlay<D: Disk>(Arc<Shared<D>>);
 
 struct Shared<D: Disk> {
     disk: D,
-    /// What is not as on `disk`; `None` for what is gone.
+    /// Files that differ from `disk`. `None` for removed ones.
     changed: Mutex<HashMap<PathBuf, Option<OverlayFile<D>>>>,
-    /// Bytes kept, and how many there may be.
+    /// Bytes in memory, and their bound.
     kept: Arc<AtomicU64>,
     bytes_max: u64,
 }
@@ -40,7 +41,7 @@ impl<D: Disk> Clone for OverlayFile<D> {
 }
 
 struct Contents<D: Disk> {
-    /// What lies below, as far as no page does.
+    /// The file below, for bytes that no page holds.
     below: Option<D::File>,
     state: Mutex<Pages>,
     kept: Arc<AtomicU64>,
@@ -50,13 +51,14 @@ struct Contents<D: Disk> {
 #[derive(Default)]
 struct Pages {
     len: u64,
-    /// Below this what was there before is seen through.
+    /// Below this position the underlying file shows through.
     below_len: u64,
     pages: BTreeMap<u64, Box<[u8]>>,
 }
 
 impl<D: Disk> Overlay<D> {
-    /// Nothing changed yet. When more than `bytes_max` bytes would be kept, writes fail as on a full disk.
+    /// Creates an overlay without changes. If more than `bytes_max` bytes would be kept, writes fail as on a
+    /// full disk.
     pub fn new(disk: D, bytes_max: u64) -> Self {
         let kept = Arc::default();
         Self(Arc::new(Shared { disk, changed: Mutex::default(), kept, bytes_max }))
@@ -77,7 +79,7 @@ impl<D: Disk> Overlay<D> {
         lock(&self.0.changed).insert(path.to_owned(), file);
     }
 
-    /// The file as it is seen here, opened for good.
+    /// Returns the file as seen through the overlay, and keeps it open.
     fn take(&self, path: &Path) -> io::Result<OverlayFile<D>> {
         match self.changed(path) {
             Some(Some(file)) => Ok(file),
@@ -133,7 +135,7 @@ impl<D: Disk> Disk for Overlay<D> {
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        // A folder that is not there is never listed: whoever looks at one folder does not make others.
+        // A folder that does not exist is never listed, and the inspection of one folder creates no others.
         if self.0.disk.exists(path)? { Ok(()) } else { Err(ErrorKind::Unsupported.into()) }
     }
 
@@ -168,7 +170,7 @@ impl<D: Disk> Disk for Overlay<D> {
 }
 
 impl<D: Disk> Contents<D> {
-    /// The page that begins at `at`, as it is seen here.
+    /// Returns the page at `at` as seen through the overlay.
     fn load(&self, state: &Pages, at: u64) -> io::Result<Box<[u8]>> {
         if let Some(page) = state.pages.get(&at) {
             return Ok(page.clone());
@@ -275,7 +277,7 @@ mod tests {
     use crate::disk::{read_file, replace_file};
     use crate::real::RealDisk;
 
-    /// Does the same to a file of the overlay and to one in memory, with numbers from a small generator.
+    /// Applies the same random operations to a file of the overlay and to one in memory.
     #[test]
     fn it_reads_what_was_written_and_the_disk_stays_as_it_is() {
         let dir = tempfile::tempdir().expect("a folder");

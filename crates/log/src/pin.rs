@@ -1,4 +1,4 @@
-//! What a copy of a log is made of: its segments up to an offset, readable also after they lost their place in the log.
+//! The source of a copy of a log: its segments up to an offset, which stay readable after they leave the log.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,46 +14,46 @@ use crate::rows::Rows;
 use crate::segment::{Segment, SegmentFiles};
 use crate::trim::Trim;
 
-/// A segment of a log as another copy of it needs to know it.
+/// The description of a segment for another copy of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentInfo {
-    /// What it is named by. Its first batch begins here, or later in a compacted one.
+    /// The offset in its name. Its first batch starts here, or later in a compacted segment.
     pub base_offset: Offset,
-    /// One past the last offset of its last batch: where the next one begins.
+    /// One past the last offset of its last batch, where the next segment starts.
     pub end_offset: Offset,
     /// Raft index of its first batch.
     pub first_raft_index: RaftIndex,
-    /// Above the raft index of its last batch, and not above that of the next segment's first.
+    /// Above the raft index of its last batch, and at most that of the next segment's first batch.
     pub next_raft_index: RaftIndex,
-    /// Bytes of its `.log`.
+    /// Length of its `.log` in bytes.
     pub bytes: u32,
-    /// Batches in it.
+    /// The number of batches.
     pub rows: u32,
     /// When it was created.
     pub created: TimestampMs,
-    /// When something was last appended.
+    /// When it was last appended to.
     pub modified: TimestampMs,
 }
 
-/// A segment that is to be copied.
+/// A segment to be copied.
 pub struct SegmentPin<D: Disk> {
     reader: Arc<LogReader<D>>,
     segment: Arc<Segment<D>>,
     info: SegmentInfo,
-    /// Its files, once it has lost its place.
+    /// Its files, once it has left the log.
     kept: OnceLock<Arc<SegmentFiles<D>>>,
 }
 
 impl<D: Disk> SegmentPin<D> {
-    /// What there is to copy.
+    /// Returns the description of what is to be copied.
     pub fn info(&self) -> &SegmentInfo {
         &self.info
     }
 
-    /// Up to `bytes_max` bytes from `position` on. Needs no lock of the log's.
+    /// Reads up to `bytes_max` bytes from `position`. Does not need the log's lock.
     ///
     /// # Errors
-    /// The disk's. [`LogError::Damaged`] if the file is shorter than it should be.
+    /// The disk's errors. [`LogError::Damaged`] if the file is shorter than it should be.
     pub fn read(&self, position: u32, bytes_max: usize) -> Result<Bytes, LogError> {
         let left = self.info.bytes.saturating_sub(position) as usize;
         let mut bytes = vec![0; left.min(bytes_max)];
@@ -71,10 +71,10 @@ impl<D: Disk> SegmentPin<D> {
         Ok(bytes.into())
     }
 
-    /// Keeps the files open if `trim` is about to remove them. To be called before [`Trim::run`].
+    /// Keeps the files open if `trim` is about to remove them. Call it before [`Trim::run`].
     pub fn keep(&self, trim: &Trim<D>) {
         let goes = trim.segments.iter().any(|segment| Arc::ptr_eq(segment, &self.segment));
-        // What cannot be opened is gone for the copy; reading says so.
+        // Files that cannot be opened are lost for the copy, and reading reports that.
         if goes && let Ok(files) = self.reader.files(&self.segment) {
             let _ = self.kept.set(files);
         }
@@ -82,11 +82,11 @@ impl<D: Disk> SegmentPin<D> {
 }
 
 impl<D: Disk> Log<D> {
-    /// The segments with all batches below `end`, which a batch begins at or the log ends at. `next_raft_index` is that
-    /// of what follows there.
+    /// Returns the segments with all batches below `end`. A batch must start at `end`, or the log must end
+    /// there. `next_raft_index` is the raft index of what follows.
     ///
     /// # Errors
-    /// The disk's; [`LogError::Damaged`] for an index row with a wrong checksum.
+    /// The disk's errors. [`LogError::Damaged`] for an index row with a wrong checksum.
     pub fn pin(&self, end: Offset, next_raft_index: RaftIndex) -> Result<Vec<SegmentPin<D>>, LogError> {
         let list = self.reader.segments.load_full();
         let listed = list.iter().filter(|s| s.rows() > 0).take_while(|s| s.base_offset < end);

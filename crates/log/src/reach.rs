@@ -1,25 +1,25 @@
-//! How far a read goes for what it wants.
+//! The storage that a read may use: memory only, or also the disk.
 
 use std::io;
 
 use crate::disk::{DiskFile, read_full_at};
 
-/// How far a read goes.
+/// The storage that a read may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// To the disk: it may block.
+    /// Memory and disk. The read may block.
     Disk,
-    /// No further than memory, as on an event loop. Where that is not enough, it fails with
+    /// Memory only, as on an event loop. If that is not enough, the read fails with
     /// [`NotAtHand`](crate::LogError::NotAtHand).
     Memory,
 }
 
 impl Reach {
-    /// As [`read_full_at`], of what lies before the end of the file, as far as anybody knows. Only who goes to the disk finds that it does
-    /// not: to go no further than memory may come to nothing for other reasons.
+    /// Like [`read_full_at`], for bytes that should be before the end of the file. Only a read from the disk
+    /// can conclude that the file is shorter. A read from memory may return nothing for other reasons.
     ///
     /// # Errors
-    /// `WouldBlock` where it goes no further than memory, and that is not enough.
+    /// `WouldBlock` if only memory may be used, and that is not enough.
     pub(crate) fn read_full_at<F: DiskFile>(
         self,
         file: &F,
@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    /// What reads without waiting come to, one after the other, of a file of ten bytes.
+    /// The results of successive reads without waiting, of a file of ten bytes.
     struct Answers(Mutex<Vec<io::Result<usize>>>);
 
     impl DiskFile for Answers {

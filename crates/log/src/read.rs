@@ -1,4 +1,4 @@
-//! Whole batches for readers, as parts of segments.
+//! Reads of whole batches, as parts of segments.
 
 use std::sync::Arc;
 
@@ -15,19 +15,20 @@ use crate::reader::{LogReader, segment_of};
 use crate::rows::Rows;
 use crate::segment::{Segment, SegmentFiles};
 
-/// Whole batches. Keeps what they lie in, also when the segment is deleted.
+/// Whole batches. Keeps their file open even after the segment was deleted.
 #[derive(Debug)]
 pub struct LogSlice<D: Disk> {
-    /// Where they lie. Never empty.
+    /// Their location. Never empty.
     pub extent: Extent<D>,
-    /// Base offset of the first batch. May be below the offset asked for.
+    /// Base offset of the first batch. May be below the requested offset.
     pub base_offset: Offset,
     /// One past the last offset of the last batch.
     pub next_offset: Offset,
 }
 
 impl<D: Disk> LogSlice<D> {
-    /// How many bytes they have. They are of one segment, so it is less than [`SEGMENT_BYTES_MAX`](crate::SEGMENT_BYTES_MAX).
+    /// The total length in bytes. It is less than [`SEGMENT_BYTES_MAX`](crate::SEGMENT_BYTES_MAX), because
+    /// the batches are in one segment.
     ///
     /// # Panics
     /// Never.
@@ -35,10 +36,10 @@ impl<D: Disk> LogSlice<D> {
         u32::try_from(self.extent.bytes()).expect("a segment is shorter than 2 GiB")
     }
 
-    /// Reads all of it into memory.
+    /// Reads all batches into memory.
     ///
     /// # Errors
-    /// What the disk says; `UnexpectedEof` if the file is shorter than its index says.
+    /// The disk's errors. `UnexpectedEof` if the file is shorter than its index says.
     pub fn read(&self) -> std::io::Result<Bytes> {
         let mut buf = vec![0; self.bytes() as usize];
         if self.extent.read_at(&mut buf, 0)? < buf.len() {
@@ -49,20 +50,23 @@ impl<D: Disk> LogSlice<D> {
 }
 
 impl<D: Disk> LogReader<D> {
-    /// Whole batches of one segment: from the batch that holds `from` (or the next one, if compaction left a hole), all
-    /// below `upto`, at most `bytes_max` bytes. `upto` is the high watermark or the last stable offset. With
-    /// `at_least_one` the first batch is given even if it is larger (KIP-74). `None` if there is nothing to give now.
+    /// Returns whole batches of one segment, starting with the batch that holds `from` (or the next one after
+    /// a hole of compaction), all below `upto`, at most `bytes_max` bytes. `upto` is the high watermark or
+    /// the last stable offset. With `at_least_one`, the first batch is returned even if it is larger
+    /// (KIP-74). `None` if there is nothing to return now.
     ///
-    /// Batches without records, which compaction leaves behind, are passed over unless nothing else is left below `upto`:
-    /// librdkafka takes an answer without any record for one whose size limit is too low, doubles the limit, and gives up
-    /// when it cannot any more.
+    /// Skips batches without records, which compaction leaves behind, unless nothing else is left below
+    /// `upto`. If a response holds no record at all, librdkafka assumes that its size limit is too low. It
+    /// doubles the limit, and gives up when it cannot double it any more.
     ///
-    /// Costs one or two preads of index rows at the end of the log, a binary search elsewhere. No batch is decoded, and none is
-    /// checked unless [`LogStore::set_verify_reads`] has it so; then less may be given at once.
+    /// Costs one or two preads of index rows at the end of the log, and a binary search elsewhere. Decodes no
+    /// batch, and checks none unless [`LogStore::set_verify_reads`] requires it. In that case it may return
+    /// less at once.
     ///
     /// # Errors
-    /// [`LogError::OutOfRange`] below the log start or above the log end; [`LogError::Damaged`] for a batch that is known to be damaged,
-    /// and for an index row with a wrong checksum (see [`Log::repair_index`](crate::Log::repair_index)).
+    /// [`LogError::OutOfRange`] below the log start or above the log end. [`LogError::Damaged`] for a batch
+    /// that is known to be damaged, and for an index row with a wrong checksum (see
+    /// [`Log::repair_index`](crate::Log::repair_index)).
     pub fn read(
         &self,
         from: Offset,
@@ -73,10 +77,11 @@ impl<D: Disk> LogReader<D> {
         self.read_within(Reach::Disk, from, upto, bytes_max, at_least_one)
     }
 
-    /// The same, no further than `reach`. What [`LogStore::set_verify_reads`] has checked is read from the disk all the same.
+    /// Like [`LogReader::read`], within `reach`. Checks required by [`LogStore::set_verify_reads`] read from
+    /// the disk all the same.
     ///
     /// # Errors
-    /// As [`LogReader::read`], and [`LogError::NotAtHand`].
+    /// Those of [`LogReader::read`], and [`LogError::NotAtHand`].
     ///
     /// [`LogStore::set_verify_reads`]: crate::LogStore::set_verify_reads
     pub fn read_within(
@@ -93,7 +98,7 @@ impl<D: Disk> LogReader<D> {
             if from >= upto {
                 return Ok(None);
             }
-            // What is damaged is not served, and hides nothing: whoever reads up to it is told.
+            // Damage is not served, and is not hidden either: a reader that reaches it gets an error.
             let damaged = self.damage.within(from, upto);
             let upto = match &damaged {
                 Some(range) if range.base_offset <= from => return Err(range.damage.to_error()),
@@ -195,7 +200,7 @@ impl<D: Disk> LogReader<D> {
     }
 }
 
-/// What is asked for.
+/// A request for batches.
 struct Bounds {
     reach: Reach,
     from: Offset,
@@ -204,7 +209,7 @@ struct Bounds {
     at_least_one: bool,
 }
 
-/// Where a slice may begin.
+/// Where a slice may start.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
     WithRecords,
@@ -212,12 +217,12 @@ enum First {
 }
 
 enum SegmentHit<D: Disk> {
-    /// The offset lies beyond this segment's last batch.
+    /// The offset is beyond this segment's last batch.
     NotHere,
-    /// From the offset on the segment has batches, and no records.
+    /// From the offset on, the segment has batches but no records.
     OnlyEmpty,
     /// The first batch ends beyond what may be read.
     Beyond,
-    /// The batch is here; the slice, unless it is too large.
+    /// The batch is here. Holds the slice, unless it is too large.
     Batch(Option<LogSlice<D>>),
 }

@@ -1,7 +1,8 @@
-//! The readers' side: lock-free, shared by any number of threads.
+//! The readers of a log: lock-free, shared by any number of threads.
 //!
-//! The writer publishes through an immutable list of segments, row counts and a few atomics. Nothing below the high
-//! watermark is ever overwritten; what a truncation above it may disturb is noticed by its generation and read again.
+//! The writer publishes through an immutable list of segments, row counts and a few atomics. Nothing below
+//! the high watermark is ever overwritten. A truncation above it may disturb a read. The read detects that by
+//! the generation, and is repeated.
 
 use std::path::Path;
 use std::sync::atomic::{
@@ -23,10 +24,10 @@ use crate::store::LogStore;
 
 pub(crate) type SegmentList<D> = Vec<Arc<Segment<D>>>;
 
-/// A read is repeated when segments were truncated or removed under it, at most this often.
+/// The most repetitions of a read whose segments were truncated or removed in the meantime.
 pub(crate) const RETRIES_MAX: usize = 3;
 
-/// The segments as a read has found them.
+/// The segments as seen by a read.
 pub(crate) struct Seen<D: Disk> {
     generation: u64,
     pub(crate) segments: Arc<SegmentList<D>>,
@@ -38,7 +39,8 @@ impl<D: Disk> Clone for Seen<D> {
     }
 }
 
-/// The readers' side of a log. Takes no lock, except a short one of the table of open files when a file must be opened.
+/// The reader of a log. Takes no lock, except a short one on the table of open files when a file must be
+/// opened.
 pub struct LogReader<D: Disk> {
     pub(crate) store: LogStore<D>,
     pub(crate) dir: Arc<Path>,
@@ -47,9 +49,9 @@ pub struct LogReader<D: Disk> {
     pub(crate) epochs: ArcSwap<Vec<(LeaderEpoch, Offset)>>,
     pub(crate) log_start: AtomicI64,
     pub(crate) log_end: AtomicI64,
-    /// Compaction has seen to everything below.
+    /// Compaction has covered everything below.
     pub(crate) first_dirty: AtomicI64,
-    /// Age in milliseconds at which the active segment is closed.
+    /// The age in milliseconds at which the active segment is closed.
     pub(crate) close_after_ms: AtomicI64,
     /// Raised by every truncation.
     pub(crate) generation: AtomicU64,
@@ -57,16 +59,17 @@ pub struct LogReader<D: Disk> {
     pub(crate) appended_bytes: AtomicU64,
     /// See [`LogReader::rolls`].
     pub(crate) rolls: AtomicU64,
-    /// What is not served.
+    /// Ranges that are not served.
     pub(crate) damage: DamageMap,
-    /// Identity file and folder are durable.
+    /// True once the identity file and the folder are durable.
     pub(crate) folder_synced: AtomicBool,
-    /// Only plans that run lock this.
+    /// Locked only by plans while they run.
     pub(crate) checkpoint: Mutex<CheckpointFile>,
 }
 
 impl<D: Disk> LogReader<D> {
-    /// Runs `read` on the current segments; again if they were truncated or removed meanwhile and it failed.
+    /// Runs `read` on the current segments. Repeats it if it failed and they were truncated or removed in the
+    /// meantime.
     pub(crate) fn retrying<T>(
         &self,
         read: impl Fn(&SegmentList<D>) -> Result<T, LogError>,
@@ -74,7 +77,8 @@ impl<D: Disk> LogReader<D> {
         self.retrying_as_seen(|seen| read(&seen.segments))
     }
 
-    /// The same for what is not read to its end at once: [`LogReader::is_disturbed_since`] tells later whether it is worth reading again.
+    /// Like [`LogReader::retrying`], for reads that are not finished at once.
+    /// [`LogReader::is_disturbed_since`] tells later whether a repetition is worthwhile.
     pub(crate) fn retrying_as_seen<T>(
         &self,
         read: impl Fn(&Seen<D>) -> Result<T, LogError>,
@@ -99,23 +103,24 @@ impl<D: Disk> LogReader<D> {
             || !Arc::ptr_eq(&seen.segments, &self.segments.load())
     }
 
-    /// Kafka's answer to OffsetForLeaderEpoch: the largest known epoch up to `epoch`, and one past its last offset
-    /// (`upto` for the newest). `None` for an epoch above all known ones.
+    /// Returns Kafka's answer to OffsetForLeaderEpoch: the largest known epoch up to `epoch`, and one past
+    /// its last offset (`upto` for the newest). `None` for an epoch above all known ones.
     pub fn epoch_end(&self, epoch: LeaderEpoch, upto: Offset) -> Option<(LeaderEpoch, Offset)> {
         epochs::epoch_end(&self.epochs.load(), epoch, upto)
     }
 
-    /// The epoch of `offset`, or of the next record to come if `offset` is the log end. `None` below the first known.
+    /// Returns the epoch of `offset`, or of the next record if `offset` is the log end. `None` below the
+    /// first known epoch.
     pub fn epoch_at(&self, offset: Offset) -> Option<LeaderEpoch> {
         epochs::epoch_at(&self.epochs.load(), offset)
     }
 
-    /// Epochs and the first offset of each, ascending.
+    /// Returns the epochs and the first offset of each, ascending.
     pub fn epochs(&self) -> Arc<Vec<(LeaderEpoch, Offset)>> {
         self.epochs.load_full()
     }
 
-    /// First offset that may be read.
+    /// The first offset that may be read.
     pub fn log_start(&self) -> Offset {
         Offset(self.log_start.load(Acquire))
     }
@@ -125,64 +130,67 @@ impl<D: Disk> LogReader<D> {
         LogEnd(self.log_end.load(Acquire))
     }
 
-    /// Compaction has seen to everything below. 0 if there was none.
+    /// Compaction has covered everything below. 0 if there was none.
     pub fn first_dirty(&self) -> Offset {
         Offset(self.first_dirty.load(Acquire))
     }
 
-    /// One past the last offset of what compaction has rewritten, or was copied from another replica. 0 if nothing was.
+    /// One past the last offset of the segments that compaction has rewritten or that were copied from
+    /// another replica. 0 if there are none.
     pub(crate) fn compacted_end(&self) -> Offset {
         let segments = self.segments.load();
         let compacted = segments.iter().filter(|s| s.generation > 0);
         compacted.map(|s| s.end_offset()).max().unwrap_or_default()
     }
 
-    /// Where the first segment begins that was not removed: at the log start or below. The log end if there is none.
+    /// Base offset of the first segment that was not removed, at most the log start. The log end if there is
+    /// no segment.
     pub(crate) fn first_kept(&self) -> Offset {
         self.segments.load().first().map_or(self.log_end().offset(), |segment| segment.base_offset)
     }
 
-    /// Bytes of batches that were written since the log was opened, also those that were cut off again. They may be in the page
-    /// cache only.
+    /// Bytes of batches written since the log was opened, including truncated ones. They may be only in the
+    /// page cache.
     pub fn appended_bytes(&self) -> u64 {
         self.appended_bytes.load(Relaxed)
     }
 
-    /// How often a segment was begun, or closed for its age, since the log was opened: each is a good moment for a checkpoint.
+    /// How often a segment was started, or closed for its age, since the log was opened. Each is a good
+    /// moment for a checkpoint.
     pub fn rolls(&self) -> u64 {
         self.rolls.load(Relaxed)
     }
 
-    /// Bytes in all `.log` files.
+    /// Total bytes of all `.log` files.
     pub fn size_bytes(&self) -> u64 {
         self.segments.load().iter().map(|s| u64::from(s.bytes())).sum()
     }
 
-    /// How many segments there are.
+    /// The number of segments.
     pub fn segment_count(&self) -> usize {
         self.segments.load().len()
     }
 
-    /// Whose log it is.
+    /// The partition that the log belongs to.
     pub fn identity(&self) -> &PartitionIdentity {
         &self.identity
     }
 
-    /// Its folder.
+    /// The folder of the log.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The log's writer has appended up to `end`.
+    /// Raises the log end to `end` after an append.
     ///
     /// # Panics
-    /// If that is not beyond the end from before.
+    /// If that is not beyond the previous end.
     pub(crate) fn raise_log_end(&self, end: Offset) {
         let before = self.log_end.swap(end.0, Release);
         assert!(before < end.0, "an append moved the log end from {before} to {end}");
     }
 
-    /// The log's writer has cut the log off at `end`, or put another log that ends there in its place.
+    /// Sets the log end after the log was truncated at `end`, or replaced with another log that ends there.
     ///
     /// # Panics
     /// If the log ends before it starts.
@@ -192,7 +200,7 @@ impl<D: Disk> LogReader<D> {
         self.log_end.store(end.0, Release);
     }
 
-    /// What lies below `start` is not read any more.
+    /// Raises the log start. Nothing below `start` is read any more.
     ///
     /// # Panics
     /// If it went back, or beyond the log end.
@@ -204,7 +212,7 @@ impl<D: Disk> LogReader<D> {
     }
 }
 
-/// The number of the segment that holds `offset`, 0 if it lies before all.
+/// Returns the number of the segment that holds `offset`. 0 if it is before all segments.
 pub(crate) fn segment_of<D: Disk>(segments: &SegmentList<D>, offset: Offset) -> usize {
     segments.partition_point(|s| s.base_offset <= offset).saturating_sub(1)
 }

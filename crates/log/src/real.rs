@@ -1,4 +1,4 @@
-//! The disk of the machine.
+//! The machine's file system.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice};
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::disk::{DirEntry, Disk, DiskFile, OpenMode};
 
-/// The file system of the machine.
+/// The machine's file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
@@ -90,7 +90,7 @@ impl Disk for RealDisk {
     }
 }
 
-/// Buffers that one pwritev(2) takes; the log never passes more.
+/// The most buffers per pwritev(2). The log never passes more.
 const WRITE_BUFFERS_MAX: usize = 64;
 
 impl DiskFile for RealFile {
@@ -106,7 +106,7 @@ impl DiskFile for RealFile {
     fn write_all_at(&self, bufs: &[IoSlice<'_>], position: u64) -> io::Result<()> {
         let total: usize = bufs.iter().map(|b| b.len()).sum();
         let mut done = 0;
-        // One call in nearly all cases; what a short write left is written buffer by buffer.
+        // Nearly always a single call. The rest of a short write is written buffer by buffer.
         if bufs.len() > 1 && bufs.len() <= WRITE_BUFFERS_MAX {
             done = match rustix::io::pwritev(&self.0, bufs, position) {
                 Ok(written) => written,
@@ -150,7 +150,7 @@ impl DiskFile for RealFile {
     }
 }
 
-/// Writes what is left of `bufs` when the first `done` bytes lie at `position`.
+/// Writes the rest of `bufs`, of which the first `done` bytes are written at `position`.
 fn write_rest(
     bufs: &[IoSlice<'_>],
     mut done: usize,
@@ -170,17 +170,17 @@ fn write_rest(
 /// Name of the file that [`DataDirLock`] locks.
 pub const LOCK_FILE: &str = ".lock";
 
-/// Exclusive use of a data folder. Ends when dropped, and with the process, however that ends.
+/// Exclusive use of a data folder. Ends when this is dropped, and when the process ends in any way.
 #[derive(Debug)]
 pub struct DataDirLock {
     path: PathBuf,
     _file: File,
 }
 
-/// Why a data folder could not be locked.
+/// The reason why a data folder could not be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process has it.
+    /// Another process holds the lock.
     #[error("{} is locked by another process that uses this data folder", .0.display())]
     Held(PathBuf),
     /// The lock file could not be opened or locked.
@@ -188,13 +188,13 @@ pub enum LockError {
     Io {
         /// The lock file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl DataDirLock {
-    /// Creates `data_dir` if need be and locks it without waiting.
+    /// Creates `data_dir` if needed, and locks it without waiting.
     ///
     /// # Errors
     /// [`LockError::Held`] if another process holds it.
@@ -203,7 +203,8 @@ impl DataDirLock {
         let io = |source| LockError::Io { path: path.clone(), source };
         if !data_dir.try_exists().map_err(io)? {
             std::fs::create_dir_all(data_dir).map_err(io)?;
-            // The first sync of a partition covers the names in the data folder, not that of the folder itself.
+            // The first sync of a partition covers the names in the data folder, but not the folder's own
+            // name.
             let parent = data_dir.parent().filter(|parent| !parent.as_os_str().is_empty());
             RealDisk.sync_dir(parent.unwrap_or(Path::new("."))).map_err(io)?;
         }
@@ -229,8 +230,8 @@ mod tests {
 
     use super::*;
 
-    /// Neither a pipe nor the device that takes everything can be synced: a sync that did nothing would not notice.
-    /// Whether `sync_fs` asks is not seen here: there is no file of which syncfs(2) fails.
+    /// Neither a pipe nor /dev/null can be synced, so a sync that did nothing would go unnoticed. `sync_fs`
+    /// is not covered, because there is no file for which syncfs(2) fails.
     #[test]
     fn every_sync_asks_the_system() {
         let (_reader, writer) = io::pipe().unwrap();

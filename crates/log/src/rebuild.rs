@@ -1,4 +1,4 @@
-//! Builds a segment's index from its `.log` and the side file.
+//! Rebuilds a segment's index from its `.log` and the side file.
 
 use std::io::IoSlice;
 
@@ -13,10 +13,10 @@ use crate::format::row::{ROW_BYTES, Row, encode_head, row_position};
 use crate::scan::{BatchScanner, Scanned};
 use crate::segment::{LenOf, Segment, Suspect};
 
-/// Rows are gathered up to this many bytes per write.
+/// Rows are collected up to this many bytes per write.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// The row of a batch that lies at `position`.
+/// Returns the row of a batch at `position`.
 pub(crate) fn row_of(
     batch: &BatchHeader,
     raft_index: RaftIndex,
@@ -24,7 +24,7 @@ pub(crate) fn row_of(
     running_max_before: TimestampMs,
     synced_bytes: u32,
 ) -> Row {
-    // A batch that compaction left without records is never the answer to a question for a time.
+    // A batch that compaction left without records is never the answer to a lookup by time.
     let max_timestamp = if batch.record_count == 0 { TimestampMs::NONE } else { batch.max_timestamp };
     Row {
         raft_index,
@@ -42,7 +42,7 @@ pub(crate) fn row_of(
     }
 }
 
-/// Writes rows one after the other, gathered.
+/// Writes rows in order, with buffering.
 pub(crate) struct RowWriter<'f, F> {
     file: &'f F,
     base: Offset,
@@ -70,12 +70,12 @@ impl<'f, F: DiskFile> RowWriter<'f, F> {
     }
 }
 
-/// Replaces the index of `segment`, and opens it. A batch that is damaged keeps the row that it had, if that is whole; it is named. So is one
-/// of which nothing tells at which offsets it lies: no checksum covers the offset and the epoch in a batch. It gets all the offsets that
-/// it may have.
+/// Replaces the index of `segment`, and opens it. Returns the damaged batches too. A damaged batch keeps its
+/// row if that is whole. A whole batch counts as damaged if nothing tells at which offset it is, because no
+/// checksum covers a batch's offset and epoch. It gets all the offsets that it may have.
 ///
 /// # Errors
-/// [`LogError::Damaged`] if neither the batch nor its row tells what lies at a place; the disk's.
+/// [`LogError::Damaged`] if neither the batch nor its row tells what is at a position. The disk's errors.
 pub(crate) fn rebuild_index<D: Disk>(
     disk: &D,
     segment: &Segment<D>,
@@ -99,7 +99,7 @@ struct Rebuild<'a, D: Disk> {
     segment: &'a Segment<D>,
     log: &'a D::File,
     side: &'a SideFile,
-    /// The index that is to be replaced.
+    /// The old index.
     old: Option<&'a D::File>,
 }
 
@@ -151,14 +151,14 @@ impl<D: Disk> Rebuild<'_, D> {
         Ok(suspects)
     }
 
-    /// What the row of a whole batch says of its offset and its epoch.
+    /// Determines the row of a whole batch, and how far its offset and epoch can be trusted.
     fn link(&self, number: u32, header: &BatchHeader, position: u64) -> Link {
         let row = row_of(header, RaftIndex(0), position as u32, TimestampMs::NONE, 0);
         let fault = |trust| (trust == Trust::None).then(|| NOWHERE.to_owned());
         let link = |trust| Link { row, trust, keeps_index: false, fault: fault(trust) };
         if let Some(old) = self.old_row(number).filter(|old| u64::from(old.position) == position) {
             return match old.describes(header) {
-                // Counting would not give its raft index where compaction has removed some.
+                // Counting would yield a wrong raft index if compaction has removed some batches.
                 true => Link {
                     row: Row { raft_index: old.raft_index, ..row },
                     keeps_index: true,
@@ -178,11 +178,11 @@ impl<D: Disk> Rebuild<'_, D> {
         }
         let places = |row: &Row| (row.base_offset, row.leader_epoch);
         match self.old_bytes(number).map(|bytes| Row::decode_unchecked(&bytes, self.segment.base_offset)) {
-            // The row is damaged in another place.
+            // The row is damaged elsewhere.
             Some(old) if old.batch_crc == row.batch_crc && places(&old) == places(&row) => {
                 link(Trust::Certain)
             }
-            // One of the two is damaged there.
+            // Either the batch or the row is damaged in these fields.
             Some(old) if old.batch_crc == row.batch_crc => link(Trust::None),
             _ => link(Trust::Plausible),
         }
@@ -200,24 +200,20 @@ impl<D: Disk> Rebuild<'_, D> {
 }
 
 fn no_room(path: &std::path::Path, position: u32) -> LogError {
-    LogError::damaged(
-        path,
-        u64::from(position),
-        "neither the batch nor its row tells at which offset it lies",
-    )
+    LogError::damaged(path, u64::from(position), "neither the batch nor its row tells at which offset it is")
 }
 
-/// What is wrong with a whole batch whose offset nobody knows.
-const NOWHERE: &str = "nothing tells at which offset it lies";
+/// The fault of a whole batch whose offset is unknown.
+const NOWHERE: &str = "nothing tells at which offset it is";
 
-/// Why the offset and the epoch of a row are believed.
+/// The trust in the offset and the epoch of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trust {
-    /// The index had them, too.
+    /// The index has the same ones.
     Certain,
     /// Only the batch has them.
     Plausible,
-    /// They are not.
+    /// They are not trusted.
     None,
 }
 
@@ -226,9 +222,9 @@ enum Trust {
 struct Link {
     row: Row,
     trust: Trust,
-    /// The row was there before, with its raft index.
+    /// True if the row existed before, with its raft index.
     keeps_index: bool,
-    /// Why the batch is damaged, if so.
+    /// The fault of the batch, if it is damaged.
     fault: Option<String>,
 }
 
@@ -239,14 +235,15 @@ impl Link {
     }
 }
 
-/// The rows of a segment, in their order, each checked against its neighbours.
+/// The rows of a segment in order, each checked against its neighbours.
 struct Chain {
-    /// One past the last offset of those that are settled.
+    /// One past the last offset of the settled rows.
     floor: Offset,
     epoch: LeaderEpoch,
-    /// Of the segment.
+    /// End offset of the segment.
     end: Offset,
-    /// Those that wait for what comes behind them: some that are not believed, and then perhaps one that is plausible.
+    /// Rows that wait for their successors: some that are not trusted, and then perhaps one that is
+    /// plausible.
     open: Vec<Link>,
     settled: Vec<Link>,
 }
@@ -268,7 +265,7 @@ impl Chain {
         if link.trust == Trust::Plausible && !self.fits(&link.row) {
             link.doubt();
         }
-        // The one before may be the wrong one; where neither is certain, nobody can tell which.
+        // The previous row may be the wrong one. If neither is certain, there is no way to tell which.
         if let Some(before) = self.open.last_mut().filter(|before| before.trust == Trust::Plausible)
             && link.trust != Trust::None
             && (link.row.base_offset < before.row.next_offset()
@@ -293,11 +290,11 @@ impl Chain {
         Ok(())
     }
 
-    /// True if a batch may lie behind the others, where it says. Compaction may have left holes.
+    /// True if a batch may follow the others at its claimed offset. Compaction may have left holes.
     fn fits(&self, row: &Row) -> bool {
         let least = match self.open.last() {
             Some(before) if before.trust == Trust::Plausible => self.floor,
-            // Each of them has one offset at least.
+            // Each of them has at least one offset.
             _ => self.floor.plus(self.open.len() as i64),
         };
         row.base_offset >= least && row.next_offset() <= self.end && row.leader_epoch >= self.epoch
@@ -307,12 +304,13 @@ impl Chain {
         self.close(self.end)
     }
 
-    /// Settles all that is open, below `upto`.
+    /// Settles all open rows, below `upto`.
     fn close(&mut self, upto: Offset) -> Result<(), u32> {
         let open = std::mem::take(&mut self.open);
         for (number, mut link) in open.iter().cloned().enumerate() {
             if link.trust == Trust::None {
-                // All offsets up to the next one that is believed; of several that follow each other, the last has them.
+                // All offsets up to the next trusted row. Of several untrusted rows in a row, the last one
+                // gets them.
                 let limit = match open.get(number + 1) {
                     Some(next) if next.trust == Trust::None => self.floor.plus(1),
                     Some(next) => next.row.base_offset,

@@ -1,7 +1,7 @@
-//! Recovery: reading what lies beyond the recovery point.
+//! Recovery: reads everything beyond the recovery point.
 //!
-//! A bad batch there is a torn tail, and is cut, unless a later index row says that the bytes had been synced: then it
-//! is damage, and stays in its place. docs/format.md, "Recovery", has the reasoning.
+//! A bad batch there is a torn tail and is truncated, unless a later index row shows that the bytes had been
+//! synced. In that case it is damage and stays in place. docs/format.md, "Recovery", has the reasoning.
 
 use std::collections::BTreeMap;
 use std::io::IoSlice;
@@ -31,23 +31,24 @@ use crate::segment::{LenOf, Segment, SegmentFiles};
 use crate::store::LogStore;
 use crate::trim::remove_segment_files;
 
-/// The end of the log as far as it is known.
+/// The end of the log as known so far.
 pub(crate) struct Tail<D: Disk> {
     pub(crate) segments: SegmentList<D>,
-    /// Where the log begins, if no checkpoint says so.
+    /// The first offset of the log, if no checkpoint has it.
     pub(crate) first_offset: Offset,
     pub(crate) next_offset: Offset,
     pub(crate) next_raft_index: RaftIndex,
-    /// The segment before has lost its index and its header: its batches were counted, and there may have been more.
+    /// True if the previous segment has lost its index and its header, so that its batches were counted and
+    /// may have been more.
     pub(crate) index_is_a_guess: bool,
     pub(crate) last_epoch: LeaderEpoch,
     pub(crate) epochs: EpochTable,
-    /// End of what the checkpoint covers.
+    /// End of the part that the checkpoint covers.
     pub(crate) durable_offset: Offset,
 }
 
 impl<D: Disk> Tail<D> {
-    /// Passes over the entries without records that stand next.
+    /// Skips the entries without records that come next.
     pub(crate) fn pass_entries(&mut self, side: &SideFile) {
         while let Some(entry) = side.at(self.next_raft_index) {
             self.next_raft_index.0 += 1;
@@ -63,7 +64,7 @@ impl<D: Disk> Tail<D> {
     }
 }
 
-/// Where the log stops being good.
+/// The first bad position of the log.
 pub(crate) struct Bad {
     pub(crate) position: u64,
     pub(crate) reason: String,
@@ -76,12 +77,12 @@ pub(crate) struct Recovering<'a, D: Disk> {
     pub(crate) recovery: &'a mut Recovery,
     pub(crate) now: TimestampMs,
     pub(crate) origin: Origin,
-    /// Headers of the segments that compaction wrote, if no checkpoint tells of them.
+    /// Headers of the segments that compaction wrote, if there is no checkpoint.
     pub(crate) compacted: BTreeMap<Offset, SegmentHeader>,
 }
 
 impl<D: Disk> Recovering<'_, D> {
-    /// The recovery point.
+    /// Returns the recovery point.
     pub(crate) fn begin(
         &self,
         checkpoint: Option<&Checkpoint>,
@@ -106,7 +107,7 @@ impl<D: Disk> Recovering<'_, D> {
         })
     }
 
-    /// Without a checkpoint: the raft index at which the log begins.
+    /// Without a checkpoint: returns the raft index at which the log starts.
     fn first_raft_index(&self, listing: &Listing) -> Result<RaftIndex, LogError> {
         let header = match listing.segments.first() {
             Some(base) if self.compacted.contains_key(base) => self.compacted.get(base).copied(),
@@ -115,7 +116,7 @@ impl<D: Disk> Recovering<'_, D> {
         };
         let entry = self.side.entries().first().map(|entry| entry.raft_index);
         let batch = header.map(|header| header.first_raft_index);
-        // The entries that stand right before the first batch belong to the log.
+        // The entries right before the first batch belong to the log.
         Ok(match (entry, batch) {
             (Some(entry), Some(batch)) => {
                 let mut first = batch;
@@ -130,7 +131,7 @@ impl<D: Disk> Recovering<'_, D> {
         })
     }
 
-    /// Reads everything beyond `tail`, cuts a torn end, and returns the whole log.
+    /// Reads everything beyond `tail`, truncates a torn end, and returns the whole log.
     pub(crate) fn run(
         &mut self,
         mut tail: Tail<D>,
@@ -163,7 +164,7 @@ impl<D: Disk> Recovering<'_, D> {
             let path = names::path(self.dir, base, Kind::Log);
             let is_empty = self.store.disk().len(&path).context("read the length of", &path)? == 0;
             if is_empty && self.synced_segment_after(Offset(base.0 - 1), listing)?.is_none() {
-                // Its creation was given up, or nothing of it reached the disk.
+                // Its creation was aborted, or none of its content reached the disk.
                 remove_segment_files(
                     self.store.disk(),
                     &Segment::<D>::new(self.dir, base, RaftIndex(0), self.now),
@@ -184,7 +185,7 @@ impl<D: Disk> Recovering<'_, D> {
         Ok(tail)
     }
 
-    /// The segment that begins at `base`, if it continues the log.
+    /// Checks that the segment at `base` continues the log, and returns it.
     fn next_segment(
         &mut self,
         tail: &mut Tail<D>,
@@ -215,7 +216,7 @@ impl<D: Disk> Recovering<'_, D> {
         Ok(Ok(Arc::new(Segment::new(self.dir, base, first, created))))
     }
 
-    /// Reads the rest of one segment and adds it to the log. True if the log was cut in it.
+    /// Reads the rest of one segment and adds it to the log. Returns true if the log was truncated in it.
     fn recover_segment(
         &mut self,
         tail: &mut Tail<D>,
@@ -260,7 +261,7 @@ impl<D: Disk> Recovering<'_, D> {
         Ok(bad.is_some())
     }
 
-    /// The index, good up to the published rows. Rows beyond are still the old ones.
+    /// Returns the index, which is valid up to the published rows. Later rows are still the old ones.
     fn open_index(&self, segment: &Arc<Segment<D>>, log: &D::File) -> Result<D::File, LogError> {
         let disk = self.store.disk();
         let path = segment.path(Kind::Index);
@@ -285,7 +286,7 @@ impl<D: Disk> Recovering<'_, D> {
         Ok(index)
     }
 
-    /// Reads batches up to `len` and writes their rows. Returns where it went wrong.
+    /// Reads batches up to `len` and writes their rows. Returns the first bad position.
     fn scan(
         &mut self,
         tail: &mut Tail<D>,
@@ -324,8 +325,8 @@ impl<D: Disk> Recovering<'_, D> {
 }
 
 impl<D: Disk> Recovering<'_, D> {
-    /// Leaves a batch that had been durable in its place, if its row tells how far it reaches, so that what follows it can be read. True if
-    /// it does.
+    /// Leaves a batch that had been durable in place, if its row tells how far it reaches, so that its
+    /// successors can be read. Returns true if so.
     fn pass_damaged(
         &mut self,
         tail: &mut Tail<D>,
@@ -348,7 +349,8 @@ impl<D: Disk> Recovering<'_, D> {
     }
 }
 
-/// The row that an earlier process left behind the published ones, if it describes the batch that would come next, at `position`.
+/// Returns the row that an earlier process left after the published ones, if it describes the next batch, at
+/// `position`.
 pub(crate) fn next_row<D: Disk>(
     tail: &Tail<D>,
     segment: &Segment<D>,
@@ -367,7 +369,7 @@ pub(crate) fn next_row<D: Disk>(
     }))
 }
 
-/// True if the index tells of batches beyond those that the checkpoint covers.
+/// True if the index has rows beyond those that the checkpoint covers.
 fn has_rows_beyond<D: Disk>(disk: &D, segment: &Segment<D>) -> Result<bool, LogError> {
     let path = segment.path(Kind::Index);
     match disk.len(&path) {
@@ -377,7 +379,7 @@ fn has_rows_beyond<D: Disk>(disk: &D, segment: &Segment<D>) -> Result<bool, LogE
     }
 }
 
-/// Why a good batch does not continue the log.
+/// Returns the reason why a good batch does not continue the log.
 pub(crate) fn discontinuity<D: Disk>(
     tail: &Tail<D>,
     segment: &Segment<D>,

@@ -1,8 +1,8 @@
-//! Recovery of segments that compaction wrote, where no checkpoint tells of them: it is missing or damaged.
+//! Recovery of segments that compaction wrote, if the checkpoint is missing or damaged.
 //!
-//! Such a segment was synced as a whole before it counted, so that anything wrong in it is damage, never a torn tail. Its
-//! `.log` no longer tells the raft indexes of its batches; its header tells the one that comes after. Rows are numbered
-//! from its first one on, which is never too high.
+//! Such a segment was synced as a whole before it counted, so any fault in it is damage, never a torn tail.
+//! Its `.log` no longer tells the raft indexes of its batches, but its header has the index that comes after.
+//! Rows are numbered from the segment's first index on, which is never too high.
 
 use std::sync::Arc;
 
@@ -64,7 +64,8 @@ impl<D: Disk> Recovering<'_, D> {
         Ok(())
     }
 
-    /// Checks every batch and writes the rows. A row that is there already stays, and tells how far a damaged batch reaches.
+    /// Checks every batch and writes the rows. An existing row stays, and tells how far a damaged batch
+    /// reaches.
     fn read_compacted(
         &mut self,
         tail: &mut Tail<D>,
@@ -143,7 +144,8 @@ impl<D: Disk> Recovering<'_, D> {
     }
 }
 
-/// Base offset and epoch have no part in a batch's checksum. Where compaction left holes only the row and the header tell them.
+/// Checks base offset and epoch, which a batch's checksum does not cover. After compaction only the row and
+/// the header can confirm them.
 fn contradiction(
     old: Option<&Row>,
     position: u64,
@@ -159,7 +161,7 @@ fn contradiction(
     })
 }
 
-/// Row `number` as an earlier process left it. It is read before a later one takes its place.
+/// Returns row `number` as an earlier process left it. It is read before a new row overwrites it.
 fn old_row<D: Disk>(index: &D::File, segment: &Segment<D>, number: u32) -> Option<Row> {
     let mut bytes = [0; ROW_BYTES];
     let read = read_full_at(index, &mut bytes, row_position(number)).ok()?;

@@ -1,8 +1,9 @@
-//! Getting a damaged folder going again: `tailrace log repair`.
+//! Repairs a damaged folder: `tailrace log repair`.
 //!
-//! What can be derived is written again, what another copy has is restored from there, and what is gone is given up if the operator says
-//! so: a batch without records takes its place, so that offsets stay, and the bytes that were there are kept in a file beside. Over an
-//! [`Overlay`](crate::Overlay) all of it happens in memory, which tells what it would do.
+//! Files that can be derived are rewritten. Records that another copy has are restored from there. Lost
+//! records are given up if the operator permits it: a batch without records replaces them, so that offsets
+//! stay, and the old bytes are kept in a separate file. Over an [`Overlay`](crate::Overlay) all of this
+//! happens in memory, which shows what it would do.
 
 use std::io::IoSlice;
 use std::ops::Range;
@@ -32,51 +33,51 @@ use crate::scrub::Scrubbed;
 use crate::segment::{LenOf, Segment};
 use crate::store::LogStore;
 
-/// Bytes of another copy that are read at once.
+/// Bytes of another copy per read.
 const CHUNK_BYTES: usize = 4 << 20;
 
-/// How often a folder that does not open is tried again, each time after one more place was mended.
+/// The most attempts to open a folder, each after one more place was mended.
 const TRIES_MAX: usize = 10_000;
 
-/// Most bytes that looking at another copy may keep in memory.
+/// The most memory for inspecting another copy.
 const SOURCE_OVERLAY_BYTES: u64 = 1 << 30;
 
-/// What an operator allows.
+/// The operator's options.
 #[derive(Clone, Debug, Default)]
 pub struct RepairOptions {
-    /// Folders of the same partition, of other nodes or copies, to restore from.
+    /// Folders of the same partition, on other nodes or copies, to restore from.
     pub sources: Vec<PathBuf>,
-    /// What no source has is given up.
+    /// True if records that no source has are given up.
     pub give_up: bool,
 }
 
-/// What was done, or would be.
+/// What was done, or would be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RepairStep {
-    /// What the start of the server does by itself.
+    /// A step that the server's start takes by itself.
     Recovered {
-        /// What that is.
+        /// The description of the step.
         what: String,
     },
-    /// A file that can be derived was written again.
+    /// A derivable file was rewritten.
     Rewritten {
         /// The file.
         file: PathBuf,
         /// What was wrong with it.
         reason: String,
     },
-    /// Records came from another copy.
+    /// Records were restored from another copy.
     Restored {
         /// Their offsets.
         range: DamagedRange,
-        /// That copy's folder.
+        /// The folder of that copy.
         source: PathBuf,
     },
-    /// Records are gone for good.
+    /// Records are lost for good.
     GivenUp {
         /// Their offsets.
         range: DamagedRange,
-        /// Where the bytes are that lay in their place; `None` if there were none.
+        /// The file with the bytes that were in their place. `None` if there were none.
         kept: Option<PathBuf>,
     },
     /// Records that are still damaged: no source has them, and they were not given up.
@@ -86,10 +87,11 @@ pub enum RepairStep {
     },
 }
 
-/// Repairs the folder of one partition. The server must not run. What is not damaged stays as it is.
+/// Repairs the folder of one partition. The server must not be running. Undamaged data is not changed.
 ///
 /// # Errors
-/// The disk's. [`LogError::Damaged`] for what cannot be repaired in this way; nothing that holds records was removed then.
+/// The disk's errors. [`LogError::Damaged`] for damage that cannot be repaired this way. Nothing that holds
+/// records was removed in that case.
 pub fn repair_dir<D: Disk>(
     disk: &D,
     dir: &Path,
@@ -97,7 +99,7 @@ pub fn repair_dir<D: Disk>(
 ) -> Result<Vec<RepairStep>, LogError> {
     let mut steps = Vec::new();
     let Some(expected) = identity_of(disk, dir)? else {
-        let reason = "neither it nor a checkpoint tells whose log this is";
+        let reason = "neither it nor a checkpoint identifies the partition";
         return Err(LogError::damaged(&dir.join(names::IDENTITY), 0, reason));
     };
     repair_identity(disk, dir, &identity::encode(&expected), &mut steps)?;
@@ -124,7 +126,7 @@ pub fn repair_dir<D: Disk>(
     Ok(steps)
 }
 
-/// Keeps beside what opening the log will cut off its end.
+/// Saves a copy of the tail that opening the log will truncate.
 fn keep_torn<D: Disk>(
     disk: &D,
     dir: &Path,
@@ -152,15 +154,15 @@ fn keep_torn<D: Disk>(
     Ok(())
 }
 
-/// Copies the end of a `.log` into a file beside it.
+/// Copies the end of a `.log` into a file next to it.
 fn keep_from<D: Disk>(disk: &D, file: &Path, position: u64) -> Result<PathBuf, LogError> {
     let kept = names::with_suffix(file, &format!(".cut-{position}"));
     copy_part(disk, file, &kept, position..u64::MAX)?;
     Ok(kept)
 }
 
-/// Copies `bytes` of `file` to `into`, durably, a part at a time; what cannot be read is left out, at its place. How many bytes there were: for
-/// none no file is made.
+/// Copies `bytes` of `file` to `into`, durably, a part at a time. Unreadable parts are left out, and the rest
+/// keeps its position. Returns the number of bytes. Creates no file if there are none.
 fn copy_part<D: Disk>(disk: &D, file: &Path, into: &Path, bytes: Range<u64>) -> Result<u64, LogError> {
     let Range { start: from, end: upto } = bytes;
     let source = match disk.open(file, OpenMode::Read) {
@@ -189,7 +191,7 @@ fn copy_part<D: Disk>(disk: &D, file: &Path, into: &Path, bytes: Range<u64>) -> 
     Ok(upto - from)
 }
 
-/// A partition that was never used has nothing but its identity; so closing it writes nothing.
+/// A partition that was never used has only its identity, so closing it writes nothing.
 fn repair_identity<D: Disk>(
     disk: &D,
     dir: &Path,
@@ -205,7 +207,7 @@ fn repair_identity<D: Disk>(
     Ok(())
 }
 
-/// Keeps the entries before the first damaged one. The whole file is kept beside.
+/// Keeps the entries before the first damaged one, and a copy of the whole file.
 fn repair_entries<D: Disk>(disk: &D, dir: &Path, steps: &mut Vec<RepairStep>) -> Result<(), LogError> {
     let Err(LogError::Damaged { file, position, reason }) = entries::SideFile::load(disk, dir) else {
         return Ok(());
@@ -224,7 +226,7 @@ fn repair_entries<D: Disk>(disk: &D, dir: &Path, steps: &mut Vec<RepairStep>) ->
     Ok(())
 }
 
-/// Takes the entries without records of a copy that has all of ours and more. True if there is one.
+/// Takes the entries without records from a copy that has all of ours and more. Returns true if there is one.
 fn restore_entries<D: Disk>(
     disk: &D,
     dir: &Path,
@@ -250,8 +252,8 @@ fn restore_entries<D: Disk>(
     Ok(false)
 }
 
-/// Puts rows into the index for batches that neither their bytes nor their rows tell of, up to the next whole batch, so that the log opens
-/// around them. False if there is none.
+/// Adds rows to the index for batches that neither their bytes nor their rows describe, up to the next whole
+/// batch, so that the log opens around them. Returns false if there is no such batch.
 fn bridge<D: Disk>(
     disk: &D,
     file: &Path,
@@ -276,7 +278,7 @@ fn bridge<D: Disk>(
         raft_index: RaftIndex(before.map_or(1, |row| row.2 + 1)),
         leader_epoch: before.map_or(tailrace_types::LeaderEpoch(0), |row| row.0),
         base_offset: next_offset,
-        // Whatever the bytes of the next batch say: a row that cannot be opens nothing.
+        // Guards against bogus bytes of the next batch: an impossible row opens nothing.
         last_offset_delta: u32::try_from(next_base.0 - next_offset.0 - 1).unwrap_or(u32::MAX),
         record_count: 0,
         position: position as u32,
@@ -296,7 +298,7 @@ fn bridge<D: Disk>(
     Ok(true)
 }
 
-/// Epoch, end offset and number of the last whole batch before `position`, and how many there are.
+/// Epoch, end offset and number of the last whole batch before a position, and the number of whole batches.
 type Before = (tailrace_types::LeaderEpoch, Offset, u64);
 
 fn walk_to<F: DiskFile>(
@@ -323,7 +325,7 @@ fn walk_to<F: DiskFile>(
     }
 }
 
-/// The next place behind `position` where a whole batch lies whose offsets go on.
+/// Returns the next position after `position` with a whole batch whose offsets continue.
 fn next_batch<F: DiskFile>(log: &F, position: u64, offset: Offset) -> std::io::Result<Option<(u64, Offset)>> {
     const MAGIC_AT: u64 = 16;
     let len = log.len()?;
@@ -355,7 +357,7 @@ fn row_at<F: DiskFile>(index: &F, base: Offset, number: u32) -> Option<Row> {
     if read == ROW_BYTES { Row::decode(&bytes, base) } else { None }
 }
 
-/// Finds what is damaged, and builds the indexes again that are.
+/// Finds damage, and rebuilds damaged indexes.
 fn scrub<D: Disk>(log: &mut Log<D>, steps: &mut Vec<RepairStep>) -> Result<(), LogError> {
     let reader = log.reader();
     for target in reader.scrub_targets() {
@@ -367,7 +369,7 @@ fn scrub<D: Disk>(log: &mut Log<D>, steps: &mut Vec<RepairStep>) -> Result<(), L
     Ok(())
 }
 
-/// Restores or gives up what is damaged, segment by segment.
+/// Restores or gives up damaged records, segment by segment.
 fn mend<D: Disk>(
     log: &mut Log<D>,
     options: &RepairOptions,
@@ -413,7 +415,7 @@ fn open_source<D: Disk>(
     Ok(log.reader())
 }
 
-/// Fills a patch. `None` if something is in no source, and is not given up.
+/// Fills a patch. `None` if some records are in no source and are not given up.
 fn fill<D: Disk>(
     mut patch: Patch<D>,
     reader: &LogReader<D>,
@@ -435,7 +437,7 @@ fn fill<D: Disk>(
     }
 }
 
-/// Takes the next batches that are wanted from the first copy that has some. That copy, if one does.
+/// Takes the next wanted batches from the first copy that has some. Returns that copy, if there is one.
 fn restore<'s, D: Disk>(
     patch: &mut Patch<D>,
     reader: &LogReader<D>,
@@ -461,11 +463,11 @@ fn restore<'s, D: Disk>(
 }
 
 impl<D: Disk> LogReader<D> {
-    /// Copies the bytes that lie in the place of a damaged range into a file beside its segment: `NAME.lost-FIRST-LAST`. `None` if there
-    /// are none, or the device does not give them back.
+    /// Copies the bytes of a damaged range into a file next to its segment: `NAME.lost-FIRST-LAST`. `None` if
+    /// there are none, or if the device does not return them.
     ///
     /// # Errors
-    /// The disk's.
+    /// The disk's errors.
     pub(crate) fn keep_damaged(&self, range: &DamagedRange) -> Result<Option<PathBuf>, LogError> {
         let list = self.segments.load_full();
         let Some(segment) = list.get(crate::reader::segment_of(&list, range.base_offset)) else {

@@ -1,13 +1,13 @@
-//! Blocks that the active segment has in store.
+//! Blocks reserved for the active segment.
 
 use crate::config::PREALLOCATE_BYTES_FIRST;
 
 /// Blocks reserved beyond the end of the active segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserved {
-    /// Bytes of the file that have blocks; 0 if none were reserved.
+    /// Bytes of the file that have blocks. 0 if none were reserved.
     pub(crate) end: u64,
-    /// How many bytes the next reservation takes.
+    /// Bytes of the next reservation.
     pub(crate) step: u64,
 }
 

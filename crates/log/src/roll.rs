@@ -1,4 +1,4 @@
-//! The active segment: when a new one begins, and the blocks reserved for it.
+//! The active segment: when a new one starts, and the blocks reserved for it.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::reader::{LogReader, SegmentList};
 use crate::segment::{Segment, SegmentFiles};
 
 impl<D: Disk> LogReader<D> {
-    /// True if [`Log::close_old_segment`](crate::Log::close_old_segment) would close the active segment. Takes no lock and reads no
-    /// file.
+    /// True if [`Log::close_old_segment`](crate::Log::close_old_segment) would close the active segment.
+    /// Takes no lock and reads no file.
     pub fn is_closing_due(&self, now: TimestampMs) -> bool {
         let segments = self.segments.load();
         let Some(last) = segments.last() else { return false };
@@ -29,7 +29,7 @@ impl<D: Disk> LogReader<D> {
 }
 
 impl<D: Disk> Log<D> {
-    /// The segment that takes the batch, and whether it is a new one.
+    /// Returns the segment that takes the batch, and whether it is new.
     pub(crate) fn segment_for(
         &mut self,
         batch: &BatchHeader,
@@ -45,7 +45,7 @@ impl<D: Disk> Log<D> {
         let segment = self.create_segment(batch.base_offset, raft_index, now)?;
         self.give_back_reserved();
         let mut list: SegmentList<D> = self.reader.segments.load().as_ref().clone();
-        // An empty segment of an append that failed has the same name and was replaced.
+        // An empty segment of a failed append has the same name and was replaced.
         list.retain(|old| old.base_offset < segment.base_offset);
         list.push(Arc::clone(&segment));
         self.reader.segments.store(Arc::new(list));
@@ -57,7 +57,8 @@ impl<D: Disk> Log<D> {
     /// Kafka's rules (`LogSegment.shouldRoll`).
     fn is_roll_due(&self, active: &Segment<D>, batch: &BatchHeader, now: TimestampMs) -> bool {
         if active.rows() == 0 {
-            // Made for a batch that was not appended: good for another, unless raft gave its index away.
+            // Created for a batch that was not appended. Usable for another batch, unless raft has used its
+            // index.
             return active.first_raft_index != self.next_raft_index;
         }
         let segment_bytes = self.config.segment_bytes.min(SEGMENT_BYTES_MAX);
@@ -72,11 +73,13 @@ impl<D: Disk> Log<D> {
             || age_ms > self.config.close_after_ms()
     }
 
-    /// Closes the active segment if it has records and was begun longer ago than [`LogConfig::segment_ms`]: retention and compaction
-    /// can reach it then, also if nothing is appended any more. No new segment is begun; the next append does that. After a restart
-    /// it is active again, until this is called. True if it was closed.
+    /// Closes the active segment if it has records and was started longer ago than [`LogConfig::segment_ms`].
+    /// Retention and compaction can then reach it even if nothing more is appended. The next append starts a
+    /// new segment. After a restart the segment is active again until this is called. Returns true if it was
+    /// closed.
     ///
-    /// What counts is when the segment was begun, by this node's clock: records may bring any timestamps.
+    /// The age counts from the start of the segment by this node's clock, because records may carry any
+    /// timestamps.
     ///
     /// [`LogConfig::segment_ms`]: crate::LogConfig::segment_ms
     pub fn close_old_segment(&mut self, now: TimestampMs) -> bool {
@@ -134,8 +137,8 @@ impl<D: Disk> Log<D> {
         Ok(SegmentFiles { log: create(Kind::Log)?, index })
     }
 
-    /// Reserves blocks beyond the end if `bytes` more would use up what is reserved. A disk too full for a whole step may
-    /// still take the batch, so failing here is no error.
+    /// Reserves blocks beyond the end if `bytes` more would use up the reserved ones. A failure is no error,
+    /// because a disk too full for a whole step may still take the batch.
     pub(crate) fn reserve(&mut self, files: &SegmentFiles<D>, position: u32, bytes: u64) {
         let end = u64::from(position) + bytes;
         if self.config.preallocate_bytes == 0 || end <= self.reserved.end {
@@ -145,7 +148,7 @@ impl<D: Disk> Log<D> {
         let step = self.reserved.step.min(self.config.preallocate_bytes);
         let target = (end + step).min(segment_bytes).max(end);
         let from = self.reserved.end.max(u64::from(position));
-        // After a failure the next try waits for a step's worth of appends.
+        // After a failure, the next attempt waits for a step's worth of appends.
         self.reserved.end = match files.log.preallocate(from, target - from) {
             Ok(()) => target,
             Err(_) => end + step,
@@ -153,7 +156,7 @@ impl<D: Disk> Log<D> {
         self.reserved.step = step.saturating_mul(2);
     }
 
-    /// Blocks reserved for the active segment and not used. Failing costs space, nothing else.
+    /// Frees blocks that were reserved for the active segment and not used. A failure only costs space.
     pub(crate) fn give_back_reserved(&mut self) {
         let reserved = std::mem::take(&mut self.reserved);
         if let Some(active) = &self.active

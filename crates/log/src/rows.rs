@@ -1,4 +1,4 @@
-//! Reading a segment's rows by pread: a window of a few rows, and binary search.
+//! Reads a segment's rows by pread: a window of a few rows, and binary search.
 
 use crate::disk::Disk;
 use crate::error::LogError;
@@ -6,9 +6,9 @@ use crate::format::row::{ROW_BYTES, Row};
 use crate::reach::Reach;
 use crate::segment::{Segment, SegmentFiles};
 
-/// Rows read at once at the end of a segment: a reader at the tail needs no more.
+/// Rows per read at the end of a segment. A reader at the tail needs no more.
 const TAIL_ROWS: u32 = 16;
-/// Rows read at once elsewhere: one page.
+/// Rows per read elsewhere: one page.
 const WINDOW_ROWS: u32 = 64;
 
 /// The first `count` rows of a segment.
@@ -16,7 +16,7 @@ pub(crate) struct Rows<'s, D: Disk> {
     segment: &'s Segment<D>,
     files: &'s SegmentFiles<D>,
     reach: Reach,
-    /// Rows that were published when this was made.
+    /// Rows that were published when this was created.
     pub(crate) count: u32,
     window: [u8; WINDOW_ROWS as usize * ROW_BYTES],
     window_first: u32,
@@ -28,7 +28,7 @@ impl<'s, D: Disk> Rows<'s, D> {
         Self::within(Reach::Disk, segment, files)
     }
 
-    /// The same, no further than `reach`.
+    /// Like [`Rows::new`], within `reach`.
     pub(crate) fn within(reach: Reach, segment: &'s Segment<D>, files: &'s SegmentFiles<D>) -> Self {
         Self {
             segment,
@@ -41,7 +41,7 @@ impl<'s, D: Disk> Rows<'s, D> {
         }
     }
 
-    /// Row `number`, which must be below `count`.
+    /// Returns row `number`, which must be below `count`.
     pub(crate) fn get(&self, number: u32) -> Result<Row, LogError> {
         if number >= self.window_first && number - self.window_first < self.window_rows {
             let at = (number - self.window_first) as usize * ROW_BYTES;
@@ -52,8 +52,9 @@ impl<'s, D: Disk> Rows<'s, D> {
         self.segment.decode_row(number, bytes)
     }
 
-    /// The last row from `first` on for which `fits` holds, or `first` itself. `fits` is true up to some row and false
-    /// from there on. Begins in the window: most reads end near where they begin.
+    /// Returns the last row from `first` on for which `fits` holds, or `first` itself. `fits` must be true up
+    /// to some row and false from there on. Starts in the window, because most reads end near where they
+    /// start.
     pub(crate) fn last_where(&mut self, first: u32, fits: impl Fn(&Row) -> bool) -> Result<Row, LogError> {
         self.get_ahead(first)?;
         let mut window_end = self.window_first + self.window_rows;
@@ -77,7 +78,7 @@ impl<'s, D: Disk> Rows<'s, D> {
         self.get(end - 1)
     }
 
-    /// Row `number`, read ahead from there on.
+    /// Returns row `number`, with readahead of the rows after it.
     pub(crate) fn get_ahead(&mut self, number: u32) -> Result<Row, LogError> {
         if number < self.window_first || number - self.window_first >= self.window_rows {
             self.load(number, self.count.min(number.saturating_add(WINDOW_ROWS)))?;
@@ -85,8 +86,8 @@ impl<'s, D: Disk> Rows<'s, D> {
         self.get(number)
     }
 
-    /// The first row for which `wanted` holds, or `count`. `wanted` is false up to some row and true from there on. Begins at the end:
-    /// there most readers are.
+    /// Returns the number of the first row for which `wanted` holds, or `count`. `wanted` must be false up to
+    /// some row and true from there on. Starts at the end, where most readers are.
     pub(crate) fn first_where(&mut self, wanted: impl Fn(&Row) -> bool) -> Result<u32, LogError> {
         if self.count == 0 {
             return Ok(0);
@@ -99,7 +100,7 @@ impl<'s, D: Disk> Rows<'s, D> {
         self.search(tail, self.count, wanted)
     }
 
-    /// The same within `low..high`: the first such row, or `high`.
+    /// Like [`Rows::first_where`], within `low..high`. Returns `high` if there is no such row.
     pub(crate) fn first_between(
         &mut self,
         mut low: u32,
@@ -120,7 +121,7 @@ impl<'s, D: Disk> Rows<'s, D> {
         self.search(low, high, wanted)
     }
 
-    /// Binary search among rows of the window.
+    /// Binary search among the rows of the window.
     fn search(&self, mut low: u32, mut high: u32, wanted: impl Fn(&Row) -> bool) -> Result<u32, LogError> {
         while low < high {
             let middle = low + (high - low) / 2;

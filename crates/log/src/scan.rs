@@ -1,4 +1,4 @@
-//! Reads the batches of a `.log` one after the other and checks each. For recovery, rebuilding and inspection; never on
+//! Reads the batches of a `.log` in order and checks each. For recovery, rebuilding and inspection, never on
 //! the produce or fetch path.
 
 use std::io;
@@ -8,15 +8,15 @@ use tailrace_records::{BatchHeader, HEADER_BYTES, check};
 use crate::damage::is_unreadable;
 use crate::disk::{DiskFile, read_full_at};
 
-/// Bytes read at once. Grows to the size of a batch that is larger.
+/// Bytes per read. Grows to the size of a larger batch.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Bytes that tell how long a batch is.
+/// The leading bytes of a batch that include its length.
 const LENGTH_END: usize = 12;
 
-/// Walks over a range of a `.log`.
+/// Scans a range of a `.log`.
 pub(crate) struct BatchScanner<'f, F> {
     file: &'f F,
-    /// Of the next batch.
+    /// Position of the next batch.
     position: u64,
     end: u64,
     /// File bytes from `buf_position` on.
@@ -27,27 +27,27 @@ pub(crate) struct BatchScanner<'f, F> {
     chunk_bytes: usize,
 }
 
-/// What lies at a position.
+/// The content at a position.
 #[derive(Debug)]
 pub(crate) enum Scanned<'b> {
-    /// A batch whose length and CRC are right.
+    /// A batch with correct length and CRC.
     Batch { header: BatchHeader, position: u64, bytes: &'b [u8] },
     /// The end of the range.
     End,
-    /// No batch.
+    /// No valid batch.
     Bad { position: u64, reason: String },
 }
 
-/// What [`BatchScanner::fill`] has found, before its checksum was looked at.
+/// The result of [`BatchScanner::fill`], before the checksum is verified.
 enum Filled {
     End,
     Bad(String),
-    /// So many bytes.
+    /// A batch of this many bytes.
     Batch(usize),
 }
 
 impl<'f, F: DiskFile> BatchScanner<'f, F> {
-    /// Scans `position..end`; `end` is at most the length of the file.
+    /// Scans `position..end`. `end` is at most the length of the file.
     pub(crate) fn new(file: &'f F, position: u64, end: u64) -> Self {
         Self {
             file,
@@ -60,7 +60,7 @@ impl<'f, F: DiskFile> BatchScanner<'f, F> {
         }
     }
 
-    /// Reads no more than each batch needs.
+    /// Limits reads to what each batch needs.
     pub(crate) fn read_exactly(&mut self) {
         self.chunk_bytes = HEADER_BYTES;
     }
@@ -70,11 +70,11 @@ impl<'f, F: DiskFile> BatchScanner<'f, F> {
         Ok(self.judge(filled))
     }
 
-    /// The same; a batch that the device cannot give back is a bad one.
+    /// Like [`BatchScanner::next`], but a batch that the device cannot return counts as bad.
     pub(crate) fn next_or_unreadable(&mut self) -> io::Result<Scanned<'_>> {
         let filled = match self.fill() {
             Err(error) if is_unreadable(&error) => {
-                // What was read ahead may be the bad part.
+                // The bad part may be in the readahead.
                 (self.buf, self.buf_position) = (Vec::new(), self.position);
                 let chunk_bytes = std::mem::replace(&mut self.chunk_bytes, HEADER_BYTES);
                 let again = self.fill();
@@ -92,7 +92,7 @@ impl<'f, F: DiskFile> BatchScanner<'f, F> {
         Ok(self.judge(filled))
     }
 
-    /// Has the whole of the next batch in the buffer, if there is one.
+    /// Loads the whole next batch into the buffer, if there is one.
     fn fill(&mut self) -> io::Result<Filled> {
         let left = self.end.saturating_sub(self.position);
         if left == 0 {
@@ -133,7 +133,7 @@ impl<'f, F: DiskFile> BatchScanner<'f, F> {
         }
     }
 
-    /// Goes on at `position`, which lies behind the present one.
+    /// Continues at `position`, which is after the current one.
     pub(crate) fn skip_to(&mut self, position: u64) {
         self.position = position;
         if position > self.buf_position + self.buf.len() as u64 {
@@ -141,7 +141,7 @@ impl<'f, F: DiskFile> BatchScanner<'f, F> {
         }
     }
 
-    /// Where the next batch begins.
+    /// Position of the next batch.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
@@ -150,7 +150,7 @@ impl<'f, F: DiskFile> BatchScanner<'f, F> {
         (self.position - self.buf_position) as usize
     }
 
-    /// Makes sure that `bytes` bytes from `position` on are in the buffer; the range has that many.
+    /// Loads `bytes` bytes from the current position into the buffer. The range has that many.
     fn ensure(&mut self, bytes: usize) -> io::Result<()> {
         let at = self.at();
         if self.buf.len() >= at + bytes {

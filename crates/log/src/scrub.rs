@@ -1,4 +1,4 @@
-//! Scrubbing: reading a segment as a whole, only to see whether it still is what was written.
+//! Scrubbing: reads a whole segment to check that it still is what was written.
 
 use std::sync::Arc;
 
@@ -16,59 +16,61 @@ use crate::rows::Rows;
 use crate::scan::{BatchScanner, Scanned};
 use crate::segment::{LenOf, Segment};
 
-/// Rows read at once: 64 KiB.
+/// Rows per read: 64 KiB.
 const ROWS_AT_ONCE: u32 = 1024;
 
-/// A segment that is to be scrubbed: all that is in it now.
+/// A segment to scrub, with its current rows.
 pub struct ScrubTarget<D: Disk> {
     segment: Arc<Segment<D>>,
     rows: u32,
 }
 
-/// What scrubbing a segment has found.
+/// The result of scrubbing a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scrubbed {
-    /// All is as it was written.
+    /// Everything is as it was written.
     Sound,
-    /// The segment was removed, or cut, meanwhile.
+    /// The segment was removed or truncated in the meantime.
     Gone,
-    /// Something is not.
+    /// Something is damaged.
     Damaged {
-        /// Batches of the `.log`. They are out of service from now on; the others are not.
+        /// Damaged batches of the `.log`. Only they are out of service from now on.
         log: Vec<Damage>,
-        /// The index. It can be built again ([`Log::repair_index`](crate::Log::repair_index)).
+        /// Damage to the index. It can be rebuilt ([`Log::repair_index`](crate::Log::repair_index)).
         index: Option<Damage>,
     },
 }
 
-/// Damages of one segment that are told one by one. What comes after is out of service all the same.
+/// The most damages of one segment that are reported individually. Further ones are out of service all the
+/// same.
 const TOLD_MAX: usize = 100;
 
 impl<D: Disk> ScrubTarget<D> {
-    /// What the segment is named by.
+    /// Base offset of the segment.
     pub fn base_offset(&self) -> Offset {
         self.segment.base_offset
     }
 
-    /// Bytes of the `.log`.
+    /// Length of the `.log` in bytes.
     pub fn bytes(&self) -> u64 {
         u64::from(self.segment.bytes())
     }
 }
 
 impl<D: Disk> LogReader<D> {
-    /// All segments that have batches, oldest first.
+    /// Returns all segments with batches, oldest first.
     pub fn scrub_targets(&self) -> Vec<ScrubTarget<D>> {
         let list = self.segments.load();
         let with_batches = list.iter().filter(|s| s.rows() > 0);
         with_batches.map(|s| ScrubTarget { rows: s.rows(), segment: Arc::clone(s) }).collect()
     }
 
-    /// Reads a segment: every batch's length and checksum, every row's, that each row is that of its batch, and that offsets, epochs
-    /// and raft indexes go on. A batch that was damaged and is whole again is served again. Takes no lock of the log's.
+    /// Reads a segment and checks: every batch's length and checksum, every row's checksum, that each row
+    /// matches its batch, and that offsets, epochs and raft indexes are in order. A damaged batch that is
+    /// whole again is served again. Does not take the log's lock.
     ///
     /// # Errors
-    /// What the disk says, if it is not about the data; what `pace` stops with.
+    /// The disk's errors, except those that are damage. The error with which `pace` stops.
     pub fn scrub(&self, target: &ScrubTarget<D>, pace: &mut impl Pace) -> Result<Scrubbed, LogError> {
         let segment = &target.segment;
         let mut ranges = Vec::new();
@@ -100,7 +102,7 @@ impl<D: Disk> LogReader<D> {
         })
     }
 
-    /// Exchanges what was known of a segment for what was found.
+    /// Replaces the known damage of a segment with the damage found.
     fn replace_damage(&self, segment: &Arc<Segment<D>>, found: &[DamagedRange]) {
         let known = self.damage.all();
         let (base, end) = (segment.base_offset, segment.end_offset());
@@ -132,7 +134,7 @@ impl<D: Disk> LogReader<D> {
         Ok(next >= range.end_offset)
     }
 
-    /// The damage that an error tells of; that the `.log` of a listed segment is missing, too.
+    /// Returns the damage in an error. A missing `.log` of a listed segment also counts.
     fn missing_or(&self, error: &LogError, segment: &Segment<D>) -> Option<Damage> {
         match error {
             LogError::Io { path, source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
@@ -145,7 +147,7 @@ impl<D: Disk> LogReader<D> {
     }
 }
 
-/// One segment on its way through.
+/// The scrub of one segment.
 pub(crate) struct Walk<'a, D: Disk> {
     reader: &'a LogReader<D>,
     segment: &'a Segment<D>,
@@ -154,14 +156,14 @@ pub(crate) struct Walk<'a, D: Disk> {
     index: Option<D::File>,
     window: Vec<u8>,
     window_first: u32,
-    /// What is wrong with the index, first of all. Its other rows still tell where batches lie.
+    /// The first damage of the index. Its other rows still locate batches.
     pub(crate) wrong_index: Option<Damage>,
     next_offset: Offset,
     last_epoch: LeaderEpoch,
     last_index: RaftIndex,
-    /// What is wrong with the `.log`.
+    /// The damage of the `.log`.
     pub(crate) damaged: Vec<DamagedRange>,
-    /// Whole batches, the records in them, and their bytes.
+    /// Counts of whole batches, their records and their bytes.
     pub(crate) batches: u64,
     pub(crate) records: u64,
     pub(crate) good_bytes: u64,
@@ -175,7 +177,8 @@ impl<'a, D: Disk> Walk<'a, D> {
     ) -> Result<Self, LogError> {
         let disk = reader.store.disk();
         let path = segment.path(Kind::Log);
-        // Files of its own: a scrub of everything must not push what is in use out of the table of open files.
+        // Opens the files separately, so that a scrub of everything does not evict files in use from the
+        // table of open files.
         let log = Arc::new(disk.open(&path, OpenMode::Read).context("open", &path)?);
         let mut walk = Self {
             reader,
@@ -218,15 +221,15 @@ impl<'a, D: Disk> Walk<'a, D> {
         self.wrong_index.get_or_insert(Damage { file, position, reason: reason.to_owned() });
     }
 
-    /// Reads it all.
+    /// Reads the whole segment.
     pub(crate) fn run(&mut self, pace: &mut impl Pace) -> Result<(), LogError> {
         let path = self.segment.path(Kind::Log);
         let log = Arc::clone(&self.log);
         let len = log.len_of(&path)?;
-        // More may have been appended than the rows tell of.
+        // The file may already hold appended bytes that have no published row.
         let mut scanner = BatchScanner::new(log.as_ref(), 0, len.min(u64::from(self.segment.bytes())));
         let mut spent = 0;
-        // A whole batch of which nothing tells at which offsets it lies: they end where the next one begins.
+        // A whole batch whose offsets are unknown. They end where the next batch starts.
         let mut nowhere: Option<Damage> = None;
         for number in 0..self.rows {
             let row = self.row(number);
@@ -259,7 +262,7 @@ impl<'a, D: Disk> Walk<'a, D> {
             let limit = row.as_ref().map_or(self.next_offset, |row| row.base_offset);
             self.note_nowhere(nowhere.take(), limit);
             let Some(row) = row.filter(|row| u64::from(row.end_position()) > position) else {
-                // Nothing tells where the next batch begins.
+                // Nothing tells where the next batch starts.
                 let (base_offset, end_offset) = (self.next_offset, self.segment.end_offset());
                 self.damaged.push(DamagedRange::found(base_offset, end_offset, damage));
                 break;
@@ -278,7 +281,7 @@ impl<'a, D: Disk> Walk<'a, D> {
         self.damaged.push(DamagedRange::found(self.next_offset, upto, damage));
     }
 
-    /// Row `number`, if the index can be believed.
+    /// Returns row `number`, if it can be trusted.
     fn row(&mut self, number: u32) -> Option<Row> {
         let in_window = |walk: &Self| {
             number >= walk.window_first && number - walk.window_first < (walk.window.len() / ROW_BYTES) as u32
@@ -316,13 +319,13 @@ impl<'a, D: Disk> Walk<'a, D> {
         row
     }
 
-    /// What is wrong with a batch whose checksum is right.
+    /// Returns the fault of a batch whose checksum is right.
     fn wrong(&mut self, header: &BatchHeader, position: u64, row: Option<&Row>) -> Option<String> {
         let (base, epoch) = (header.base_offset, header.leader_epoch);
         if base < self.next_offset || header.next_offset() > self.segment.end_offset() {
             return Some(format!("a batch at offset {base}, expected {} or later", self.next_offset));
         }
-        // Neither is covered by the batch's checksum.
+        // The batch's checksum covers neither of them.
         let known = self.reader.epoch_at(base).unwrap_or(epoch);
         if epoch < self.last_epoch || epoch != known {
             return Some(format!("a batch of epoch {epoch}, expected {known}"));
@@ -338,7 +341,7 @@ impl<'a, D: Disk> Walk<'a, D> {
         None
     }
 
-    /// What nobody else reads need not stay in memory.
+    /// Drops the segment from the page cache if no one else has it open.
     fn forget(&self) {
         if !self.segment.is_open() {
             self.log.forget(0, u64::from(self.segment.bytes()));

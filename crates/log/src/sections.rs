@@ -1,34 +1,34 @@
-//! What is derived from a log and kept with its checkpoints, so that a start need not read all of it: named sections, each in a format
-//! and a version of its own. What is in them is their owner's business.
+//! State derived from a log and saved with its checkpoints, so that a start need not read the whole log:
+//! named sections, each with its own format and version. Their content is opaque here.
 //!
-//! A section holds only what can be had from the log again. So a build may leave out one that it does not know, or whose version is
-//! newer than what it knows; its next checkpoint is without it. What cannot be had again needs a new version of the file, which older
-//! builds refuse.
+//! A section holds only what can be derived from the log again. So a build may drop a section that it does
+//! not know, or one of a newer version, and its next checkpoint lacks it. State that cannot be derived again
+//! needs a new version of the file, which older builds refuse.
 
 use bytes::Bytes;
 
-/// Most sections of one checkpoint.
+/// The most sections of one checkpoint.
 pub(crate) const SECTIONS_MAX: usize = 64;
 
-/// Longest name of a section, in bytes.
+/// The longest name of a section in bytes.
 pub(crate) const SECTION_NAME_BYTES_MAX: usize = 24;
 
 /// The section with the state of producers, which all versions of the file have.
 pub const PRODUCERS: &str = "producers";
 
-/// One of them.
+/// One section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     /// 1 to [`SECTION_NAME_BYTES_MAX`] bytes: lower-case letters, digits, `.` and `-`.
     pub(crate) name: String,
-    /// Version of its format.
+    /// The version of its format.
     pub(crate) version: u32,
     /// Its content.
     pub(crate) bytes: Bytes,
 }
 
 impl Section {
-    /// Version of its format.
+    /// The version of its format.
     pub fn version(&self) -> u32 {
         self.version
     }
@@ -44,33 +44,34 @@ impl Section {
 pub struct Sections(Vec<Section>);
 
 impl Sections {
-    /// One section alone.
+    /// Creates sections with a single one.
     ///
     /// # Panics
-    /// As [`Sections::with`].
+    /// See [`Sections::with`].
     pub fn of(name: &str, version: u32, bytes: impl Into<Bytes>) -> Self {
         Self::default().with(name, version, bytes)
     }
 
-    /// These and another one.
+    /// Adds a section.
     ///
     /// # Panics
-    /// If the name is not one, or there already; if there are `SECTIONS_MAX` already.
+    /// If the name is invalid or already present, or if there are `SECTIONS_MAX` sections already.
     #[must_use]
     pub fn with(mut self, name: &str, version: u32, bytes: impl Into<Bytes>) -> Self {
         assert!(is_name(name.as_bytes()), "{name:?} names no section");
-        assert!(self.get(name).is_none(), "section {name} is there twice");
+        assert!(self.get(name).is_none(), "section {name} exists already");
         assert!(self.0.len() < SECTIONS_MAX, "more than {SECTIONS_MAX} sections");
         self.0.push(Section { name: name.to_owned(), version, bytes: bytes.into() });
         self
     }
 
-    /// The section of that name.
+    /// Returns the section with that name.
     pub fn get(&self, name: &str) -> Option<&Section> {
         self.0.iter().find(|section| section.name == name)
     }
 
-    /// Bytes of all of them, without what the file adds. A log takes [`SNAPSHOT_BYTES_MAX`](crate::SNAPSHOT_BYTES_MAX).
+    /// Total bytes of all sections, without the file's overhead. A log takes at most
+    /// [`SNAPSHOT_BYTES_MAX`](crate::SNAPSHOT_BYTES_MAX).
     pub fn total_bytes(&self) -> usize {
         self.0.iter().map(|section| section.bytes.len()).sum()
     }

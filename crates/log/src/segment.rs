@@ -1,8 +1,8 @@
-//! One segment: its files, what is published about it, and its rows.
+//! One segment: its files, its published state, and its rows.
 //!
-//! The writer stores a row's file bytes first and the row count after them, with release; readers load the count with
-//! acquire and never look beyond it. A truncated segment is replaced by a new object, so a plan that was made before
-//! cannot claim anything about the bytes written after.
+//! The writer stores a row's bytes in the file first, and then the row count with release ordering. Readers
+//! load the count with acquire ordering and never read beyond it. A truncated segment is replaced with a new
+//! object, so that an older plan cannot claim anything about the bytes written after the truncation.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{
@@ -22,7 +22,7 @@ use crate::lock::lock;
 use crate::reach::Reach;
 use crate::verified::Verified;
 
-/// Nobody has looked since the start.
+/// Unknown since the start.
 const HORIZON_UNKNOWN: i64 = i64::MIN;
 
 /// A segment's open files.
@@ -34,7 +34,7 @@ pub(crate) struct SegmentFiles<D: Disk> {
     pub(crate) index: D::File,
 }
 
-/// A batch that building an index found damaged.
+/// A batch that was found damaged when an index was built.
 #[derive(Clone, Debug)]
 pub(crate) struct Suspect {
     /// The row that it had, and keeps.
@@ -46,12 +46,12 @@ pub(crate) struct Suspect {
 pub(crate) struct Segment<D: Disk> {
     dir: Arc<Path>,
     pub(crate) base_offset: Offset,
-    /// How often compaction has rewritten it; 0 as appended. Part of its files' names.
+    /// The number of times that compaction has rewritten it. 0 as appended. Part of its files' names.
     pub(crate) generation: u32,
     pub(crate) first_raft_index: RaftIndex,
     pub(crate) created: TimestampMs,
     files: ArcSwapOption<SegmentFiles<D>>,
-    /// The clock hand's mark.
+    /// Set on use, for the clock algorithm.
     used: AtomicBool,
     rows: AtomicU32,
     bytes: AtomicU32,
@@ -59,28 +59,28 @@ pub(crate) struct Segment<D: Disk> {
     max_timestamp: AtomicI64,
     first_timestamp: AtomicI64,
     modified: AtomicI64,
-    /// The header file and the folder entries are durable.
+    /// True once the header file and the folder entries are durable.
     pub(crate) created_synced: AtomicBool,
     /// Bytes of the `.log` that are durable.
     pub(crate) log_synced: AtomicU32,
     /// Rows that are durable.
     pub(crate) rows_synced: AtomicU32,
-    /// What building its index found damaged in the `.log`, until a reader has taken it.
+    /// Damage of the `.log` found when the index was built, until a reader has taken it.
     suspects: Mutex<Vec<Suspect>>,
-    /// There are some: readers take no lock otherwise.
+    /// True if there are suspects, so that readers otherwise take no lock.
     has_suspects: AtomicBool,
-    /// It takes no more batches, though none has begun a later segment.
+    /// True if it takes no more batches, although no later segment exists.
     closed: AtomicBool,
-    /// When the first of the tombstones and markers that compaction has given some time may go.
+    /// The earliest delete horizon of the tombstones and markers in it.
     next_horizon: AtomicI64,
-    /// A row was not what was written, or missing: the index is to be built again.
+    /// True if a row was missing or not what was written, so that the index must be rebuilt.
     index_is_damaged: AtomicBool,
-    /// What readers have checked.
+    /// The bytes that readers have checked.
     pub(crate) verified: Verified,
 }
 
 impl<D: Disk> Segment<D> {
-    /// A segment without files yet.
+    /// Creates a segment that has no files yet.
     pub(crate) fn new(
         dir: &Arc<Path>,
         base_offset: Offset,
@@ -113,12 +113,12 @@ impl<D: Disk> Segment<D> {
         }
     }
 
-    /// The name of files, and nothing else.
+    /// Returns a segment that serves only for the names of its files.
     pub(crate) fn of_generation(dir: &Arc<Path>, base_offset: Offset, generation: u32) -> Self {
         Self { generation, ..Self::new(dir, base_offset, RaftIndex(0), TimestampMs::NONE) }
     }
 
-    /// A segment as a checkpoint lists it: durable in full.
+    /// Returns a segment as a checkpoint lists it: fully durable.
     pub(crate) fn from_entry(dir: &Arc<Path>, entry: &SegmentEntry) -> Self {
         let segment = Self {
             generation: entry.generation,
@@ -136,7 +136,7 @@ impl<D: Disk> Segment<D> {
         segment
     }
 
-    /// What a checkpoint says about it.
+    /// Returns the segment's entry in a checkpoint.
     pub(crate) fn to_entry(&self) -> SegmentEntry {
         SegmentEntry {
             base_offset: self.base_offset,
@@ -152,7 +152,7 @@ impl<D: Disk> Segment<D> {
         }
     }
 
-    /// Publishes one more row. Its bytes, and those of its batch, are in the files. Only the writer calls this.
+    /// Publishes one more row, whose bytes and batch are in the files. Only the writer calls this.
     pub(crate) fn publish(&self, row: &Row, now: TimestampMs) {
         let rows = self.rows.load(Relaxed);
         if rows == 0 {
@@ -187,12 +187,12 @@ impl<D: Disk> Segment<D> {
         TimestampMs(self.first_timestamp.load(Acquire))
     }
 
-    /// When something was last appended.
+    /// When it was last appended to.
     pub(crate) fn modified(&self) -> TimestampMs {
         TimestampMs(self.modified.load(Acquire))
     }
 
-    /// What retention by time goes by, as in Kafka: the largest timestamp, else the last change.
+    /// The time by which retention measures age, as in Kafka: the largest timestamp, or else the last change.
     pub(crate) fn age_base(&self) -> TimestampMs {
         let largest = self.max_timestamp();
         if largest.0 >= 0 { largest } else { self.modified() }
@@ -210,19 +210,19 @@ impl<D: Disk> Segment<D> {
         &self.dir
     }
 
-    /// Lets it take no more batches.
+    /// Makes the segment take no more batches.
     pub(crate) fn close_for_good(&self) {
         self.closed.store(true, Release);
     }
 
-    /// True if the last segment of a log takes no more batches: it was closed because of its age, or was rewritten or copied as a
-    /// whole.
+    /// True if the last segment of a log takes no more batches: it was closed because of its age, or was
+    /// rewritten or copied.
     pub(crate) fn is_closed(&self) -> bool {
         self.generation > 0 || self.closed.load(Acquire)
     }
 
-    /// When the first of the tombstones and markers may go that compaction has given some time, as far as the last round left any;
-    /// `None` if nobody has looked since the start.
+    /// Returns the earliest delete horizon of the tombstones and markers that the last round of compaction
+    /// has left. `None` if unknown since the start.
     pub(crate) fn next_horizon(&self) -> Option<TimestampMs> {
         let ms = self.next_horizon.load(Acquire);
         (ms != HORIZON_UNKNOWN).then_some(TimestampMs(ms))
@@ -232,12 +232,12 @@ impl<D: Disk> Segment<D> {
         self.next_horizon.store(horizon.0, Release);
     }
 
-    /// True if somebody has met a row that is not what was written.
+    /// True if a reader found a row that is not what was written.
     pub(crate) fn is_index_damaged(&self) -> bool {
         self.index_is_damaged.load(Acquire)
     }
 
-    /// It is about to be built again.
+    /// Clears the mark, because the index is about to be rebuilt.
     pub(crate) fn forget_index_damage(&self) {
         self.index_is_damaged.store(false, Release);
     }
@@ -246,7 +246,8 @@ impl<D: Disk> Segment<D> {
         self.files.load().is_some()
     }
 
-    /// Closes the files if the clock hand finds them unused since its last visit and nothing waits to be synced.
+    /// Closes the files if they were not used since the clock hand's last visit and nothing waits to be
+    /// synced.
     pub(crate) fn close_if_unused(&self) -> bool {
         if self.used.swap(false, Relaxed) || !self.is_log_synced() {
             return false;
@@ -255,12 +256,12 @@ impl<D: Disk> Segment<D> {
         true
     }
 
-    /// Forgets the open files; the next use opens them anew.
+    /// Drops the open files. The next use opens them again.
     pub(crate) fn close(&self) {
         self.files.store(None);
     }
 
-    /// The open files, if they are open. The clock hand finds them used.
+    /// Returns the open files, if any, and marks them as used.
     pub(crate) fn open_files(&self) -> Option<Arc<SegmentFiles<D>>> {
         let files = self.files.load_full()?;
         if !self.used.load(Relaxed) {
@@ -269,15 +270,15 @@ impl<D: Disk> Segment<D> {
         Some(files)
     }
 
-    /// Puts files in place that the writer or recovery opened itself.
+    /// Installs files that the writer or recovery opened itself.
     pub(crate) fn install(&self, files: &Arc<SegmentFiles<D>>) {
         self.used.store(true, Relaxed);
-        // Another file may have got the name meanwhile.
+        // The name may refer to another file by now.
         self.verified.forget();
         self.files.store(Some(Arc::clone(files)));
     }
 
-    /// Keeps what is wrong with the `.log` for the next reader.
+    /// Stores damage of the `.log` for the next reader.
     pub(crate) fn suspect(&self, suspects: Vec<Suspect>) {
         if !suspects.is_empty() {
             lock(&self.suspects).extend(suspects);
@@ -294,7 +295,7 @@ impl<D: Disk> Segment<D> {
         std::mem::take(&mut *suspects)
     }
 
-    /// Reads rows `first..first + count` into `buf` and returns how many bytes. All must be published.
+    /// Reads rows `first..first + count` into `buf` and returns their bytes. All must be published.
     pub(crate) fn read_rows<'b>(
         &self,
         files: &SegmentFiles<D>,
@@ -304,7 +305,7 @@ impl<D: Disk> Segment<D> {
         self.read_rows_within(Reach::Disk, files, first, buf)
     }
 
-    /// The same, no further than `reach`.
+    /// Like [`Segment::read_rows`], within `reach`.
     pub(crate) fn read_rows_within<'b>(
         &self,
         reach: Reach,
@@ -327,7 +328,7 @@ impl<D: Disk> Segment<D> {
         Ok(buf)
     }
 
-    /// Checks and decodes row `number`, which begins `bytes`.
+    /// Checks and decodes row `number` at the start of `bytes`.
     pub(crate) fn decode_row(&self, number: u32, bytes: &[u8]) -> Result<Row, LogError> {
         let row = Row::decode(&bytes[..ROW_BYTES], self.base_offset);
         row.ok_or_else(|| {

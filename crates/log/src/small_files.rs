@@ -1,5 +1,5 @@
-//! The files that are written once in a while and read at the next start: are they still what was written? What is not is written again
-//! from memory.
+//! Checks the files that are rarely written and read only at the next start. Files that are not what was
+//! written are rewritten from memory.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::sections::Sections;
 use crate::segment::Segment;
 
 impl<D: Disk> Log<D> {
-    /// Reads the identity, the side file, the checkpoint, the snapshots and the header of every segment as they lie on the disk,
-    /// and writes from memory what is not as it was. A damaged snapshot is removed; `sections` are those as of the log end, which take
-    /// its place. Says what was wrong. Blocks.
+    /// Reads the identity, the side file, the checkpoint, the snapshots and the header of every segment from
+    /// the disk, and rewrites from memory what has changed. Removes damaged snapshots, and writes `sections`,
+    /// those at the log end, in their place. Returns what was wrong. Blocks.
     ///
     /// # Errors
-    /// As [`Log::append_entry`] and [`Log::checkpoint`].
+    /// Those of [`Log::append_entry`] and [`Log::checkpoint`].
     pub fn scrub_files(&mut self, sections: Option<Sections>) -> Result<Vec<Damage>, LogError> {
         self.check_writable()?;
         let mut found = Vec::new();
@@ -58,7 +58,7 @@ impl<D: Disk> Log<D> {
         let snapshots = self.reader.damaged_snapshots()?;
         let checkpoint = self.reader.checkpoint_differs()?;
         if checkpoint.is_some() || !snapshots.is_empty() {
-            // One that says the same would not be written.
+            // An identical checkpoint would not be written.
             lock(&self.reader.checkpoint).written = None;
             self.checkpoint(sections)?;
         }
@@ -99,7 +99,7 @@ impl<D: Disk> LogReader<D> {
         Ok(Some(Damage { file, position: 0, reason }))
     }
 
-    /// Snapshots that cannot be read. They are off the list, and gone.
+    /// Removes snapshots that cannot be read from the list and from the disk, and returns their damage.
     fn damaged_snapshots(&self) -> Result<Vec<Damage>, LogError> {
         let mut written = lock(&self.checkpoint);
         let (disk, mut found) = (self.store.disk(), Vec::new());
@@ -125,7 +125,7 @@ impl<D: Disk> LogReader<D> {
         Ok(found)
     }
 
-    /// What is wrong with the header of a segment that is durable.
+    /// Returns what is wrong with the header of a durable segment.
     pub(crate) fn header_differs(&self, segment: &Segment<D>) -> Result<Option<Damage>, LogError> {
         if !segment.created_synced.load(Acquire) {
             return Ok(None);

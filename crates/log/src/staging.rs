@@ -1,7 +1,7 @@
-//! A copy of another replica's log while it arrives, beside the log whose place it will take.
+//! A copy of another replica's log that is being received, next to the log that it will replace.
 //!
-//! Its files carry a generation that no file of the log has or will get, and stand in no checkpoint: as long as it is not
-//! installed they count for nothing, and the next start removes them.
+//! Its files carry a generation that no file of the log has or will get, and no checkpoint lists them. Until
+//! they are installed they do not count, and the next start removes them.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -22,29 +22,29 @@ use crate::pin::SegmentInfo;
 use crate::rebuild::{RowWriter, row_of};
 use crate::segment::{Segment, SegmentFiles};
 
-/// Where a batch tells how long it is.
+/// Position of a batch's length.
 const LENGTH_AT: usize = 8;
 
-/// A copy that arrives.
+/// A copy that is being received.
 pub struct Staging<D: Disk> {
     pub(crate) disk: D,
     pub(crate) dir: Arc<Path>,
     pub(crate) generation: u32,
-    /// Segments that have not begun.
+    /// Segments that have not started.
     waiting: VecDeque<SegmentInfo>,
     current: Option<Arriving<D>>,
-    /// Whole and synced, but for their headers.
+    /// Complete segments, synced except for their headers.
     pub(crate) done: Vec<(SegmentInfo, Arc<Segment<D>>)>,
     next_offset: Offset,
     last_epoch: LeaderEpoch,
     epoch_max: LeaderEpoch,
 }
 
-/// The segment that arrives.
+/// The segment that is being received.
 struct Arriving<D: Disk> {
     info: SegmentInfo,
     files: SegmentFiles<D>,
-    /// Bytes behind the last whole batch: less than one batch.
+    /// Bytes after the last whole batch: less than one batch.
     pending: Vec<u8>,
     /// Bytes of whole batches.
     bytes: u32,
@@ -54,11 +54,12 @@ struct Arriving<D: Disk> {
 }
 
 impl<D: Disk> Log<D> {
-    /// Begins a copy of `segments`, none of whose batches has an epoch above `epoch_max`. Blocks if the log never had a
-    /// checkpoint: without one, files that count are not told from others.
+    /// Starts a copy of `segments`, whose batches have no epoch above `epoch_max`. Blocks to write a
+    /// checkpoint if the log never had one, because without it the copy's files could not be told from those
+    /// that count.
     ///
     /// # Errors
-    /// [`LogError::Poisoned`]; the disk's.
+    /// [`LogError::Poisoned`] and the disk's errors.
     pub fn begin_staging(
         &mut self,
         segments: Vec<SegmentInfo>,
@@ -68,7 +69,7 @@ impl<D: Disk> Log<D> {
         if crate::lock::lock(&self.reader.checkpoint).written.is_none() {
             self.checkpoint(None)?;
         }
-        // A round of compaction that is under way writes the generation after the present one.
+        // A round of compaction under way writes the generation after the current one.
         let newest = self.reader.segments.load().iter().map(|s| s.generation).max().unwrap_or(0);
         Ok(Staging {
             disk: self.reader.store.disk().clone(),
@@ -85,7 +86,8 @@ impl<D: Disk> Log<D> {
 }
 
 impl<D: Disk> Staging<D> {
-    /// The number of the segment whose bytes are wanted next, where in it, and how many are left. `None` when all is there.
+    /// Returns the number of the segment whose bytes are wanted next, the position in it, and the bytes left.
+    /// `None` once everything was received.
     pub fn wanted(&self) -> Option<(usize, u32, u32)> {
         let (position, info) = match &self.current {
             Some(current) => (current.received(), &current.info),
@@ -95,16 +97,16 @@ impl<D: Disk> Staging<D> {
         Some((self.done.len(), position, left.expect("no more is taken than was announced")))
     }
 
-    /// One past the last offset that has arrived.
+    /// One past the last offset received.
     pub fn next_offset(&self) -> Offset {
         self.next_offset
     }
 
-    /// Takes the next bytes of what [`Staging::wanted`] says. Every batch is checked, and handed to `note`. Blocks at the end
-    /// of a segment, to sync it.
+    /// Takes the next bytes of what [`Staging::wanted`] returned. Checks every batch and passes it to `note`.
+    /// Blocks at the end of a segment to sync it.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] if they are not what was announced; the disk's. The copy is then of no use.
+    /// [`LogError::Damaged`] if they are not what was announced. The disk's errors. The copy is useless then.
     pub fn push(&mut self, bytes: &[u8], mut note: impl FnMut(&BatchHeader, &[u8])) -> Result<(), LogError> {
         let mut arriving = match self.current.take() {
             Some(arriving) => arriving,
@@ -140,7 +142,7 @@ impl<D: Disk> Staging<D> {
         })
     }
 
-    /// Writes the whole batches among what has arrived.
+    /// Writes the whole batches among the bytes received.
     fn take(
         &mut self,
         arriving: &mut Arriving<D>,
@@ -186,7 +188,7 @@ impl<D: Disk> Staging<D> {
         Ok(())
     }
 
-    /// What is wrong with a batch that is good in itself.
+    /// Checks that an intact batch is the expected one. Returns the fault if not.
     fn expect(&self, info: &SegmentInfo, rows: u32, batch: &BatchHeader) -> Result<(), String> {
         let (base, epoch) = (batch.base_offset, batch.leader_epoch);
         let first = self.next_offset.max(info.base_offset);
@@ -208,7 +210,7 @@ impl<D: Disk> Staging<D> {
         Ok(())
     }
 
-    /// Closes the segment that has arrived as a whole.
+    /// Closes a segment that was received completely.
     fn finish(&mut self) -> Result<(), LogError> {
         let arriving = self.current.as_ref().expect("its last bytes have just come");
         let info = arriving.info;
@@ -239,7 +241,7 @@ impl<D: Disk> Staging<D> {
         Ok(())
     }
 
-    /// The header of a segment, which makes it count even without a checkpoint.
+    /// Returns the header of a segment, which makes it count even without a checkpoint.
     pub(crate) fn header(&self, info: &SegmentInfo) -> SegmentHeader {
         SegmentHeader {
             base_offset: info.base_offset,
@@ -257,7 +259,7 @@ impl<D: Disk> Staging<D> {
         names::path_of(&self.dir, info.base_offset, self.generation, kind)
     }
 
-    /// Removes what has arrived. What cannot be removed goes at the next start.
+    /// Removes the files. What cannot be removed now is removed at the next start.
     pub fn discard(self) {
         let begun = self.done.iter().map(|(info, _)| *info).chain(self.current.as_ref().map(|c| c.info));
         for info in begun {
@@ -274,7 +276,8 @@ impl<D: Disk> Arriving<D> {
     }
 }
 
-/// The batch that begins `bytes`, if all of it is there. `left` bytes of the segment begin here.
+/// Returns the batch at the start of `bytes`, if it is complete. `left` bytes of the segment remain from
+/// here.
 fn whole_batch(bytes: &[u8], left: usize) -> Result<Option<&[u8]>, String> {
     if bytes.len() < HEADER_BYTES {
         return Ok(None);

@@ -1,8 +1,9 @@
-//! What all logs on one disk share: the bounded set of open segment files, and whether reads are checked.
+//! State shared by all logs on one disk: the bounded set of open segment files, and the setting for checked
+//! reads.
 //!
-//! A segment's files are opened when they are first needed and stay open until the clock hand finds them unused. The
-//! usual case, files that are open, takes no lock. Slices hold their files by `Arc`, so closing here only drops this
-//! table's share.
+//! A segment's files are opened on first use and stay open until the clock hand finds them unused. The usual
+//! case of files that are already open takes no lock. Slices hold their files by `Arc`, so closing here only
+//! drops this table's reference.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -16,10 +17,11 @@ use crate::lock::lock;
 use crate::segment::Segment;
 use crate::verified::{VerifyReads, VerifySetting};
 
-/// Segments whose files may be opened at once. Building an index takes long, and keeps few others waiting.
+/// Lock stripes for opening segment files. Building an index takes long, and with this many stripes it delays
+/// few other segments.
 const OPENING_LOCKS: usize = 64;
 
-/// A disk together with what all logs on it share. One per data folder; cheap to clone.
+/// A disk with the state shared by all logs on it. One per data folder. Cheap to clone.
 pub struct LogStore<D: Disk> {
     disk: D,
     open: Arc<OpenSegments<D>>,
@@ -32,20 +34,20 @@ impl<D: Disk> Clone for LogStore<D> {
     }
 }
 
-/// Segments with open files, in the order in which the clock hand visits them.
+/// Segments with open files, in the order of the clock hand.
 struct OpenSegments<D: Disk> {
     segments_max: usize,
     clock: Mutex<VecDeque<Weak<Segment<D>>>>,
     /// Length of `clock`.
     tracked: AtomicUsize,
-    /// Serialize the slow path: opening files, rebuilding an index. A segment has one of them, by its name: there may be two objects of
-    /// one name.
+    /// Serialize the slow path: opening files, rebuilding an index. A segment uses one of them, selected by
+    /// its name, because there may be two objects with one name.
     opening: [Mutex<()>; OPENING_LOCKS],
 }
 
 impl<D: Disk> LogStore<D> {
-    /// `open_segments_max`: segments whose two files are kept open. Segments with unsynced data, and files held by
-    /// slices, come on top.
+    /// `open_segments_max` is the number of segments whose two files are kept open. Segments with unsynced
+    /// data, and files held by slices, come on top.
     pub fn new(disk: D, open_segments_max: usize) -> Self {
         let open = OpenSegments {
             segments_max: open_segments_max.max(1),
@@ -56,7 +58,7 @@ impl<D: Disk> LogStore<D> {
         Self { disk, open: Arc::new(open), verify: Arc::default() }
     }
 
-    /// Whether readers of all logs check what they hand out. Nothing is checked until this is called.
+    /// Sets whether readers of all logs check what they return. The default is no checks.
     pub fn set_verify_reads(&self, verify: VerifyReads) {
         self.verify.set(verify);
     }
@@ -70,12 +72,12 @@ impl<D: Disk> LogStore<D> {
         &self.disk
     }
 
-    /// Segments in the table of open files. Some may be closed by now.
+    /// The number of segments in the table whose files are open.
     pub fn open_segments(&self) -> usize {
         lock(&self.open.clock).iter().filter(|s| s.upgrade().is_some_and(|s| s.is_open())).count()
     }
 
-    /// Whoever has it is alone in opening the segment's files.
+    /// Returns the lock that serializes the opening of the segment's files.
     pub(crate) fn opening(&self, segment: &Segment<D>) -> MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();
         segment.dir().hash(&mut hasher);
@@ -83,7 +85,7 @@ impl<D: Disk> LogStore<D> {
         lock(&self.open.opening[usize_of(hasher.finish()) % OPENING_LOCKS])
     }
 
-    /// Takes note of a segment that was just opened, and closes others if there are too many.
+    /// Adds a segment that was just opened, and closes others if there are too many.
     pub(crate) fn admit(&self, segment: &Arc<Segment<D>>) {
         let mut clock = lock(&self.open.clock);
         clock.push_back(Arc::downgrade(segment));
@@ -98,7 +100,7 @@ impl<D: Disk> LogStore<D> {
             return;
         }
         let mut clock = lock(&self.open.clock);
-        // Two rounds: the first may find every segment in use and clears its mark.
+        // Two rounds, because the first may find every segment in use and only clear its mark.
         let mut visits = 2 * clock.len();
         while clock.len() > self.open.segments_max && visits > 0 {
             visits -= 1;

@@ -1,4 +1,4 @@
-//! Making appended data durable, away from the log's lock.
+//! Makes appended data durable without holding the log's lock.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -11,7 +11,7 @@ use crate::format::names::{self, Kind};
 use crate::reader::LogReader;
 use crate::segment::Segment;
 
-/// What must be synced so that everything appended before the plan was made is durable.
+/// A plan that makes everything durable that was appended before it.
 pub struct SyncPlan<D: Disk> {
     reader: Arc<LogReader<D>>,
     covers: LogEnd,
@@ -24,7 +24,7 @@ pub struct SyncPlan<D: Disk> {
 impl<D: Disk> SyncPlan<D> {
     pub(crate) fn new(reader: &Arc<LogReader<D>>) -> Self {
         let list = reader.segments.load();
-        // Segments are synced oldest first, so the unsynced ones are the last ones.
+        // Segments are synced oldest first, so the unsynced ones are at the end.
         let unsynced = list.iter().rev().take_while(|s| !s.is_log_synced());
         let mut segments: Vec<_> = unsynced.map(|s| (Arc::clone(s), s.bytes())).collect();
         segments.reverse();
@@ -37,10 +37,12 @@ impl<D: Disk> SyncPlan<D> {
         }
     }
 
-    /// Syncs what the plan lists. Takes no lock of the log's; may run beside appends and other plans.
+    /// Syncs what the plan lists. Does not take the log's lock, and may run concurrently with appends and
+    /// other plans.
     ///
     /// # Errors
-    /// The data's fate is unknown then: the caller must [`poison`](crate::Log::poison) the log, and not try again.
+    /// The state of the data is unknown then. The caller must [`poison`](crate::Log::poison) the log and must
+    /// not retry.
     pub fn run(&self) -> Result<(), LogError> {
         self.sync_all().map_err(LogError::lasting)
     }
@@ -64,7 +66,7 @@ impl<D: Disk> SyncPlan<D> {
         if self.folder {
             self.reader.folder_synced.store(true, Release);
         }
-        // Segments with unsynced data are never closed; now these may be.
+        // Segments with unsynced data are never closed, but now these may be.
         self.reader.store.shrink();
         Ok(())
     }
@@ -91,7 +93,7 @@ impl<D: Disk> SyncPlan<D> {
         crate::disk::sync_parent(disk, &self.reader.dir)
     }
 
-    /// The log end when the plan was made: durable after [`SyncPlan::run`].
+    /// Returns the log end at the time of the plan, which is durable after [`SyncPlan::run`].
     pub fn covers(&self) -> LogEnd {
         self.covers
     }
@@ -101,7 +103,7 @@ impl<D: Disk> SyncPlan<D> {
         self.segments.is_empty() && !self.folder
     }
 
-    /// Bytes that were appended and not synced when the plan was made.
+    /// Bytes that were appended and not synced at the time of the plan.
     pub fn dirty_bytes(&self) -> u64 {
         let dirty = |(segment, bytes): &(Arc<Segment<D>>, u32)| {
             u64::from(bytes.saturating_sub(segment.log_synced.load(Relaxed)))
@@ -118,8 +120,8 @@ impl<D: Disk> SyncPlan<D> {
     }
 }
 
-/// Retention or truncation may remove a segment while a plan that lists it runs: then its files may be missing, and need
-/// no sync any more.
+/// Ignores an error about missing files. Retention or truncation may remove a segment while a plan that lists
+/// it runs, and the segment needs no sync any more.
 pub(crate) fn unless_gone<D: Disk>(
     reader: &LogReader<D>,
     segment: &Arc<Segment<D>>,

@@ -1,11 +1,13 @@
-//! Lookups by time. The rows lead to one batch; that batch is decoded to find the record.
+//! Lookups by time. The rows lead to one batch, which is decoded to find the record.
 //!
-//! A lookup goes in steps, because what they need differs: [`LogReader::go_on`] reads the disk, and looks into a batch that is quickly
-//! decoded. What may take long, or much memory, it leaves to [`Candidate::search`], which waits for nothing and belongs on another thread.
+//! A lookup runs in steps, because they need different resources. [`LogReader::go_on`] reads the disk, and
+//! decodes batches that take little time. Batches that may take long, or much memory, are left to
+//! [`Candidate::search`], which waits for nothing and belongs on another thread.
 //!
-//! Where that batch cannot be looked into, its first offset is the answer: its row, which has a checksum of its own, says that a record of that
-//! time is in it. Who reads from there on misses none, and is told by the read what is wrong with the batch, or gets its records if it is whole
-//! again by then. To pass over the batch would hide them.
+//! If that batch cannot be decoded, the answer is its first offset: its row, which has its own checksum, says
+//! that it has a record of that time. A consumer that reads from there misses no record. Its read fails with
+//! what is wrong with the batch, or returns the records if the batch is whole again by then. Skipping the
+//! batch would hide them.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -24,8 +26,8 @@ use crate::reader::{LogReader, RETRIES_MAX, Seen};
 use crate::rows::Rows;
 use crate::segment::{Segment, SegmentFiles};
 
-/// A batch up to this size is looked into where it is read, unless it expands to more than [`QUICK_EXPANDED_BYTES`]: that is done within a
-/// millisecond or so.
+/// A batch up to this size is decoded where it is read, unless it expands to more than
+/// [`QUICK_EXPANDED_BYTES`]. Decoding takes about a millisecond.
 const QUICK_BATCH_BYTES: u32 = 32 * 1024;
 
 /// See [`QUICK_BATCH_BYTES`].
@@ -34,15 +36,15 @@ const QUICK_EXPANDED_BYTES: usize = 256 * 1024;
 /// A record found by its time.
 type TimedOffset = (Offset, TimestampMs, LeaderEpoch);
 
-/// A lookup by time on its way.
+/// A lookup by time under way.
 pub struct TimeLookup<D: Disk> {
     aim: Aim,
-    /// What is looked for below `upto`; `None` until that is known.
+    /// The timestamp to look for, below `upto`. `None` until it is known.
     timestamp: Option<TimestampMs>,
     upto: Offset,
-    /// The record is not below this.
+    /// The record is not below this offset.
     passed: Offset,
-    /// A batch that could not be looked into.
+    /// A batch that could not be decoded.
     closed: Option<Closed<D>>,
     retries: usize,
 }
@@ -50,35 +52,35 @@ pub struct TimeLookup<D: Disk> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Aim {
     AtOrAfter,
-    /// The largest timestamp that the segments know of, which may lie below the log start.
+    /// The largest timestamp in the segments' metadata, which may be below the log start.
     Largest,
     /// The largest timestamp of the rows above the log start.
     LargestOfRows,
 }
 
-/// A batch that could not be looked into, why not, and its first offset.
+/// A batch that could not be decoded, the reason, and its first offset.
 struct Closed<D: Disk> {
     error: LogError,
     first: TimedOffset,
     seen: Seen<D>,
 }
 
-/// How far a lookup has come.
+/// The result of a step of a lookup.
 pub enum TimeStep<D: Disk> {
-    /// To its end. `None` if there is no such record.
+    /// The lookup is done. `None` if there is no such record.
     Found(Option<TimedOffset>),
-    /// To a batch of so many bytes, which are not read before there is room for them.
+    /// The lookup needs a batch of this size, which is not read before there is room for it.
     Large {
-        /// Its bytes as they are stored.
+        /// Its stored size in bytes.
         bytes: usize,
-        /// It takes more once it is expanded.
+        /// True if it takes more memory when decompressed.
         is_compressed: bool,
     },
-    /// To that batch, which was read.
+    /// The lookup needs to search this batch, which was read.
     Within(Box<Candidate<D>>),
 }
 
-/// A batch in which a record must be, as it was read.
+/// A batch that was read and must hold a record.
 pub struct Candidate<D: Disk> {
     bytes: Vec<u8>,
     path: PathBuf,
@@ -87,41 +89,43 @@ pub struct Candidate<D: Disk> {
     seen: Seen<D>,
 }
 
-/// What a look into a [`Candidate`] has come to.
+/// The result of searching a [`Candidate`].
 pub struct Looked<D: Disk> {
     outcome: Result<Option<TimedOffset>, LogError>,
     /// The batch's first offset.
     first: TimedOffset,
-    /// What follows it.
+    /// The offset after the batch.
     next_offset: Offset,
     bytes_max: usize,
     seen: Seen<D>,
 }
 
-/// What is looked for: the first record from `start` on whose timestamp is at least `timestamp`.
+/// The target of a search: the first record from `start` on whose timestamp is at least `timestamp`.
 #[derive(Clone, Copy)]
 struct Sought {
     timestamp: TimestampMs,
     start: Offset,
 }
 
-/// The same below `upto`, and how.
+/// A search below `upto`, and its limits.
 struct TimeQuery<'a> {
     sought: Sought,
     upto: Offset,
-    /// Bytes of a batch that may be read to be looked into elsewhere; `None` if only what is quickly looked into is wanted.
+    /// The size of a batch that may be read to be searched elsewhere. `None` if only batches that are quickly
+    /// searched are wanted.
     room: Option<usize>,
-    /// The answer, if what the record must be in cannot be looked into.
+    /// The answer if the batch that must hold the record cannot be decoded.
     closed: &'a Cell<Option<TimedOffset>>,
 }
 
 impl Sought {
-    /// The first offset of a batch that may be the answer, with the batch's largest timestamp.
+    /// Returns the first offset of a batch that may be the answer, with the batch's largest timestamp.
     fn first_of(&self, row: &Row) -> TimedOffset {
         (row.base_offset.max(self.start), row.max_timestamp, row.leader_epoch)
     }
 
-    /// Decodes the batch that `row` describes, whose records may expand to `bytes_max` bytes, and looks for the record in it.
+    /// Decodes the batch that `row` describes, whose records may expand to `bytes_max` bytes, and searches
+    /// it.
     fn find_in(&self, bytes: &[u8], row: &Row, bytes_max: usize) -> Result<Option<TimedOffset>, BatchError> {
         let batch = DecodedBatch::new(bytes, bytes_max)?;
         for record in batch.records() {
@@ -135,13 +139,15 @@ impl Sought {
 }
 
 impl<D: Disk> TimeLookup<D> {
-    /// Looks for the first record in offset order, from the log start on and below `upto`, whose timestamp is at least `timestamp`. If the
-    /// batch that it is in is damaged, or expands to more than any setting allows: for its first offset, and its largest timestamp.
+    /// Looks for the first record in offset order, from the log start up to `upto`, whose timestamp is at
+    /// least `timestamp`. If its batch is damaged, or expands to more than any setting allows, the answer is
+    /// the batch's first offset and largest timestamp.
     pub fn at_or_after(timestamp: TimestampMs, upto: Offset) -> Self {
         Self { timestamp: Some(timestamp), ..Self::of(Aim::AtOrAfter, upto) }
     }
 
-    /// The same for the first record with the largest timestamp below `upto`. There is none if no record has a timestamp.
+    /// Looks for the first record with the largest timestamp below `upto`. There is none if no record has a
+    /// timestamp.
     pub fn largest(upto: Offset) -> Self {
         Self::of(Aim::Largest, upto)
     }
@@ -150,11 +156,12 @@ impl<D: Disk> TimeLookup<D> {
         Self { aim, timestamp: None, upto, passed: Offset(0), closed: None, retries: 0 }
     }
 
-    /// Goes by a look into the batch that [`LogReader::go_on`] gave. Returns the record if it was found; if not, the lookup goes on.
+    /// Takes the result of a search of the batch that [`LogReader::go_on`] returned. Returns the record if it
+    /// was found. Otherwise the lookup continues.
     pub fn note(&mut self, looked: Looked<D>) -> Option<TimedOffset> {
         match looked.outcome {
             Ok(Some(found)) if found.0 < self.upto => return Some(found),
-            // No earlier one is.
+            // No earlier record matches.
             Ok(Some(_)) => self.passed = self.upto,
             Ok(None) => self.passed = looked.next_offset,
             Err(error) => self.closed = Some(Closed { error, first: looked.first, seen: looked.seen }),
@@ -164,7 +171,7 @@ impl<D: Disk> TimeLookup<D> {
 }
 
 impl<D: Disk> Candidate<D> {
-    /// Looks into the batch, whose records may expand to `bytes_max` bytes. Needs no disk.
+    /// Searches the batch, whose records may expand to `bytes_max` bytes. Does not use the disk.
     pub fn search(self, bytes_max: usize) -> Looked<D> {
         let found = self.sought.find_in(&self.bytes, &self.row, bytes_max);
         Looked {
@@ -178,7 +185,8 @@ impl<D: Disk> Candidate<D> {
 }
 
 impl<D: Disk> Looked<D> {
-    /// True if the records expand to more bytes than were allowed, and a setting may have allowed more when the batch was accepted.
+    /// True if the records expand to more bytes than allowed, although a setting may have allowed more when
+    /// the batch was accepted.
     pub fn is_cut(&self) -> bool {
         self.bytes_max < DECOMPRESSED_BYTES_MAX
             && matches!(self.outcome, Err(LogError::ExpandsTooLarge { .. }))
@@ -186,15 +194,16 @@ impl<D: Disk> Looked<D> {
 }
 
 impl<D: Disk> LogReader<D> {
-    /// Goes on with a lookup, as far as that is quick once the disk has given what is needed. Blocks on the disk. `room`: so many bytes of a
-    /// batch may be read for [`Candidate::search`]; then no batch is looked into here.
+    /// Continues a lookup as far as is quick once the disk has returned the data. Blocks on the disk. With
+    /// `room`, this many bytes of a batch may be read for [`Candidate::search`], and no batch is searched
+    /// here.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] for a bad row; the disk's.
+    /// [`LogError::Damaged`] for a bad row. The disk's errors.
     pub fn go_on(&self, lookup: &mut TimeLookup<D>, room: Option<usize>) -> Result<TimeStep<D>, LogError> {
         if let Some(closed) = lookup.closed.take() {
             if lookup.retries >= RETRIES_MAX || !self.is_disturbed_since(&closed.seen) {
-                // It stayed so when it was read again: nobody had cut off or removed it meanwhile.
+                // A repeated read gave the same result, and nothing was truncated or removed in the meantime.
                 self.condemn_by(&closed.error);
                 return Ok(TimeStep::Found(Some(closed.first)));
             }
@@ -211,7 +220,7 @@ impl<D: Disk> LogReader<D> {
                 return Ok(TimeStep::Found(None));
             }
             match self.step_to(timestamp, lookup, room)? {
-                // The segment's largest timestamp lies below the log start.
+                // The record with the segments' largest timestamp is below the log start.
                 TimeStep::Found(None) if lookup.aim == Aim::Largest => {
                     *lookup = TimeLookup::of(Aim::LargestOfRows, lookup.upto);
                 }
@@ -220,7 +229,7 @@ impl<D: Disk> LogReader<D> {
         }
     }
 
-    /// A whole lookup on the caller's thread, however long it takes.
+    /// Runs a whole lookup on the caller's thread, however long it takes.
     fn look_up(&self, mut lookup: TimeLookup<D>) -> Result<Option<TimedOffset>, LogError> {
         let mut room = None;
         loop {
@@ -236,10 +245,11 @@ impl<D: Disk> LogReader<D> {
         }
     }
 
-    /// [`TimeLookup::at_or_after`] on the caller's thread, which blocks on the disk and expands what is large.
+    /// Runs [`TimeLookup::at_or_after`] on the caller's thread, which blocks on the disk and decodes even
+    /// large batches.
     ///
     /// # Errors
-    /// As [`LogReader::go_on`].
+    /// Those of [`LogReader::go_on`].
     pub fn offset_for_time(
         &self,
         timestamp: TimestampMs,
@@ -248,10 +258,10 @@ impl<D: Disk> LogReader<D> {
         self.look_up(TimeLookup::at_or_after(timestamp, upto))
     }
 
-    /// The same for [`TimeLookup::largest`].
+    /// Like [`LogReader::offset_for_time`], for [`TimeLookup::largest`].
     ///
     /// # Errors
-    /// As [`LogReader::go_on`].
+    /// Those of [`LogReader::go_on`].
     pub fn max_timestamp(&self, upto: Offset) -> Result<Option<TimedOffset>, LogError> {
         self.look_up(TimeLookup::largest(upto))
     }
@@ -273,7 +283,7 @@ impl<D: Disk> LogReader<D> {
             )
         });
         match (found, closed.get()) {
-            // It stayed so, as above.
+            // A repeated read gave the same result, as above.
             (Err(error), Some(first)) => {
                 self.condemn_by(&error);
                 Ok(TimeStep::Found(Some(first)))
@@ -313,7 +323,7 @@ impl<D: Disk> LogReader<D> {
     ) -> Result<Option<TimeStep<D>>, LogError> {
         let Sought { timestamp, start } = wanted.sought;
         let files = self.files(segment).inspect_err(|error| {
-            // An index is built again soon. A `.log` that is gone may stay so.
+            // A damaged index is rebuilt soon, but a missing `.log` may stay missing.
             if Damage::of(error).is_some_and(|damage| damage.file == segment.path(Kind::Log)) {
                 let first = segment.base_offset.max(start);
                 let epoch = self.epoch_at(first).unwrap_or(LeaderEpoch::UNKNOWN);
@@ -322,10 +332,10 @@ impl<D: Disk> LogReader<D> {
         })?;
         let mut rows = Rows::new(segment, &files);
         let first = rows.first_where(|row| row.running_max_timestamp >= timestamp)?;
-        // Mostly the first row is it. Not if its records at or after the time lie below the log start.
+        // Usually the first row is the answer, unless its matching records are below the log start.
         for number in first..rows.count {
             let row = rows.get_ahead(number)?;
-            // What lies beyond may be overwritten.
+            // Rows beyond may be overwritten.
             if row.base_offset >= wanted.upto {
                 break;
             }
@@ -340,7 +350,7 @@ impl<D: Disk> LogReader<D> {
         Ok(None)
     }
 
-    /// The largest timestamp below `upto`, also of records below the log start.
+    /// Returns the largest timestamp below `upto`, including records below the log start.
     fn largest_of_segments(&self, upto: Offset) -> Result<TimestampMs, LogError> {
         self.retrying(|segments| {
             let upto = upto.min(self.log_end().offset());
@@ -361,7 +371,8 @@ impl<D: Disk> LogReader<D> {
         })
     }
 
-    /// The same by looking at every row from the log start on. Only after DeleteRecords within a segment.
+    /// Like [`LogReader::largest_of_segments`], by all rows from the log start on. Needed only after
+    /// DeleteRecords within a segment.
     fn largest_of_rows(&self, upto: Offset) -> Result<TimestampMs, LogError> {
         self.retrying(|segments| {
             let (start, upto) = (self.log_start(), upto.min(self.log_end().offset()));
@@ -369,7 +380,8 @@ impl<D: Disk> LogReader<D> {
             for segment in segments.iter().filter(|s| s.end_offset() > start && s.base_offset < upto) {
                 let files = self.files(segment)?;
                 let mut rows = Rows::new(segment, &files);
-                // A batch that straddles the log start does not count: which of its records are above it is unknown here.
+                // A batch across the log start does not count, because it is unknown which of its records are
+                // above it.
                 for number in rows.first_where(|row| row.base_offset >= start)?..rows.count {
                     let row = rows.get_ahead(number)?;
                     if row.next_offset() <= upto {
@@ -401,7 +413,7 @@ fn time_in_batch<D: Disk>(
     step
 }
 
-/// Looks into a batch if that is quick, and reads it if there is room.
+/// Searches a batch if that is quick, and reads it if there is room.
 fn look<D: Disk>(
     seen: &Seen<D>,
     segment: &Segment<D>,

@@ -1,8 +1,8 @@
 //! The log start: retention and DeleteRecords.
 //!
-//! The log start moves in memory first, then durably, then files go. A crash in between brings segments back at most.
-//! Only synced segments are taken off the list: until the new log start is durable, recovery has to find its way through
-//! them to what a sync has promised behind them.
+//! The log start moves in memory first, then durably, and then files are removed. At worst, a crash in
+//! between brings segments back. Only synced segments are removed from the list. Until the new log start is
+//! durable, recovery must be able to pass through them to the synced segments behind them.
 
 use std::sync::Arc;
 
@@ -35,13 +35,15 @@ impl<D: Disk> Trim<D> {
         Self { checkpoint, log_start, segments }
     }
 
-    /// Writes the checkpoint with the new log start, then renames the files to `.deleted`, then removes them. Takes no lock
-    /// of the log's. Readers that hold a slice keep their file. What a failure leaves behind goes at the next start.
+    /// Writes the checkpoint with the new log start, then renames the files to `.deleted`, then removes them.
+    /// Does not take the log's lock. Readers that hold a slice keep their file. After a failure, the next
+    /// start removes what is left.
     ///
-    /// Works on a full disk too: the indexes of the segments that go, which can be rebuilt, make room for the checkpoint.
+    /// Works on a full disk too: removing the indexes of the segments, which can be rebuilt, makes room for
+    /// the checkpoint.
     ///
     /// # Errors
-    /// As [`CheckpointPlan::run`]. After [`LogError::NoSpace`] it can be run again later.
+    /// Those of [`CheckpointPlan::run`]. After [`LogError::NoSpace`] it can be run again later.
     pub fn run(&self) -> Result<(), LogError> {
         let disk = self.checkpoint.sync.reader().store.disk();
         match self.checkpoint.run() {
@@ -65,27 +67,29 @@ impl<D: Disk> Trim<D> {
         self.log_start
     }
 
-    /// Base offsets of the segments that go.
+    /// Base offsets of the segments that are removed.
     pub fn segments(&self) -> Vec<Offset> {
         self.segments.iter().map(|s| s.base_offset).collect()
     }
 
-    /// The index row of the last batch that goes; `None` if none does. To be asked before [`Trim::run`].
+    /// Returns the index row of the last batch that is removed. `None` if there is none. Call it before
+    /// [`Trim::run`].
     ///
     /// # Errors
-    /// The disk's; [`LogError::Damaged`] for a row with a wrong checksum.
+    /// The disk's errors. [`LogError::Damaged`] for a row with a wrong checksum.
     pub fn last_row(&self) -> Result<Option<Row>, LogError> {
         let store = &self.checkpoint.sync.reader().store;
         self.segments.last().map_or(Ok(None), |segment| segment.last_row(store))
     }
 
-    /// To be passed to [`Log::mark_checkpointed`] after [`Trim::run`].
+    /// The plan to pass to [`Log::mark_checkpointed`] after [`Trim::run`].
     pub fn checkpoint(&self) -> &CheckpointPlan<D> {
         &self.checkpoint
     }
 }
 
-/// Renames first, so that a half removed segment is never taken for a whole one: `.log` goes first.
+/// Renames the files first, `.log` before the others, so that a partly removed segment is never taken for a
+/// whole one.
 pub(crate) fn remove_segment_files<D: Disk>(disk: &D, segment: &Segment<D>) -> Result<(), LogError> {
     let kinds = [Kind::Log, Kind::Index, Kind::Header];
     for kind in kinds {
@@ -104,8 +108,9 @@ pub(crate) fn remove_segment_files<D: Disk>(disk: &D, segment: &Segment<D>) -> R
 }
 
 impl<D: Disk> Log<D> {
-    /// DeleteRecords: moves the log start up to `offset`, never back. Sealed segments wholly below it go. The caller has
-    /// checked that `offset` is not above the high watermark. Run the result before answering.
+    /// Moves the log start up to `offset` for DeleteRecords, never back. Removes sealed segments entirely
+    /// below it. The caller has checked that `offset` is not above the high watermark. Run the result before
+    /// answering the client.
     ///
     /// # Errors
     /// [`LogError::OutOfRange`] above the log end.
@@ -113,11 +118,12 @@ impl<D: Disk> Log<D> {
         self.advance_log_start_with(offset, || None)
     }
 
-    /// The same, with what is derived from the log up to its end, which is asked for if segments go: what they tell of producers and of the
-    /// ends of transactions is nowhere else then.
+    /// Like [`Log::advance_log_start`], with the state derived from the log up to its end. `sections` is
+    /// called if segments are removed, because their information about producers and ended transactions is
+    /// nowhere else then.
     ///
     /// # Errors
-    /// As [`Log::advance_log_start`].
+    /// Those of [`Log::advance_log_start`].
     pub fn advance_log_start_with(
         &mut self,
         offset: Offset,
@@ -135,8 +141,8 @@ impl<D: Disk> Log<D> {
         Ok(self.trim(going, offset, sections))
     }
 
-    /// Moves the log start up to `offset` for readers, never back and not beyond the log end. It is durable, and files go, with the
-    /// next [`Log::retain_with`].
+    /// Moves the log start up to `offset` for readers, never back and not beyond the log end. The next
+    /// [`Log::retain_with`] makes it durable and removes files.
     pub fn raise_log_start(&mut self, offset: Offset) {
         let offset = offset.min(self.log_end().offset());
         if offset > self.log_start() {
@@ -147,22 +153,24 @@ impl<D: Disk> Log<D> {
         }
     }
 
-    /// Applies retention by age, bytes and records, as Kafka does: whole segments, oldest first, none that reaches above the
-    /// high watermark and none that is not synced; the active one too if all of it is due. Run the result.
+    /// Applies retention by age, bytes and records, as Kafka does. Removes whole segments, oldest first, but
+    /// none that reaches above the high watermark and none that is not synced. Includes the active segment if
+    /// all of it is due. Run the result.
     pub fn retain(&mut self, high_watermark: HighWatermark, now: TimestampMs) -> Option<Trim<D>> {
         let (going, start) = self.to_retain(high_watermark, now);
         (going > 0).then(|| self.trim(going, start, None))
     }
 
-    /// True if [`Log::retain`] would find something.
+    /// True if [`Log::retain`] would remove anything.
     pub fn retention_is_due(&self, high_watermark: HighWatermark, now: TimestampMs) -> bool {
         self.to_retain(high_watermark, now).0 > 0
     }
 
-    /// The index row of the last batch that [`Log::retain`] would let go.
+    /// Returns the index row of the last batch that [`Log::retain`] would remove.
     ///
     /// # Errors
-    /// The disk's; [`LogError::Damaged`] for a row with a wrong checksum, which is to be built again before the segment goes.
+    /// The disk's errors. [`LogError::Damaged`] for a row with a wrong checksum, which must be rebuilt before
+    /// the segment is removed.
     pub fn last_row_due(
         &self,
         high_watermark: HighWatermark,
@@ -174,8 +182,8 @@ impl<D: Disk> Log<D> {
         last.map_or(Ok(None), |segment| segment.last_row(&self.reader.store))
     }
 
-    /// As [`Log::retain`], also if nothing goes but the log start was raised. `sections` are derived from the log up to its end, and kept
-    /// if something goes.
+    /// Like [`Log::retain`], and also returns a plan if only the log start was raised. `sections` are derived
+    /// from the log up to its end, and are saved if anything is removed.
     pub fn retain_with(
         &mut self,
         high_watermark: HighWatermark,
@@ -191,7 +199,7 @@ impl<D: Disk> Log<D> {
         raised.then(|| self.trim(0, self.log_start(), None))
     }
 
-    /// How many of the oldest segments go, and the log start without them.
+    /// Returns how many of the oldest segments are removed, and the log start after that.
     fn to_retain(&self, high_watermark: HighWatermark, now: TimestampMs) -> (usize, Offset) {
         let list = self.reader.segments.load_full();
         let free = list
@@ -202,7 +210,7 @@ impl<D: Disk> Log<D> {
         (going, list.get(going).map_or(self.log_end().offset(), |next| next.base_offset))
     }
 
-    /// How many of the oldest segments are due.
+    /// Returns how many of the oldest segments are due.
     fn due(&self, list: &[Arc<Segment<D>>], now: TimestampMs) -> usize {
         let log_start = self.log_start();
         let below_start = list.iter().take_while(|s| s.end_offset() <= log_start).count();
@@ -210,7 +218,7 @@ impl<D: Disk> Log<D> {
             return below_start;
         }
         let by_age = self.config.retention_ms.map_or(0, |ms| {
-            // Not `since`: a timestamp in the future is a negative age.
+            // Not `since`, because a timestamp in the future is a negative age.
             list.iter().take_while(|s| now.0.saturating_sub(s.age_base().0) > ms).count()
         });
         let bytes = |s: &Segment<D>| u64::from(s.bytes());
@@ -221,7 +229,7 @@ impl<D: Disk> Log<D> {
         below_start.max(by_age).max(by_bytes).max(by_records)
     }
 
-    /// Takes the oldest `going` segments off the list and moves the log start up to `start`.
+    /// Removes the oldest `going` segments from the list and moves the log start up to `start`.
     pub(crate) fn trim(&mut self, going: usize, start: Offset, sections: Option<Sections>) -> Trim<D> {
         let list = self.reader.segments.load_full();
         let log_start = start.max(self.log_start());
@@ -236,7 +244,7 @@ impl<D: Disk> Log<D> {
         if going > 0 {
             self.reader.segments.store(Arc::new(list[going..].to_vec()));
             if going == list.len() {
-                // The next append begins a segment at the log end.
+                // The next append starts a segment at the log end.
                 self.active = None;
                 self.reserved = crate::reserved::Reserved::default();
             }
@@ -247,7 +255,8 @@ impl<D: Disk> Log<D> {
     }
 }
 
-/// How many of the oldest segments can go so that at least `kept` is left, by Kafka's rule for `retention.bytes`.
+/// Returns how many of the oldest segments can be removed so that at least `kept` is left, by Kafka's rule
+/// for `retention.bytes`.
 fn surplus<D: Disk>(list: &[Arc<Segment<D>>], kept: u64, measure: impl Fn(&Segment<D>) -> u64) -> usize {
     let total: u64 = list.iter().map(|s| measure(s)).sum();
     let mut surplus = total.saturating_sub(kept);

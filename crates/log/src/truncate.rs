@@ -1,4 +1,5 @@
-//! Removing the end of the log. Rare: a raft follower whose entries lost, never a Solo partition.
+//! Truncation of the log's end. Rare: only a raft follower whose entries lost needs it, never a Solo
+//! partition.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -19,11 +20,11 @@ use crate::rows::Rows;
 use crate::segment::Segment;
 use crate::trim::remove_segment_files;
 
-/// Where the log is to end.
+/// A planned truncation.
 pub(crate) struct Cut<D: Disk> {
-    /// Segments that stay, the last of them perhaps in part.
+    /// Segments that stay. The last of them may be shortened.
     list: SegmentList<D>,
-    /// The segment that is shortened, as it was.
+    /// The old object of the shortened segment.
     shortened: Option<Arc<Segment<D>>>,
     removed: SegmentList<D>,
     end: Offset,
@@ -31,11 +32,11 @@ pub(crate) struct Cut<D: Disk> {
 }
 
 impl<D: Disk> Log<D> {
-    /// Removes the batch that holds `offset` and everything after it. Entries without records before that batch stay.
-    /// Blocks; durable on return. The caller rebuilds producer state.
+    /// Removes the batch that holds `offset` and everything after it. Entries without records before that
+    /// batch stay. Blocks. Durable on return. The caller rebuilds producer state.
     ///
     /// # Errors
-    /// Any poisons the log. [`LogError::Poisoned`] if it was.
+    /// Any error poisons the log. [`LogError::Poisoned`] if it was poisoned before.
     pub fn truncate_to(&mut self, offset: Offset) -> Result<(), LogError> {
         if offset >= self.log_end().offset() {
             return Ok(());
@@ -53,11 +54,11 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    /// Removes all batches and entries from `raft_index` on. Blocks; durable on return. The caller rebuilds producer
-    /// state.
+    /// Removes all batches and entries from `raft_index` on. Blocks. Durable on return. The caller rebuilds
+    /// producer state.
     ///
     /// # Errors
-    /// Any poisons the log. [`LogError::Poisoned`] if it was.
+    /// Any error poisons the log. [`LogError::Poisoned`] if it was poisoned before.
     pub fn truncate_from(&mut self, raft_index: RaftIndex) -> Result<(), LogError> {
         if let Some(reason) = &self.poisoned {
             return Err(LogError::Poisoned { reason: reason.clone() });
@@ -87,14 +88,14 @@ impl<D: Disk> Log<D> {
             let mut rows = Rows::new(&last, &files);
             let keep = rows.first_where(|row| row.raft_index >= raft_index)?;
             let Some(last_row) = keep.checked_sub(1) else {
-                // Its first batch would stay: it has none.
+                // Otherwise an empty segment would stay.
                 cut.removed.insert(0, last);
                 continue;
             };
             let row = rows.get(last_row)?;
             if row.next_offset() > cut.end || row.leader_epoch > self.last_epoch {
                 let reason = format!(
-                    "the row before raft index {raft_index} tells of offset {} and epoch {}, which the log does not reach",
+                    "the row before raft index {raft_index} has offset {} and epoch {}, which the log does not reach",
                     row.last_offset(),
                     row.leader_epoch
                 );
@@ -128,9 +129,9 @@ impl<D: Disk> Log<D> {
         for entry in self.side.entries().iter().filter(|e| e.raft_index < raft_index && e.offset == cut.end) {
             epochs.assign(entry.leader_epoch, entry.offset);
         }
-        // Where the log start cut off its beginning, the epoch in force has no entry below the end.
+        // If the log start was moved past its start, the epoch in force has no entry below the end.
         epochs.assign(cut.last_row_epoch.max(last_side), cut.end);
-        // Lower the recovery point: from here on a crash leaves either end of the log.
+        // Lower the recovery point. From here on, a crash leaves either end of the log.
         let log_start = self.log_start().min(cut.end);
         self.reader.log_start.store(log_start.0, Release);
         self.epochs = epochs;
@@ -142,14 +143,14 @@ impl<D: Disk> Log<D> {
             sections: None,
         };
         plan.run()?;
-        // Readers let go, plans that are under way no longer count.
+        // Detach readers, and invalidate plans under way.
         self.reader.set_log_end(cut.end);
         self.reader.damage.forget(cut.end, Offset(i64::MAX));
         self.publish_epochs();
         self.reader.segments.store(Arc::new(cut.list.clone()));
         self.reader.generation.fetch_add(1, Release);
         self.reserved = Reserved::default();
-        // What was rewritten or copied as a whole takes no more.
+        // A segment that was rewritten or copied takes no more appends.
         self.active = cut.list.last().filter(|segment| !segment.is_closed()).cloned();
         self.next_raft_index = raft_index;
         let last_epoch = cut.last_row_epoch.max(last_side);
@@ -165,9 +166,10 @@ impl<D: Disk> Log<D> {
 
     fn shorten_files(&self, cut: &Cut<D>) -> Result<(), LogError> {
         let disk = self.reader.store.disk();
-        // From the end on, one durably after the other: what a crash leaves must have no hole, since it was synced.
+        // Remove segments from the end on, one durably after the other. They were synced, so a crash must not
+        // leave a hole.
         for segment in cut.removed.iter().rev() {
-            // The rows first here, too.
+            // The rows go first here, too.
             crate::disk::remove_if_there(disk, &segment.path(Kind::Index))?;
             disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
             remove_segment_files(disk, segment)?;
@@ -176,7 +178,7 @@ impl<D: Disk> Log<D> {
         if let (Some(old), Some(new)) = (&cut.shortened, cut.list.last()) {
             let files = self.reader.files(old)?;
             let (log, index) = (old.path(Kind::Log), old.path(Kind::Index));
-            // The rows first: one of what is gone already would say that it had been synced.
+            // The rows go first. A row of a removed batch would claim that the batch had been synced.
             files.index.set_len(row_position(new.rows())).context("shorten", &index)?;
             files.index.sync_all().context("sync", &index)?;
             files.log.set_len(u64::from(new.bytes())).context("shorten", &log)?;
@@ -198,8 +200,8 @@ impl<D: Disk> Log<D> {
     }
 }
 
-/// `segment` with only its first `keep` rows, of which `last` is the last. A new object: plans made before do not know
-/// it.
+/// Returns `segment` with only its first `keep` rows, the last of which is `last`. It is a new object,
+/// unknown to older plans.
 fn shorter<D: Disk>(segment: &Segment<D>, keep: u32, last: &Row, dir: &Arc<std::path::Path>) -> Segment<D> {
     let mut entry = segment.to_entry();
     entry.rows = keep;

@@ -1,26 +1,27 @@
-//! Which bytes of a segment were found to be in order, and which of them are to be looked at.
+//! Tracks which bytes of a segment were found intact, and which must be checked.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 use crate::lock::lock;
 
-/// Spans kept of one segment. Where there are more, the shortest is checked again.
+/// The most spans kept per segment. Beyond that, the shortest is dropped and checked again.
 const SPANS_MAX: usize = 64;
 
-/// Whether [`LogReader::read`](crate::LogReader::read) checks the batches that it hands out.
+/// Whether [`LogReader::read`](crate::LogReader::read) checks the batches that it returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VerifyReads {
-    /// That is left to those who get them.
+    /// Never. The receivers check.
     #[default]
     Never,
-    /// Those that were not checked since the log was opened, or since [`LogReader::forget_unread`](crate::LogReader::forget_unread) found their segment unread.
+    /// Batches that were not checked since the log was opened, or since
+    /// [`LogReader::forget_unread`](crate::LogReader::forget_unread) found their segment unread.
     First,
-    /// All of them.
+    /// All batches.
     Always,
 }
 
-/// The same for all logs of a store. It may change at any time.
+/// The setting for all logs of a store. It may change at any time.
 #[derive(Debug, Default)]
 pub(crate) struct VerifySetting(AtomicU8);
 
@@ -38,16 +39,16 @@ impl VerifySetting {
     }
 }
 
-/// Which bytes of a segment's `.log` were found to be in order.
+/// The bytes of a segment's `.log` that were found intact.
 #[derive(Debug, Default)]
 pub(crate) struct Verified {
-    /// First byte and end of each, ascending, neither overlapping nor touching.
+    /// Start and end of each span, ascending, neither overlapping nor touching.
     spans: Mutex<Vec<(u32, u32)>>,
     was_read: AtomicBool,
 }
 
 impl Verified {
-    /// The end of the span that holds `position`, or `position` itself.
+    /// Returns the end of the span that holds `position`, or `position` itself.
     pub(crate) fn end_from(&self, position: u32) -> u32 {
         self.was_read.store(true, Relaxed);
         let spans = lock(&self.spans);
@@ -70,14 +71,14 @@ impl Verified {
         }
     }
 
-    /// Forgets everything, unless somebody has read since the last call.
+    /// Forgets everything, unless there was a read since the last call.
     pub(crate) fn forget_unless_read(&self) {
         if !self.was_read.swap(false, Relaxed) {
             self.forget();
         }
     }
 
-    /// Another file may have taken the place of the one that was checked.
+    /// Forgets everything, because another file may have replaced the checked one.
     pub(crate) fn forget(&self) {
         *lock(&self.spans) = Vec::new();
     }

@@ -1,4 +1,4 @@
-//! Batches that are checked before they are handed out: never, each time, or when nobody has checked them lately.
+//! Checks batches before they are returned: never, each time, or if they were not checked lately.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use crate::rows::Rows;
 use crate::segment::{Segment, SegmentFiles};
 use crate::verified::VerifyReads;
 
-/// Bytes that one read checks at most, but at least one batch. What lies behind is left to the next read.
+/// The most bytes that one read checks, but at least one batch. The rest is left to the next read.
 const CHECK_BYTES: u32 = 1 << 20;
 
-/// Bytes of a `.log` that are read at once to be checked, or one batch.
+/// Bytes of a `.log` per read for checking, or one batch.
 const BLOCK_BYTES: u32 = 256 << 10;
 
 impl<D: Disk> LogReader<D> {
-    /// Has what [`VerifyReads::First`] knows of segments forgotten that nobody has read since the last call: they are checked again when they
-    /// are read.
+    /// Forgets which bytes [`VerifyReads::First`] has checked in segments that were not read since the last
+    /// call. They are checked again when they are read.
     pub fn forget_unread(&self) {
         self.segments.load().iter().for_each(|segment| segment.verified.forget_unless_read());
     }
 
-    /// Checks the batches from row `number` to `last`, if that is wanted, and as many as one read may. The last one that may be handed
-    /// out: all before it are in order.
+    /// Checks the batches from row `number` to `last`, if required, up to the limit of one read. Returns the
+    /// last row that may be returned to the reader. All rows before it are intact.
     ///
     /// # Errors
     /// [`LogError::Damaged`] if the first is not what was written. It is out of service from then on.
@@ -71,7 +71,7 @@ impl<D: Disk> LogReader<D> {
     }
 }
 
-/// Bytes of a `.log` that were read at once.
+/// Bytes of a `.log` from one read.
 #[derive(Default)]
 struct Block {
     position: u32,
@@ -79,7 +79,7 @@ struct Block {
 }
 
 impl Block {
-    /// Checks one batch; what lies behind it, below `upto`, is read along.
+    /// Checks one batch. Also reads what follows it, below `upto`.
     fn check<D: Disk>(
         &mut self,
         segment: &Segment<D>,
@@ -93,7 +93,7 @@ impl Block {
             self.bytes.resize(wanted as usize, 0);
             let read = read_full_at(&files.log, &mut self.bytes, u64::from(row.position));
             if read.ok() != Some(self.bytes.len()) {
-                // Whether this batch can be read is another question.
+                // Whether this batch itself can be read must be tried separately.
                 self.bytes.resize(row.batch_bytes as usize, 0);
                 let read = read_batch(segment, files, row, &mut self.bytes);
                 return read.inspect_err(|_| self.bytes.clear());

@@ -1,39 +1,45 @@
-//! Features: what clients may rely on, as levels that are raised deliberately (KIP-584).
+//! Features: capabilities that clients may rely on, with levels that are raised deliberately (KIP-584).
 //!
-//! Each has a range that this build supports and a level that is in force, which is kept in the metadata. A new data folder gets the
-//! newest levels; an older one keeps its own until somebody raises them. What a level means is decided where it is used.
+//! Each feature has a range of levels that this build supports, and a level in force, which the metadata
+//! stores. A new data folder gets the newest levels. An older one keeps its levels until an operator raises
+//! them. The meaning of a level is defined where the feature is used.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Something that can be there at several levels. 0 means that it is not in force.
+/// A feature with several levels. 0 means that it is not in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
-    /// `eligible.leader.replicas.version`: replicas that may be elected beside those in sync (KIP-966). Nothing to do on one node.
+    /// `eligible.leader.replicas.version`: replicas outside the in-sync set that may be elected (KIP-966). It
+    /// has no effect in a standalone server.
     EligibleLeaderReplicas,
-    /// `group.version`: 1 brings consumer groups that the server assigns (KIP-848).
+    /// `group.version`: level 1 adds consumer groups with server-side assignment (KIP-848).
     Group,
-    /// `kraft.version`: how Kafka's controllers agree. tailrace has no such quorum; its level stays 0.
+    /// `kraft.version`: the protocol of Kafka's controller quorum. tailrace has no such quorum, and the level
+    /// is always 0.
     Kraft,
-    /// `metadata.version`: the release of Kafka whose behaviour is shown, as a number (30 is 4.3). It cannot be changed.
+    /// `metadata.version`: the Kafka release whose behavior clients see, as a number (30 is 4.3). It cannot
+    /// be changed.
     Metadata,
-    /// `share.version`: 1 brings share groups (KIP-932).
+    /// `share.version`: level 1 adds share groups (KIP-932).
     Share,
-    /// `transaction.version`: 1 is Kafka's flexible records, 2 gives each transaction an epoch of its own (KIP-890).
+    /// `transaction.version`: level 1 is Kafka's flexible records, level 2 gives each transaction its own
+    /// epoch (KIP-890).
     Transaction,
 }
 
-/// Name under which the level of the protocol between nodes is kept and raised. It is there in clusters only, and its range
-/// is what all registered nodes speak: so it is no [`Feature`].
+/// The feature name of the level of the protocol between nodes. It is not a [`Feature`]: it exists in
+/// clusters only, and its range is the one that all registered nodes support.
 pub const CLUSTER_LEVEL: &str = "tailrace.cluster.level";
 
-/// A level of the protocol between nodes as it is kept. Other nodes say which they speak: one that is too high for it is above all.
+/// Converts a protocol level to its stored form. Other nodes report their levels; one that does not fit
+/// becomes the maximum.
 pub(crate) fn stored_level(level: u16) -> i16 {
     i16::try_from(level).unwrap_or(i16::MAX)
 }
 
-/// All features, by name.
+/// All features, ordered by name.
 const ALL: [Feature; 6] = [
     Feature::EligibleLeaderReplicas,
     Feature::Group,
@@ -44,17 +50,17 @@ const ALL: [Feature; 6] = [
 ];
 
 impl Feature {
-    /// All features, by name.
+    /// Returns all features, ordered by name.
     pub fn all() -> impl Iterator<Item = Self> {
         ALL.into_iter()
     }
 
-    /// The feature of this name.
+    /// Returns the feature of this name.
     pub(crate) fn by_name(name: &str) -> Option<Self> {
         Self::all().find(|feature| feature.name() == name)
     }
 
-    /// Kafka's name.
+    /// Returns Kafka's name of the feature.
     pub const fn name(self) -> &'static str {
         match self {
             Self::EligibleLeaderReplicas => "eligible.leader.replicas.version",
@@ -66,7 +72,7 @@ impl Feature {
         }
     }
 
-    /// Lowest and highest level that is supported: those of Kafka 4.3.
+    /// Returns the lowest and highest supported level: those of Kafka 4.3.
     pub const fn supported(self) -> (i16, i16) {
         match self {
             Self::EligibleLeaderReplicas | Self::Group | Self::Kraft | Self::Share => (0, 1),
@@ -75,7 +81,7 @@ impl Feature {
         }
     }
 
-    /// The level that a new data folder gets.
+    /// Returns the level in a new data folder.
     const fn newest(self) -> i16 {
         match self {
             Self::Kraft => 0,
@@ -83,7 +89,7 @@ impl Feature {
         }
     }
 
-    /// The level of data folders that say nothing of features. It must never change.
+    /// Returns the level in data folders without a features record. It must never change.
     const fn unwritten(self) -> i16 {
         match self {
             Self::Kraft => 0,
@@ -94,7 +100,7 @@ impl Feature {
     }
 }
 
-/// The levels that are in force.
+/// The levels in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeatureLevels {
     /// By name, without those of level 0. May hold names that this build does not know.
@@ -107,29 +113,30 @@ impl FeatureLevels {
         Self { levels: levels(Feature::unwritten), epoch: 0 }
     }
 
-    /// Every feature at its newest level. That of the cluster stays: it is for the nodes to follow.
+    /// Returns every feature at its newest level. The cluster level does not change, because the nodes must
+    /// support it first.
     pub(crate) fn raised(&self) -> BTreeMap<String, i16> {
         let mut newest = levels(Feature::newest);
         newest.extend(self.levels.get_key_value(CLUSTER_LEVEL).map(|(name, level)| (name.clone(), *level)));
         newest
     }
 
-    /// The level of the protocol between nodes that is in force; 0 for a node that is alone.
+    /// Returns the level of the protocol between nodes that is in force. 0 for a standalone server.
     pub fn cluster_level(&self) -> u16 {
         self.levels.get(CLUSTER_LEVEL).map_or(0, |level| level.unsigned_abs())
     }
 
-    /// The level of a feature.
+    /// Returns the level of a feature.
     pub fn level(&self, feature: Feature) -> i16 {
         self.levels.get(feature.name()).copied().unwrap_or(0)
     }
 
-    /// Those above 0, by name.
+    /// Returns the levels above 0, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, i16)> {
         self.levels.iter().map(|(name, level)| (name.as_str(), *level))
     }
 
-    /// Grows with every change. 0 while nothing was written.
+    /// Returns the epoch, which grows with every change. 0 if no record was written.
     pub fn epoch(&self) -> i64 {
         self.epoch
     }
@@ -140,18 +147,18 @@ fn levels(of: impl Fn(Feature) -> i16) -> BTreeMap<String, i16> {
     all.filter(|(_, level)| *level > 0).collect()
 }
 
-/// A level that somebody wants.
+/// A requested level.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FeatureUpdate {
     /// The feature's name.
     pub name: String,
-    /// The level; 0 takes it out of force.
+    /// The level. 0 takes the feature out of force.
     pub level: i16,
-    /// In which direction it may go.
+    /// The permitted direction.
     pub direction: FeatureDirection,
 }
 
-/// In which direction a level may be moved.
+/// The direction in which a level may move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FeatureDirection {
     /// Only up.
@@ -162,32 +169,32 @@ pub enum FeatureDirection {
     UnsafeDowngrade,
 }
 
-/// Why a level is not changed.
+/// Why a level cannot be changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FeatureError {
-    /// There is none of that name.
+    /// No feature has this name.
     #[error("Invalid update version {level} for feature {name}. tailrace does not support this feature.")]
     Unknown {
         /// The name.
         name: String,
-        /// The level that was asked for.
+        /// The requested level.
         level: i16,
     },
-    /// Not a level of this feature.
+    /// The feature does not have this level.
     #[error(
         "Invalid update version {level} for feature {name}. tailrace supports the versions {min} to {max}."
     )]
     OutOfRange {
         /// The feature.
         name: &'static str,
-        /// The level that was asked for.
+        /// The requested level.
         level: i16,
-        /// The lowest that is supported.
+        /// The lowest supported level.
         min: i16,
-        /// The highest that is supported.
+        /// The highest supported level.
         max: i16,
     },
-    /// A lower level without permission to go down.
+    /// The requested level is lower, and no downgrade was permitted.
     #[error(
         "Can't downgrade the version of feature {name} without setting the upgrade type to safe downgrade: it is {current}."
     )]
@@ -197,7 +204,7 @@ pub enum FeatureError {
         /// Its level.
         current: i16,
     },
-    /// A higher level where only lower ones were permitted.
+    /// The requested level is higher, and only a downgrade was permitted.
     #[error("Can't downgrade to a newer version: feature {name} is at {current}.")]
     IsUpgrade {
         /// The feature.
@@ -205,27 +212,27 @@ pub enum FeatureError {
         /// Its level.
         current: i16,
     },
-    /// Something might be lost.
+    /// The downgrade might lose data.
     #[error("Unsafe downgrades are not supported; ask for a safe downgrade of feature {name}.")]
     Unsafe {
         /// The feature.
         name: &'static str,
     },
-    /// A feature whose level never changes.
+    /// The feature's level never changes.
     #[error(
         "Invalid update version {level} for feature {name}. In tailrace it is always at {current}: {reason}."
     )]
     Fixed {
         /// The feature.
         name: &'static str,
-        /// The level that was asked for.
+        /// The requested level.
         level: i16,
         /// Its level.
         current: i16,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
-    /// One feature twice in a request.
+    /// A feature appears twice in a request.
     #[error("Feature {name} appears more than once.")]
     Repeated {
         /// Its name.

@@ -1,4 +1,4 @@
-//! What holds at one moment: topics, settings, producer ids. Immutable once published.
+//! The metadata at one moment: topics, settings, nodes, producer ids. Immutable once published.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use tailrace_types::{
 use crate::features::FeatureLevels;
 use crate::record::{MetadataRecord, NodeRegistration};
 
-/// Topic that holds the metadata log. Never listed, never open to clients.
+/// Name of the topic with the metadata log. It is never listed, and clients cannot access it.
 pub const METADATA_TOPIC: &str = "__cluster_metadata";
-/// Topic that holds committed group offsets.
+/// Name of the topic with committed group offsets.
 pub const CONSUMER_OFFSETS_TOPIC: &str = "__consumer_offsets";
-/// Topic that holds the state of transactions.
+/// Name of the topic with the state of transactions.
 pub const TRANSACTION_STATE_TOPIC: &str = "__transaction_state";
 
-/// Topic that holds the positions of share groups.
+/// Name of the topic with the state of share groups.
 pub const SHARE_GROUP_STATE_TOPIC: &str = "__share_group_state";
 
-/// True for the topics that belong to the broker.
+/// Reports whether a topic belongs to the broker.
 pub fn is_internal_topic(name: &str) -> bool {
     matches!(
         name,
@@ -32,21 +32,23 @@ pub fn is_internal_topic(name: &str) -> bool {
     )
 }
 
-/// Where one partition lies.
+/// The replicas of one partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionImage {
-    /// The replicas that it is to have, the preferred leader first.
+    /// The wanted replicas, the preferred leader first.
     pub replicas: Vec<ReplicaId>,
-    /// The replicas that it was made with. A replica that is opened for the first time begins with these as its members.
+    /// The replicas at creation. A replica that is opened for the first time starts with these as its
+    /// members.
     pub founders: Vec<ReplicaId>,
-    /// Those that came with the reassignment that is under way, be they wanted still or in `removing` already, in order of their ids. See
-    /// [`PartitionImage::incoming`].
+    /// The replicas that the reassignment in progress has added, ordered by id. They may be wanted, or in
+    /// `removing` already. See [`PartitionImage::incoming`].
     pub adding: Vec<ReplicaId>,
-    /// Those beside `replicas` that may be members still. They keep their folder until the reassignment is finished.
+    /// Replicas that are no longer wanted and may still be members. They keep their folder until the
+    /// reassignment is finished.
     pub removing: Vec<ReplicaId>,
-    /// Those of `removing` whose disk was lost. They never come back.
+    /// The replicas in `removing` whose disk was lost. They never come back.
     pub lost: Vec<ReplicaId>,
-    /// Above the incarnations of all replicas that it has had.
+    /// Higher than the incarnations of all replicas that the partition has ever had.
     pub next_incarnation: u32,
 }
 
@@ -57,23 +59,23 @@ impl PartitionImage {
         Self { replicas: founders.clone(), founders, adding, removing, lost, next_incarnation }
     }
 
-    /// The replica whose folder `node` has, be it wanted or on its way out.
+    /// Returns the replica whose folder is on `node`, wanted or being removed.
     pub fn present_on(&self, node: NodeId) -> Option<ReplicaId> {
         let here = self.present().filter(|replica| replica.node() == node && !self.lost.contains(replica));
         here.max_by_key(|replica| replica.incarnation())
     }
 
-    /// The replicas that are wanted and may not be members yet.
+    /// Returns the wanted replicas that may not be members yet.
     pub fn incoming(&self) -> impl Iterator<Item = ReplicaId> + '_ {
         self.adding.iter().copied().filter(|replica| self.replicas.contains(replica))
     }
 
-    /// All replicas that may be members: those wanted, then those on their way out.
+    /// Returns all replicas that may be members: the wanted ones, then those being removed.
     pub fn present(&self) -> impl Iterator<Item = ReplicaId> + '_ {
         self.replicas.iter().chain(&self.removing).copied()
     }
 
-    /// True while its members are not those that it is to have.
+    /// Reports whether a reassignment is in progress: the members are not yet the wanted ones.
     pub fn is_reassigned(&self) -> bool {
         !self.adding.is_empty() || !self.removing.is_empty()
     }
@@ -85,7 +87,7 @@ impl PartitionImage {
     }
 }
 
-/// The first incarnation that none of these replicas has.
+/// Returns the lowest incarnation above those of these replicas.
 fn above(replicas: &[ReplicaId]) -> u32 {
     replicas.iter().map(|replica| replica.incarnation()).max().unwrap_or(0).saturating_add(1)
 }
@@ -93,18 +95,18 @@ fn above(replicas: &[ReplicaId]) -> u32 {
 /// One node of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeImage {
-    /// What it said of itself.
+    /// Its registration.
     pub registration: NodeRegistration,
-    /// True while it is taken for gone.
+    /// True if the controller considers it dead.
     pub fenced: bool,
 }
 
-/// Which cluster this is.
+/// The identity of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClusterImage {
     pub(crate) founder: NodeId,
     pub(crate) cluster_id: String,
-    /// Registrations so far.
+    /// The number of registrations so far.
     pub(crate) epoch: i64,
 }
 
@@ -115,28 +117,31 @@ pub struct TopicImage {
     pub name: TopicName,
     /// Its id.
     pub id: TopicId,
-    /// Number of partitions, from 1.
+    /// Number of partitions, at least 1.
     pub partitions: i32,
-    /// Number of replicas with which each partition was created, from 1. [`TopicImage::partition`] says what holds now.
+    /// Number of replicas of each partition at creation, at least 1. [`TopicImage::partition`] has the
+    /// current replicas.
     pub replication_factor: i16,
-    /// When it was created.
+    /// The time of its creation.
     pub created_at: TimestampMs,
-    /// What was set for this topic, in canonical text.
+    /// The topic's own settings, in canonical text.
     pub overrides: BTreeMap<String, String>,
-    /// What holds for this topic.
+    /// The topic's effective configuration.
     pub config: Arc<TopicConfig>,
-    /// Where its partitions lie: as many as `partitions`.
+    /// The replicas of each partition. Its length is `partitions`.
     pub(crate) assignment: Arc<Vec<PartitionImage>>,
 }
 
 impl TopicImage {
-    /// Number of partitions.
+    /// Returns the number of partitions.
     pub fn partition_count(&self) -> usize {
         self.partitions.unsigned_abs() as usize
     }
 
+    /// Checks that the topic has replicas for exactly its partitions.
+    ///
     /// # Panics
-    /// If not each partition, and nothing else, has replicas.
+    /// If it does not.
     pub(crate) fn assert_whole(&self) {
         let (replicas, name) = (self.assignment.len(), &self.name);
         assert!(
@@ -146,60 +151,60 @@ impl TopicImage {
         );
     }
 
-    /// True if it belongs to the broker.
+    /// Reports whether the topic belongs to the broker.
     pub fn is_internal(&self) -> bool {
         is_internal_topic(self.name.as_str())
     }
 
-    /// True if it has this partition.
+    /// Reports whether the topic has this partition.
     pub fn has_partition(&self, partition: PartitionId) -> bool {
         (0..self.partitions).contains(&partition.0)
     }
 
-    /// Where a partition lies; `None` if there is none of that number.
+    /// Returns the replicas of a partition. `None` if it does not exist.
     pub fn partition(&self, partition: PartitionId) -> Option<&PartitionImage> {
         self.assignment.get(usize::try_from(partition.0).ok()?)
     }
 
-    /// Where its partitions lie, in order.
+    /// Returns the replicas of all partitions, in order.
     pub fn assignment(&self) -> impl ExactSizeIterator<Item = (PartitionId, &PartitionImage)> {
-        // Never more than an i32 counts.
+        // The number of partitions fits an i32.
         self.assignment.iter().enumerate().map(|(number, partition)| (PartitionId(number as i32), partition))
     }
 
-    /// Its partitions, in order.
+    /// Returns the topic's partitions, in order.
     pub fn topic_partitions(&self) -> impl Iterator<Item = TopicPartition> + '_ {
         (0..self.partitions).map(|number| TopicPartition::new(self.name.clone(), PartitionId(number)))
     }
 }
 
-/// A group that has settings of its own. It need not exist.
+/// A group with its own settings. The group need not exist.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupImage {
-    /// What was set for this group, in canonical text. Never empty.
+    /// The group's own settings, in canonical text. Never empty.
     pub overrides: BTreeMap<String, String>,
-    /// What holds for this group.
+    /// The group's effective configuration.
     pub config: Arc<GroupConfig>,
 }
 
-/// Everything the controller knows at one moment.
+/// All metadata at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetadataImage {
     pub(crate) topics: BTreeMap<TopicName, Arc<TopicImage>>,
     pub(crate) ids: BTreeMap<TopicId, TopicName>,
-    /// By [`TopicName::folded`], to find collisions.
+    /// Keyed by [`TopicName::folded`], to find collisions.
     pub(crate) folded: BTreeMap<String, TopicName>,
-    /// Partitions of all topics together.
+    /// The number of partitions of all topics.
     pub(crate) partitions: u64,
     pub(crate) broker: Arc<BrokerConfig>,
-    /// What was set at run time for all nodes, and for single ones.
+    /// Settings changed at run time for all nodes.
     pub(crate) cluster_configs: BTreeMap<String, String>,
     pub(crate) node_configs: BTreeMap<NodeId, BTreeMap<String, String>>,
-    /// Groups with settings of their own, by id.
+    /// Groups with their own settings, by id.
     pub(crate) groups: BTreeMap<String, Arc<GroupImage>>,
     pub(crate) features: FeatureLevels,
     pub(crate) next_producer_id: ProducerId,
-    /// `None` for a node that is alone.
+    /// `None` in a standalone server.
     pub(crate) cluster: Option<ClusterImage>,
     pub(crate) nodes: BTreeMap<NodeId, Arc<NodeImage>>,
 }
@@ -222,18 +227,18 @@ impl MetadataImage {
         }
     }
 
-    /// The registered nodes of the cluster, by number. None for a node that is alone.
+    /// Returns the registered nodes of the cluster, ordered by number. Empty in a standalone server.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Arc<NodeImage>> {
         self.nodes.values()
     }
 
-    /// A registered node of the cluster.
+    /// Returns a registered node of the cluster.
     pub fn node(&self, node: NodeId) -> Option<&Arc<NodeImage>> {
         self.nodes.get(&node)
     }
 
-    /// Nodes that can hold replicas and that clients may be told of, by number: those that are not fenced, or the one
-    /// that is alone.
+    /// Returns the nodes that can hold replicas and that clients may be told about, ordered by number: those
+    /// that are not fenced, or the standalone server itself.
     pub fn live_nodes(&self) -> Vec<NodeId> {
         match self.cluster {
             None => vec![self.broker.node()],
@@ -244,7 +249,7 @@ impl MetadataImage {
         }
     }
 
-    /// True for one of [`MetadataImage::live_nodes`].
+    /// Reports whether a node is one of [`MetadataImage::live_nodes`].
     pub fn is_live(&self, node: NodeId) -> bool {
         match self.cluster {
             None => node == self.broker.node(),
@@ -252,24 +257,25 @@ impl MetadataImage {
         }
     }
 
-    /// Lowest and highest level of the protocol between nodes that all registered nodes speak; `None` for a node that is
-    /// alone. Only levels in between can be put in force.
+    /// Returns the lowest and highest level of the protocol between nodes that all registered nodes support.
+    /// Only these levels can be put in force. `None` in a standalone server.
     pub fn cluster_levels(&self) -> Option<(u16, u16)> {
         let levels = || self.nodes.values().map(|node| node.registration.levels);
         Some((levels().map(|(min, _)| min).max()?, levels().map(|(_, max)| max).min()?))
     }
 
-    /// The node that founded the cluster; `None` for a node that is alone.
+    /// Returns the node that founded the cluster. `None` in a standalone server.
     pub fn founder(&self) -> Option<NodeId> {
         self.cluster.as_ref().map(|cluster| cluster.founder)
     }
 
-    /// The cluster's name; `None` for a node that is alone.
+    /// Returns the cluster's name. `None` in a standalone server.
     pub fn cluster_id(&self) -> Option<&str> {
         self.cluster.as_ref().map(|cluster| cluster.cluster_id.as_str())
     }
 
-    /// Replicas that an internal topic is created with: as many as are configured, or as there are live nodes.
+    /// Returns the replication factor for creating an internal topic: the configured one, but at most the
+    /// number of live nodes.
     pub fn internal_replication_factor(&self, topic: &str) -> i16 {
         let configured = match topic {
             CONSUMER_OFFSETS_TOPIC => self.broker.offsets_topic_replication_factor,
@@ -280,32 +286,33 @@ impl MetadataImage {
         configured.min(i16::try_from(self.live_nodes().len()).unwrap_or(i16::MAX)).max(1)
     }
 
-    /// What partitions get that say nothing of their replicas: one on the founder, or on the node that is alone.
+    /// Returns the replicas of partitions whose record names none: one on the founder, or on the standalone
+    /// server.
     pub(crate) fn implicit_replicas(&self) -> Vec<ReplicaId> {
         vec![ReplicaId::new(self.founder().unwrap_or(self.broker.node()), 1)]
     }
 
-    /// All topics, by name.
+    /// Returns all topics, ordered by name.
     pub fn topics(&self) -> impl ExactSizeIterator<Item = &Arc<TopicImage>> {
         self.topics.values()
     }
 
-    /// The topic of this name.
+    /// Returns the topic of this name.
     pub fn topic(&self, name: &str) -> Option<&Arc<TopicImage>> {
         self.topics.get(name)
     }
 
-    /// The topic with this id.
+    /// Returns the topic with this id.
     pub fn topic_by_id(&self, id: TopicId) -> Option<&Arc<TopicImage>> {
         self.topics.get(self.ids.get(&id)?)
     }
 
-    /// What holds for this process.
+    /// Returns the effective configuration of this process.
     pub fn broker(&self) -> &Arc<BrokerConfig> {
         &self.broker
     }
 
-    /// What holds for a group, whether it exists or not.
+    /// Returns the effective configuration of a group, which need not exist.
     pub fn group_config(&self, group: &str) -> Arc<GroupConfig> {
         match self.groups.get(group) {
             Some(configured) => Arc::clone(&configured.config),
@@ -313,42 +320,43 @@ impl MetadataImage {
         }
     }
 
-    /// The groups that have settings of their own, by id. They need not exist.
+    /// Returns the groups with their own settings, ordered by id. They need not exist.
     pub fn configured_groups(&self) -> impl ExactSizeIterator<Item = (&str, &Arc<GroupImage>)> {
         self.groups.iter().map(|(group, configured)| (group.as_str(), configured))
     }
 
-    /// The levels of the features.
+    /// Returns the feature levels.
     pub fn features(&self) -> &FeatureLevels {
         &self.features
     }
 
-    /// The first producer id that was not handed out yet.
+    /// Returns the first producer id that has not been handed out yet.
     pub fn next_producer_id(&self) -> ProducerId {
         self.next_producer_id
     }
 
-    /// DescribeConfigs of a topic; `None` if there is none of that name.
+    /// Answers DescribeConfigs for a topic. `None` if there is no topic of that name.
     pub fn describe_topic(&self, name: &str) -> Option<Vec<DescribedConfig>> {
         let topic = self.topic(name)?;
-        // The overrides were resolved when they were applied.
+        // Overrides are resolved when they are applied.
         Some(describe_topic(&topic.overrides, &self.broker).expect("applied overrides are legal"))
     }
 
-    /// DescribeConfigs of a group, whether it exists or not.
+    /// Answers DescribeConfigs for a group, which need not exist.
     pub fn describe_group(&self, group: &str) -> Vec<DescribedConfig> {
         let none = BTreeMap::new();
         let overrides = self.groups.get(group).map_or(&none, |configured| &configured.overrides);
-        // The overrides were resolved when they were applied.
+        // Overrides are resolved when they are applied.
         describe_group(overrides, &self.broker).expect("applied overrides are legal")
     }
 
-    /// DescribeConfigs of this broker.
+    /// Answers DescribeConfigs for this broker.
     pub fn describe_broker(&self) -> Vec<DescribedConfig> {
         describe_broker(&self.broker)
     }
 
-    /// DescribeConfigs of the broker resource with the empty name: what was changed at run time for all nodes.
+    /// Answers DescribeConfigs for the broker resource with the empty name: the settings changed at run time
+    /// for all nodes.
     pub fn describe_cluster(&self) -> Vec<DescribedConfig> {
         describe_cluster(&self.broker)
     }
@@ -406,7 +414,8 @@ impl MetadataImage {
         records
     }
 
-    /// The cluster comes first: without it partitions have no replicas but on a node that is alone.
+    /// Returns the records of the cluster. They come first: without them only a standalone server can have
+    /// partitions.
     fn cluster_records(&self) -> Vec<MetadataRecord> {
         let Some(ClusterImage { founder, cluster_id, epoch }) = self.cluster.clone() else {
             return Vec::new();
@@ -422,7 +431,7 @@ impl MetadataImage {
     }
 
     fn topic_records(&self, topic: &TopicImage, records: &mut Vec<MetadataRecord>) {
-        // A node that is alone writes what an older tailrace reads.
+        // A standalone server writes a form that an older tailrace can read.
         let founders = topic.assignment.iter().filter(|_| self.cluster.is_some());
         records.push(MetadataRecord::TopicCreated {
             name: topic.name.clone(),

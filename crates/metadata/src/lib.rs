@@ -1,8 +1,10 @@
-//! The controller and its metadata: which topics exist, with which partitions, ids and settings.
+//! The controller and its metadata: topics with their partitions, ids and settings, and the nodes of the
+//! cluster.
 //!
-//! Everything here is deterministic and free of I/O: no clock, no randomness, no files, no threads. Ids and times come
-//! in with the command; records go out to be written to the metadata log by the shell and come back through
-//! [`Controller::apply`]. Kafka's error codes are the shell's business too: errors here are typed facts.
+//! Everything here is deterministic and free of I/O: no clock, no randomness, no files, no threads. Ids and
+//! times come in with the command. Records go out to the caller, who writes them to the metadata log, and
+//! come back through [`Controller::apply`]. Kafka's error codes are the caller's task, too; errors here are
+//! typed.
 
 pub mod cluster;
 mod controller;

@@ -1,45 +1,49 @@
 //! Records of the metadata log and their versioned encoding.
 //!
-//! A record is one JSON object that begins with `"version"` and `"type"`. Every change that an older tailrace could
-//! misread raises the version; an older tailrace then refuses with both numbers instead of guessing.
+//! A record is one JSON object that starts with `"version"` and `"type"`. Every change that an older tailrace
+//! could misread raises the version. An older tailrace then refuses the record and names both versions,
+//! instead of guessing.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tailrace_types::{NodeId, PartitionId, ProducerId, ReplicaId, TimestampMs, TopicId, TopicName};
 
-/// The newest version of the encoding, which this build writes where an older one would not do, and the newest it reads.
+/// The newest version of the encoding that this build reads. It writes this version only where an older one
+/// is not enough.
 ///
-/// Version 2 added settings of groups and levels of features, version 3 nodes and the replicas of partitions.
+/// Version 2 added settings of groups and feature levels. Version 3 added nodes and the replicas of
+/// partitions.
 pub(crate) const METADATA_RECORD_VERSION: u32 = 3;
 
-/// What a node said of itself when it registered.
+/// The contents of a node's registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRegistration {
     /// Its number.
     pub node: NodeId,
-    /// Names its data folder. Another one under the same number means that the disk was lost or replaced.
+    /// The id of its data folder. If it changes under the same number, the disk was lost or replaced.
     pub directory: [u8; 16],
-    /// Which registration of the cluster this is, from 1. It never comes twice, whatever the node: Kafka's broker epoch.
+    /// The number of this registration in the cluster, from 1. It is unique across nodes: Kafka's broker
+    /// epoch.
     pub epoch: i64,
     /// Its replica of group 0, the metadata log.
     pub replica: ReplicaId,
-    /// Where other nodes reach it, HOST:PORT.
+    /// Its address for other nodes, HOST:PORT.
     pub cluster: String,
-    /// Where Kafka clients reach it, HOST:PORT.
+    /// Its address for Kafka clients, HOST:PORT.
     pub kafka: String,
-    /// Where NATS clients reach it, HOST:PORT.
+    /// Its address for NATS clients, HOST:PORT.
     pub nats: Option<String>,
-    /// Where it answers HTTP, HOST:PORT.
+    /// Its address for HTTP, HOST:PORT.
     pub http: Option<String>,
-    /// Where it stands.
+    /// Its rack.
     pub rack: Option<String>,
-    /// Lowest and highest level of the protocol between nodes that it speaks.
+    /// The lowest and highest level of the protocol between nodes that it supports.
     pub levels: (u16, u16),
 }
 
-/// One change that counts once it is in the metadata log. Records hold results, not intentions: applying them needs no
-/// decision.
+/// A change that takes effect once it is in the metadata log. Records hold results, not intentions: applying
+/// them needs no decisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MetadataRecord {
     /// A topic was created.
@@ -52,12 +56,12 @@ pub enum MetadataRecord {
         partitions: i32,
         /// Number of replicas.
         replication_factor: i16,
-        /// When.
+        /// The time of its creation.
         created_at: TimestampMs,
         /// Its overrides.
         configs: BTreeMap<String, String>,
-        /// The first replicas of each partition, the preferred leader first. Empty: one on the founder of the cluster, or
-        /// on the node that is alone.
+        /// The first replicas of each partition, the preferred leader first. If empty, each partition has one
+        /// replica, on the founder of the cluster or on the standalone server.
         replicas: Vec<Vec<ReplicaId>>,
     },
     /// A topic was deleted.
@@ -69,38 +73,38 @@ pub enum MetadataRecord {
     PartitionsAdded {
         /// The topic's id.
         id: TopicId,
-        /// Number of partitions from now on.
+        /// The new number of partitions.
         partitions: i32,
         /// The first replicas of each new partition, as in [`MetadataRecord::TopicCreated`].
         replicas: Vec<Vec<ReplicaId>>,
     },
-    /// A topic's overrides are now exactly these.
+    /// Replaces a topic's overrides.
     TopicConfigs {
         /// The topic's id.
         id: TopicId,
         /// All overrides.
         configs: BTreeMap<String, String>,
     },
-    /// The settings changed at run time are now exactly these. They come together, because settings of a node and of
-    /// the cluster may be legal only together.
+    /// Replaces the settings changed at run time. They are in one record, because settings of a node and of
+    /// the cluster may be legal only in combination.
     BrokerConfigs {
         /// For all nodes.
         cluster: BTreeMap<String, String>,
         /// For single nodes.
         nodes: BTreeMap<NodeId, BTreeMap<String, String>>,
     },
-    /// A group's overrides are now exactly these; without any it has none of its own.
+    /// Replaces a group's overrides. An empty set removes them.
     GroupConfigs {
         /// The group's id.
         group: String,
         /// All overrides.
         configs: BTreeMap<String, String>,
     },
-    /// The levels of the features are now exactly these; those that are not named are at 0.
+    /// Replaces the feature levels. Features that are not listed are at level 0.
     Features {
         /// Grows with every change.
         epoch: i64,
-        /// By name, above 0.
+        /// By name. All are above 0.
         levels: BTreeMap<String, i16>,
     },
     /// Producer ids were handed out.
@@ -110,60 +114,61 @@ pub enum MetadataRecord {
         /// One past the last of them.
         next: ProducerId,
     },
-    /// A cluster began: this node is no longer alone.
+    /// A cluster was founded: the server is no longer standalone.
     ClusterFounded {
-        /// The node that founded it. What was there already lies on it.
+        /// The node that founded it. All existing partitions are on it.
         node: NodeId,
         /// The cluster's name for clients and nodes.
         cluster_id: String,
-        /// Registrations that the cluster has had so far; above 0 in a snapshot only.
+        /// The number of registrations in the cluster so far. Above 0 only in a snapshot.
         epoch: i64,
     },
-    /// A node registered, for the first time or with other facts than before. The first time it is fenced.
+    /// A node registered, for the first time or with changed contents. A new node starts fenced.
     NodeRegistered(NodeRegistration),
-    /// A node is gone or back.
+    /// A node was fenced or unfenced.
     NodeFenced {
-        /// Which.
+        /// The node.
         node: NodeId,
-        /// True if it is gone.
+        /// True if it was fenced.
         fenced: bool,
     },
-    /// A node left for good.
+    /// A node was removed.
     NodeRemoved {
-        /// Which.
+        /// The node.
         node: NodeId,
     },
-    /// The replicas that a partition is to have.
+    /// The replicas of a partition changed.
     PartitionReplicas {
         /// The topic's id.
         id: TopicId,
         /// The partition.
         partition: PartitionId,
-        /// Those it is to have in the end, the preferred leader first.
+        /// The wanted replicas, the preferred leader first.
         replicas: Vec<ReplicaId>,
-        /// Those that came with the reassignment that is under way, be they wanted still or in `removing` already.
+        /// The replicas that the reassignment in progress has added. They may be wanted, or in `removing`
+        /// already.
         adding: Vec<ReplicaId>,
-        /// Those beside `replicas` that may be members still.
+        /// Replicas that are no longer wanted and may still be members.
         removing: Vec<ReplicaId>,
-        /// Those of `removing` whose disk was lost.
+        /// The replicas in `removing` whose disk was lost.
         lost: Vec<ReplicaId>,
-        /// Above the incarnations of all replicas that the partition has had.
+        /// Higher than the incarnations of all replicas that the partition has ever had.
         next_incarnation: u32,
     },
 }
 
-/// Why bytes are no metadata record of this build.
+/// Why bytes are not a metadata record of this build.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
-    /// Written by a newer tailrace.
+    /// The record was written by a newer tailrace.
     #[error("metadata record has version {found}, this build reads up to {newest}; start a newer tailrace")]
     NewerVersion {
         /// The record's version.
         found: u32,
-        /// The newest that this build reads.
+        /// The newest version that this build reads.
         newest: u32,
     },
-    /// Not a record at all, or damaged.
+    /// The bytes are not a record, or are damaged.
     #[error("metadata record cannot be read: {reason}")]
     Malformed {
         /// What is wrong, and where.
@@ -171,7 +176,7 @@ pub enum RecordError {
     },
 }
 
-/// The part of every record that every version can read.
+/// The field of every record that every version can read.
 #[derive(Deserialize)]
 struct Leading {
     version: u32,
@@ -190,7 +195,7 @@ struct NodeConfigs {
     configs: BTreeMap<String, String>,
 }
 
-/// The body as it is written. Ids and names are texts.
+/// The body as written. Ids and names are texts.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 enum Body {
@@ -269,14 +274,15 @@ enum Body {
 }
 
 impl MetadataRecord {
-    /// The bytes that go into the metadata log as a record's value.
+    /// Encodes the record as the value of a record in the metadata log.
     pub fn encode(&self) -> Vec<u8> {
         let envelope = Envelope { version: self.version(), body: Body::from(self) };
-        // Texts, numbers and maps with text keys always serialize.
+        // Texts, numbers and maps with text keys can always be serialized.
         serde_json::to_vec(&envelope).expect("metadata records serialize")
     }
 
-    /// The oldest version that can say this, so that an older tailrace reads all that it can understand.
+    /// Returns the oldest version that can express this record, so that an older tailrace reads as much as
+    /// possible.
     fn version(&self) -> u32 {
         match self {
             Self::TopicCreated { replicas, .. } | Self::PartitionsAdded { replicas, .. }
@@ -299,7 +305,7 @@ impl MetadataRecord {
         }
     }
 
-    /// Reads what [`MetadataRecord::encode`] wrote.
+    /// Decodes the output of [`MetadataRecord::encode`].
     ///
     /// # Errors
     /// The bytes are damaged, or were written by a newer tailrace.
@@ -325,11 +331,11 @@ fn numbers(replicas: Vec<ReplicaId>) -> Vec<u64> {
     replicas.into_iter().map(|replica| replica.0).collect()
 }
 
-/// Replica ids that can be: of a node that can be, and with an incarnation.
+/// Parses a replica id. It must have a valid node and an incarnation.
 fn replica(number: u64) -> Result<ReplicaId, RecordError> {
     let replica = ReplicaId(number);
     if replica.incarnation() == 0 || replica.node().0 < 0 {
-        return Err(malformed(&format!("{number} is no replica id")));
+        return Err(malformed(&format!("{number} is not a replica id")));
     }
     Ok(replica)
 }
@@ -343,7 +349,7 @@ fn assignment(numbers: Vec<Vec<u64>>) -> Result<Vec<Vec<ReplicaId>>, RecordError
 }
 
 fn topic_id(text: &str) -> Result<TopicId, RecordError> {
-    TopicId::parse(text).ok_or_else(|| malformed(&format!("{text:?} is no topic id")))
+    TopicId::parse(text).ok_or_else(|| malformed(&format!("{text:?} is not a topic id")))
 }
 
 impl From<&MetadataRecord> for Body {

@@ -1,25 +1,27 @@
-//! How the ids of `tailrace_types`, which know no encoding, are written in commands: as plain numbers and texts.
+//! Encoding of the ids of `tailrace_types` in commands, as plain numbers and texts. The types themselves know
+//! no encoding.
 //!
-//! For `#[serde(with = "crate::serial")]`, or `tailrace_metadata::serial` for what nodes ask each other's coordinators.
+//! Used as `#[serde(with = "crate::serial")]`, or as `tailrace_metadata::serial` by requests between the
+//! nodes' coordinators.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tailrace_types::{NodeId, Offset, PartitionId, ReplicaId, TimestampMs, TopicId};
 
-/// A value that is written as another one.
+/// A value that is encoded as another type.
 pub trait Plain: Sized {
-    /// What is written.
+    /// The encoded type.
     type Form: Serialize + for<'de> Deserialize<'de>;
 
-    /// What to write.
+    /// Returns the encoded form.
     fn form(&self) -> Self::Form;
 
-    /// What was written; `None` for what never was.
+    /// Decodes a value. `None` if no value has this form.
     fn of(form: Self::Form) -> Option<Self>;
 }
 
-/// Writes the plain form of a value.
+/// Serializes the plain form of a value.
 ///
 /// # Errors
 /// The serializer's own.
@@ -27,19 +29,19 @@ pub fn serialize<T: Plain, S: Serializer>(value: &T, serializer: S) -> Result<S:
     value.form().serialize(serializer)
 }
 
-/// Reads a value from its plain form.
+/// Deserializes a value from its plain form.
 ///
 /// # Errors
-/// The deserializer's own, or the form is one that no value has.
+/// The deserializer's own, or no value has this form.
 pub fn deserialize<'de, T: Plain, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     T::of(T::Form::deserialize(deserializer)?).ok_or_else(|| serde::de::Error::custom("not an id"))
 }
 
-/// The same of values that may be missing: `#[serde(default, with = "crate::serial::optional")]`.
+/// The same for optional values: `#[serde(default, with = "crate::serial::optional")]`.
 pub mod optional {
     use super::*;
 
-    /// Writes the plain form of a value, or none.
+    /// Serializes the plain form of a value, or none.
     ///
     /// # Errors
     /// The serializer's own.
@@ -47,10 +49,10 @@ pub mod optional {
         value.as_ref().map(Plain::form).serialize(serializer)
     }
 
-    /// Reads a value from its plain form, if there is one.
+    /// Deserializes a value from its plain form, if there is one.
     ///
     /// # Errors
-    /// The deserializer's own, or the form is one that no value has.
+    /// The deserializer's own, or no value has this form.
     pub fn deserialize<'de, T: Plain, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
         let of = |form| T::of(form).ok_or_else(|| serde::de::Error::custom("not an id"));
         Option::<T::Form>::deserialize(deserializer)?.map(of).transpose()

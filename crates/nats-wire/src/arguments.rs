@@ -1,6 +1,6 @@
 //! The words of a control line.
 
-/// Most words that an operation of the protocol has, and one more, so that too many are seen.
+/// One more word than any operation of the protocol has, so that too many are noticed.
 const WORDS_MAX: usize = 5;
 
 /// The words of one control line, without its verb.
@@ -11,13 +11,13 @@ pub(crate) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// Splits at blanks and tabs. A line with more words than any operation has yields one too many.
+    /// Splits at spaces and tabs. A line with more words than any operation has yields one too many.
     #[inline]
     pub(crate) fn split(line: &'a [u8]) -> Self {
         Self::split_at(line, |byte| matches!(byte, b' ' | b'\t'))
     }
 
-    /// Splits at blanks, tabs, and line ends that are none: what nats-server does with the words of SUB and UNSUB.
+    /// Splits at spaces, tabs, CR and LF, as nats-server does with the words of SUB and UNSUB.
     pub(crate) fn split_at_any_blank(line: &'a [u8]) -> Self {
         Self::split_at(line, |byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
     }
@@ -54,15 +54,16 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The line without its end: LF, and the CR before it if there is one.
+/// Returns the line without its end: LF, and the CR before it if there is one.
 #[inline]
 pub(crate) fn without_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The arguments of a line of which `line` is all but its LF: what nats-server makes of a CR. It takes one byte from the end for any CR
-/// behind the first byte, be it there or in the middle: of `a\rb` followed by LF remains `a\r`.
+/// Returns the arguments of a line without its CR, as nats-server does. `line` has lost its LF already.
+/// nats-server removes the last byte if there is a CR anywhere after the first byte, even in the middle.
+/// `a\rb` followed by LF becomes `a\r`.
 #[inline]
 pub(crate) fn without_return(arguments: &[u8]) -> &[u8] {
     match arguments {
@@ -72,7 +73,7 @@ pub(crate) fn without_return(arguments: &[u8]) -> &[u8] {
     }
 }
 
-/// Leading blanks and tabs removed.
+/// Removes leading spaces and tabs.
 pub(crate) fn without_leading_blanks(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = text {
         text = rest;
@@ -80,7 +81,7 @@ pub(crate) fn without_leading_blanks(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// Leading and trailing blanks and tabs removed.
+/// Removes leading and trailing spaces and tabs.
 pub(crate) fn trim(text: &[u8]) -> &[u8] {
     let mut text = without_leading_blanks(text);
     while let [rest @ .., b' ' | b'\t'] = text {

@@ -1,4 +1,4 @@
-//! What clients send.
+//! Operations of clients.
 
 use serde::de::IgnoredAny;
 
@@ -7,17 +7,17 @@ use crate::error::ParseError;
 use crate::number::parse_size;
 use crate::{Message, Step};
 
-/// Bounds on one operation.
+/// Limits of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a control line, without its verb (nats-server counts them so).
+    /// Most bytes of a control line, without its verb. nats-server counts them in the same way.
     pub control_line_max: usize,
-    /// Bytes of headers and payload together.
+    /// Most bytes of headers and payload together.
     pub payload_max: usize,
 }
 
 impl Default for Limits {
-    /// nats-server's: 4,096 bytes and 1 MiB.
+    /// The defaults of nats-server: 4,096 bytes and 1 MiB.
     fn default() -> Self {
         Self { control_line_max: 4096, payload_max: 1024 * 1024 }
     }
@@ -26,7 +26,7 @@ impl Default for Limits {
 /// One operation of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientOp<'a> {
-    /// `CONNECT {...}`: the JSON, see [`crate::ConnectOptions`].
+    /// `CONNECT {...}`: the JSON. See [`crate::ConnectOptions`].
     Connect(&'a [u8]),
     /// `PUB` or `HPUB`. The subject is not checked.
     Publish(Message<'a>),
@@ -36,60 +36,61 @@ pub enum ClientOp<'a> {
         subject: &'a [u8],
         /// The queue group.
         queue: Option<&'a [u8]>,
-        /// The client's own name for the subscription.
+        /// The subscription id, chosen by the client.
         sid: &'a [u8],
     },
     /// `UNSUB sid [max]`.
     Unsubscribe {
-        /// The client's own name for the subscription.
+        /// The subscription id, chosen by the client.
         sid: &'a [u8],
-        /// Messages after which it ends, counted from the start of the subscription; `None`: at once.
+        /// Number of messages, counted from the start of the subscription, after which it ends. `None` ends
+        /// it at once.
         max: Option<u64>,
     },
     /// `PING`.
     Ping,
     /// `PONG`.
     Pong,
-    /// `+OK`, or `INFO`, which mean nothing from a client.
+    /// `+OK` or `INFO`, which have no meaning from a client.
     Ignored,
-    /// `-ERR`: the client complains, and is given up.
+    /// `-ERR`: the client reports an error. The server closes the connection.
     Complaint(&'a [u8]),
 }
 
-/// Parses what one client sends.
+/// A parser of one client's bytes.
 ///
-/// Call [`ClientParser::next`] with all bytes that have not been consumed. It remembers how far it has looked for the
-/// end of a line, so that input that comes byte by byte is not searched again and again.
+/// Call [`ClientParser::next`] with all bytes that have not been consumed. The parser remembers how far it
+/// has searched for the end of a line, so that input that arrives byte by byte is not searched repeatedly.
 #[derive(Clone, Debug)]
 pub struct ClientParser {
     limits: Limits,
-    /// The client may send HPUB.
+    /// Whether the client may send HPUB.
     headers: bool,
     searched: usize,
-    /// The rest of this verb's line is being skipped.
+    /// The verb whose line is being skipped.
     skipping: Option<Verb>,
 }
 
 impl ClientParser {
-    /// A parser at the beginning of a connection. HPUB is refused until [`ClientParser::allow_headers`].
+    /// Creates a parser at the start of a connection. HPUB is refused until [`ClientParser::allow_headers`].
     pub fn new(limits: Limits) -> Self {
         Self { limits, headers: false, searched: 0, skipping: None }
     }
 
-    /// Whether HPUB is taken from now on, or refused by its line, before its payload has come.
+    /// Sets whether HPUB is accepted. If not, it is refused by its control line, before its payload arrives.
     pub fn allow_headers(&mut self, headers: bool) {
         self.headers = headers;
     }
 
-    /// The bounds in force.
+    /// The limits in force.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// The operation at the beginning of `input`.
+    /// Returns the operation at the start of `input`.
     ///
     /// # Errors
-    /// [`ParseError`]; the connection has to be closed then.
+    /// [`ParseError`]. The connection has to be closed after it.
     #[inline]
     pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<Step<ClientOp<'a>>, ParseError> {
         let Some(end) = memchr::memchr(b'\n', &input[self.searched..]) else {
@@ -117,7 +118,7 @@ impl ClientParser {
         }
     }
 
-    /// No line end yet: is this still going to be an operation of bearable length?
+    /// Handles input without a line end: checks whether it can still become an operation of legal length.
     fn unfinished<'a>(&mut self, input: &[u8]) -> Result<Step<ClientOp<'a>>, ParseError> {
         let verb =
             if self.skipping.is_some() { self.skipping } else { Verb::of(input).map(|(verb, _)| verb) };
@@ -125,7 +126,7 @@ impl ClientParser {
             return Err(ParseError::unknown(input));
         }
         if input.len() > self.line_max() {
-            // Whatever follows PING is skipped, be it endless, as in nats-server.
+            // As in nats-server, bytes after PING are skipped, even without end.
             return match verb {
                 Some(verb) if verb.is_skipped() => {
                     (self.searched, self.skipping) = (0, Some(verb));
@@ -213,13 +214,14 @@ impl ClientParser {
         }
     }
 
-    /// Bytes of a line, without its `\n`, that may be waited for. So no line may have more, however its bytes arrive: the blanks that
-    /// do not count (below) have to fit.
+    /// Most bytes of a line, without its `\n`, that the parser waits for. No line may be longer, however its
+    /// bytes arrive. Leading blanks, which do not count (see below), have to fit.
     fn line_max(&self) -> usize {
         self.limits.control_line_max + Verb::BYTES_MAX + 2
     }
 
-    /// What counts as arguments, and is not too long. Blanks before the first one do not count, as in nats-server.
+    /// Returns the arguments if they are not too long. As in nats-server, blanks before the first one do not
+    /// count.
     #[inline]
     fn arguments<'a>(&self, rest: &'a [u8]) -> Result<&'a [u8], ParseError> {
         let (arguments, max) = (without_return(without_leading_blanks(rest)), self.limits.control_line_max);
@@ -236,7 +238,7 @@ impl ClientParser {
     }
 }
 
-/// Where the operation ends whose payload ends at `at`; `None` if its line end has not arrived.
+/// Returns the end of an operation whose payload ends at `at`. `None` if its line end has not arrived.
 #[inline]
 pub(crate) fn payload_end(input: &[u8], at: usize) -> Result<Option<usize>, ParseError> {
     match input.get(at..) {
@@ -246,8 +248,8 @@ pub(crate) fn payload_end(input: &[u8], at: usize) -> Result<Option<usize>, Pars
     }
 }
 
-/// Bytes that are needed to go on with an operation whose payload ends at `at`: the line end is looked at byte by byte, so that a
-/// wrong one is refused at once.
+/// Returns how many bytes are needed to continue with an operation whose payload ends at `at`. The line end
+/// is checked byte by byte, so that a wrong one is refused at once.
 #[inline]
 pub(crate) fn missing(input: &[u8], at: usize) -> usize {
     if input.len() > at { at + 2 } else { at + 1 }
@@ -264,13 +266,13 @@ fn subscribe(arguments: &[u8]) -> Result<ClientOp<'_>, ParseError> {
 fn unsubscribe(arguments: &[u8]) -> Result<ClientOp<'_>, ParseError> {
     match *Words::split_at_any_blank(arguments).as_slice() {
         [sid] => Ok(ClientOp::Unsubscribe { sid, max: None }),
-        // nats-server takes what is no number, has more than nine digits, or is 0, for "at once".
+        // nats-server treats numbers that are invalid, zero, or longer than nine digits as "at once".
         [sid, max] => Ok(ClientOp::Unsubscribe { sid, max: parse_size(max).filter(|&max| max > 0) }),
         _ => Err(ParseError::arguments("UNSUB", arguments)),
     }
 }
 
-/// INFO means nothing from a client, but it must be an object, or null.
+/// Parses INFO. It has no meaning from a client, but must be an object or null.
 fn info(arguments: &[u8]) -> Result<ClientOp<'_>, ParseError> {
     let is_object = matches!(trim(arguments).first(), Some(b'{' | b'n'));
     if is_object && serde_json::from_slice::<IgnoredAny>(arguments).is_ok() {
@@ -297,7 +299,7 @@ enum Verb {
 impl Verb {
     const BYTES_MAX: usize = 7;
 
-    /// True if it takes no arguments, and what follows it is passed over.
+    /// Reports whether the verb takes no arguments, so that the rest of its line is skipped.
     fn is_skipped(self) -> bool {
         matches!(self, Self::Ping | Self::Pong | Self::Ok)
     }
@@ -323,8 +325,8 @@ impl Verb {
         }
     }
 
-    /// The verb that the line begins with, and what follows it. CONNECT, INFO, PING, PONG and +OK may have anything behind them, as in
-    /// nats-server; the others need a blank.
+    /// Returns the verb at the start of the line, and the rest. As in nats-server, CONNECT, INFO, PING, PONG
+    /// and +OK may be followed by anything. The others need a blank.
     fn of(line: &[u8]) -> Option<(Self, &[u8])> {
         let (name, verb) = Self::ALL.iter().find(|(name, _)| begins(line, name))?;
         let rest = &line[name.len()..];
@@ -334,7 +336,7 @@ impl Verb {
         }
     }
 
-    /// True if more bytes could make a verb out of `input`.
+    /// Reports whether more bytes could turn `input` into a verb.
     fn may_begin(input: &[u8]) -> bool {
         let same = |(name, _): &(&[u8], Self)| input.len() <= name.len() && begins(name, input);
         Self::ALL.iter().any(same)

@@ -1,4 +1,4 @@
-//! What a client says of itself in CONNECT.
+//! The options that a client sends in CONNECT.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use serde::{Deserializer, Serialize};
 
 use crate::json::{SubjectLists, Text, check, folded, set, skip};
 
-/// CONNECT's JSON is none, or a field has a type that it cannot have. Shows nothing of it: passwords are in there.
+/// An error in CONNECT's JSON: invalid syntax, or a field of the wrong type. Shows nothing of the content,
+/// because it contains passwords.
 #[derive(thiserror::Error)]
 #[error("CONNECT: {} at column {}", kind(.0), .0.column())]
 pub struct ConnectError(#[from] serde_json::Error);
@@ -21,33 +22,33 @@ impl std::fmt::Debug for ConnectError {
 fn kind(error: &serde_json::Error) -> &'static str {
     match error.classify() {
         serde_json::error::Category::Data => "a field of the wrong type",
-        serde_json::error::Category::Eof => "the JSON is not complete",
-        serde_json::error::Category::Syntax | serde_json::error::Category::Io => "no JSON",
+        serde_json::error::Category::Eof => "the JSON is incomplete",
+        serde_json::error::Category::Syntax | serde_json::error::Category::Io => "invalid JSON",
     }
 }
 
-/// The fields of CONNECT. What a client leaves out has the protocol's default; fields that are not known are ignored.
+/// The fields of CONNECT. Missing fields have the protocol's defaults. Unknown fields are ignored.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct ConnectOptions {
-    /// The server answers every operation with `+OK`.
+    /// Whether the server answers every operation with `+OK`.
     pub verbose: bool,
-    /// The server checks subjects of publishes too.
+    /// Whether the server checks the subjects of publishes, too.
     pub pedantic: bool,
-    /// The client wants TLS.
+    /// Whether the client wants TLS.
     pub tls_required: bool,
-    /// The client's own publishes come back to its subscriptions.
+    /// Whether the client's own publishes are delivered to its subscriptions.
     pub echo: bool,
-    /// The client understands headers.
+    /// Whether the client understands headers.
     pub headers: bool,
-    /// The client wants to be told that nobody listens to a request.
+    /// Whether the client wants to be told if a request has no responders.
     pub no_responders: bool,
-    /// 1: the client takes INFO at any time.
+    /// 1 if the client accepts INFO at any time.
     pub protocol: i64,
     /// The client's name for itself.
     pub name: String,
-    /// Its language.
+    /// The client's programming language.
     pub lang: String,
-    /// Its library's version.
+    /// The version of the client's library.
     pub version: String,
     /// User name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,22 +56,22 @@ pub struct ConnectOptions {
     /// Password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pass: Option<String>,
-    /// Token.
+    /// Authentication token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth_token: Option<String>,
-    /// Public key of the user.
+    /// The user's public key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nkey: Option<String>,
-    /// The nonce of INFO, signed by that key, in base64.
+    /// The nonce of INFO, signed with that key, in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sig: Option<String>,
     /// A user JWT. tailrace does not use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwt: Option<String>,
-    /// An account of the server. tailrace has none.
+    /// An account of the server. tailrace has no accounts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-    /// The account is to be made. tailrace makes none.
+    /// Whether the account is to be created. tailrace creates none.
     #[serde(skip_serializing_if = "is_false")]
     pub new_account: bool,
 }
@@ -81,7 +82,7 @@ fn is_false(truth: &bool) -> bool {
 }
 
 impl Default for ConnectOptions {
-    /// As nats-server takes a CONNECT without fields.
+    /// What nats-server assumes for a CONNECT without fields.
     fn default() -> Self {
         Self {
             verbose: true,
@@ -107,7 +108,7 @@ impl Default for ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// Reads the JSON of a client's first CONNECT line.
+    /// Parses the JSON of a client's first CONNECT line.
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -115,10 +116,10 @@ impl ConnectOptions {
         Self::default().merged(json)
     }
 
-    /// These options, changed by what a CONNECT line names: what it leaves out, or says to be null, stays as it is.
+    /// Merges the JSON of a CONNECT line into these options. Missing and null fields stay unchanged.
     ///
-    /// Read as Go's decoder does it: names of fields count in any case, strings may hold bytes that are no Unicode, and the whole
-    /// may be null.
+    /// Parses like Go's decoder: field names match in any case, strings may contain invalid Unicode, and the
+    /// whole value may be null.
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -129,7 +130,7 @@ impl ConnectOptions {
         Ok(self)
     }
 
-    /// Takes out what only the server must know.
+    /// Removes the secrets, which only the server must know.
     pub fn forget_secrets(&mut self) {
         (self.pass, self.auth_token, self.sig, self.jwt) = (None, None, None, None);
     }
@@ -194,7 +195,7 @@ fn set_text<'de, M: MapAccess<'de>>(map: &mut M, field: &mut String) -> Result<(
     Ok(())
 }
 
-/// A secret, or something else that may be absent.
+/// Sets a secret, or another optional text.
 fn set_secret<'de, M: MapAccess<'de>>(map: &mut M, field: &mut Option<String>) -> Result<(), M::Error> {
     if let Some(Text(value)) = map.next_value()? {
         *field = Some(value);
@@ -203,7 +204,7 @@ fn set_secret<'de, M: MapAccess<'de>>(map: &mut M, field: &mut Option<String>) -
 }
 
 impl fmt::Debug for ConnectOptions {
-    /// Without the secrets.
+    /// Leaves the secrets out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectOptions")
             .field("name", &self.name)
@@ -221,7 +222,7 @@ impl fmt::Debug for ConnectOptions {
 mod tests {
     use super::*;
 
-    /// Each line was played against nats-server 2.15.2.
+    /// Verified against nats-server 2.15.2, line by line.
     #[test]
     fn json_is_read_as_go_reads_it() {
         for (json, expected) in [
@@ -265,8 +266,8 @@ mod tests {
     fn errors_show_no_secret() {
         for (json, expected) in [
             (&br#"{"user":"a","pass":12345}"#[..], "CONNECT: a field of the wrong type at column 24"),
-            (br#"{"pass":"12345"#, "CONNECT: the JSON is not complete at column 14"),
-            (br#"{"pass":"12345"]"#, "CONNECT: no JSON at column 16"),
+            (br#"{"pass":"12345"#, "CONNECT: the JSON is incomplete at column 14"),
+            (br#"{"pass":"12345"]"#, "CONNECT: invalid JSON at column 16"),
         ] {
             let error = ConnectOptions::parse(json).unwrap_err();
             assert_eq!(error.to_string(), expected);

@@ -1,42 +1,42 @@
-//! What goes wrong, and the texts that clients match on.
+//! Protocol errors, and the texts that clients compare.
 
 use std::fmt;
 
 use crate::quote::quoted;
 
-/// Why the bytes that arrived are not the protocol. The connection cannot go on.
+/// Why received bytes are not valid. The connection has to be closed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// No verb of the protocol.
+    /// An unknown verb.
     #[error("unknown protocol operation {0:?}")]
     UnknownOperation(String),
-    /// A control line that is longer than allowed.
+    /// A control line longer than the limit.
     #[error("a control line of more than {max} bytes")]
     ControlLine {
         /// The limit in bytes, without the verb.
         max: usize,
     },
-    /// A verb with arguments that it cannot have.
+    /// A verb with invalid arguments.
     #[error("{verb}: bad arguments {arguments:?}")]
     Arguments {
         /// The verb.
         verb: &'static str,
-        /// What followed it; the beginning, if that is long.
+        /// The arguments, truncated if they are long.
         arguments: String,
     },
-    /// A payload that is larger than allowed.
-    #[error("a payload of {bytes} bytes, {max} at most")]
+    /// A payload larger than the limit.
+    #[error("a payload of {bytes} bytes, more than the limit of {max}")]
     Payload {
         /// Announced bytes.
         bytes: u64,
         /// Allowed bytes.
         max: usize,
     },
-    /// HPUB of a client that did not say in CONNECT that it understands headers.
+    /// HPUB from a client that did not announce headers in CONNECT.
     #[error("headers from a client that did not announce them")]
     HeadersNotAllowed,
-    /// Something else than the end of a line behind a payload.
-    #[error("no line end behind the payload")]
+    /// A payload that is not followed by a line end.
+    #[error("no line end after the payload")]
     PayloadEnd,
 }
 
@@ -50,63 +50,65 @@ impl ParseError {
     }
 }
 
-/// What is shown of bytes that may be anything.
+/// Returns the start of arbitrary bytes, escaped for display.
 fn beginning(bytes: &[u8]) -> String {
     const SHOWN: usize = 64;
     bytes[..bytes.len().min(SHOWN)].escape_ascii().to_string()
 }
 
-/// What a server tells a client in `-ERR`. The texts are nats-server's, since clients compare them.
+/// The text of `-ERR`. The texts are nats-server's, because clients compare them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
-    /// Credentials are missing or wrong. The server closes.
+    /// Credentials are missing or wrong. The server closes the connection.
     AuthorizationViolation,
-    /// No CONNECT in time. The server closes.
+    /// No CONNECT in time. The server closes the connection.
     AuthenticationTimeout,
-    /// See [`ParseError::Payload`]. The server closes.
+    /// See [`ParseError::Payload`]. The server closes the connection.
     MaximumPayload,
-    /// See [`ParseError::UnknownOperation`]. The server closes.
+    /// See [`ParseError::UnknownOperation`]. The server closes the connection.
     UnknownOperation,
-    /// See [`ParseError::ControlLine`]. The server closes.
+    /// See [`ParseError::ControlLine`]. The server closes the connection.
     MaximumControlLine,
-    /// Too many connections. The server closes.
+    /// Too many connections. The server closes the connection.
     MaximumConnections,
-    /// No PONG for too long. The server closes.
+    /// No PONG for too long. The server closes the connection.
     StaleConnection,
-    /// The server wants TLS and the client does not speak it. The server closes.
+    /// The server requires TLS, but the client does not use it. The server closes the connection.
     TlsRequired,
-    /// The client did not take what was due to it. The server closes.
+    /// The client did not read its messages. The server closes the connection.
     SlowConsumer,
-    /// CONNECT names a protocol that does not exist. The server closes.
+    /// CONNECT asks for an unknown protocol. The server closes the connection.
     InvalidProtocol,
-    /// CONNECT wants answers for want of responders, which need headers, and no headers. The server closes.
+    /// CONNECT asks for no-responders replies, which need headers, but not for headers. The server closes the
+    /// connection.
     NoRespondersNeedHeaders,
-    /// A subject that cannot be subscribed to.
+    /// An invalid subject in a subscription.
     InvalidSubject,
-    /// A subject that cannot be published to; only to pedantic clients.
+    /// An invalid subject in a publish. Only pedantic clients get this error.
     InvalidPublishSubject,
     /// Too many subscriptions on this connection.
     MaximumSubscriptions,
-    /// The user may not publish there. The name is `quoted`.
+    /// The user may not publish to this subject. The name is `quoted`.
     PublishPermission(String),
-    /// Reply subjects that belong to servers. The name is `quoted`.
+    /// The reply subject is reserved for servers. The name is `quoted`.
     ReplyPermission(String),
-    /// The user may not subscribe to that, in that queue group if there is one. The names are `quoted`.
+    /// The user may not subscribe to this subject, in this queue group if there is one. The names are
+    /// `quoted`.
     SubscribePermission(String, Option<String>),
 }
 
 impl ProtocolError {
-    /// The user may not publish there.
+    /// The user may not publish to this subject.
     pub fn publish_permission(subject: &[u8]) -> Self {
         Self::PublishPermission(quoted(subject))
     }
 
-    /// The reply subject belongs to servers.
+    /// The reply subject is reserved for servers.
     pub fn reply_permission(reply: &[u8]) -> Self {
         Self::ReplyPermission(quoted(reply))
     }
 
-    /// The user may not subscribe to that, in that queue group if there is one.
+    /// The user may not subscribe to this subject, in this queue group if there is one.
     pub fn subscribe_permission(subject: &[u8], queue: Option<&[u8]>) -> Self {
         Self::SubscribePermission(quoted(subject), queue.map(quoted))
     }

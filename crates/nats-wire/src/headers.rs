@@ -1,25 +1,26 @@
-//! Header blocks: `NATS/1.0`, an optional status, and lines `Name: value`, all ended by CRLF, and an empty line.
+//! Header blocks: `NATS/1.0`, an optional status, and lines `Name: value`, all terminated by CRLF, then an
+//! empty line.
 //!
-//! Blocks travel verbatim; they are taken apart only by those who need a single header.
+//! Blocks are passed on verbatim. Only code that needs a single header parses them.
 
 use crate::arguments::trim;
 
-/// The line that every block begins with, without its end.
+/// The first line of every block, without its end.
 pub const HEADER_LINE: &[u8] = b"NATS/1.0";
 
-/// The beginning of the block that answers a request nobody listens to; `Nats-Subject` follows it.
+/// The start of the reply to a request without responders. `Nats-Subject` follows it.
 pub const NO_RESPONDERS: &[u8] = b"NATS/1.0 503\r\n";
 
-/// A block that is none.
+/// An invalid header block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// It does not begin with `NATS/1.0`.
-    #[error("a header block that does not begin with NATS/1.0")]
+    /// The block does not start with `NATS/1.0`.
+    #[error("a header block that does not start with NATS/1.0")]
     Version,
     /// A line without a colon, or without a name before it.
     #[error("a header line without a name and a colon")]
     Line,
-    /// It does not end with an empty line.
+    /// The block does not end with an empty line.
     #[error("a header block without an empty line at its end")]
     End,
 }
@@ -29,11 +30,11 @@ pub enum HeaderError {
 pub struct Status<'a> {
     /// Three digits, such as 503.
     pub code: &'a [u8],
-    /// What follows them; often empty.
+    /// The text after the code. Often empty.
     pub description: &'a [u8],
 }
 
-/// The lines of a block, in their order. Made by [`header_lines`].
+/// The lines of a block, in order. Created by [`header_lines`].
 #[derive(Clone, Debug)]
 pub struct HeaderLines<'a> {
     rest: &'a [u8],
@@ -41,16 +42,16 @@ pub struct HeaderLines<'a> {
 }
 
 impl<'a> HeaderLines<'a> {
-    /// The status of the first line, if there is one.
+    /// The status in the first line, if there is one.
     pub fn status(&self) -> Option<Status<'a>> {
         self.status
     }
 }
 
-/// Takes a block apart: an iterator of names and values, each without the blanks around it.
+/// Parses a block: returns an iterator of names and values, without the blanks around them.
 ///
 /// # Errors
-/// [`HeaderError::Version`] if it does not begin as it should; the iterator yields the others.
+/// [`HeaderError::Version`] if the block does not start correctly. The iterator yields the other errors.
 pub fn header_lines(block: &[u8]) -> Result<HeaderLines<'_>, HeaderError> {
     let rest = block.strip_prefix(HEADER_LINE).ok_or(HeaderError::Version)?;
     let end = memchr::memmem::find(rest, b"\r\n").ok_or(HeaderError::End)?;
@@ -91,14 +92,15 @@ impl<'a> Iterator for HeaderLines<'a> {
     }
 }
 
-/// True if the bytes of `name` are anywhere in a block: a quick look, before anybody takes it apart.
+/// Reports whether the bytes of `name` are anywhere in a block. A quick check before parsing it.
 #[inline]
 pub fn mentions(block: &[u8], name: &[u8]) -> bool {
     memchr::memmem::find(block, name).is_some()
 }
 
-/// Names and values as nats-server looks for a single header: each line of a block behind its first one counts by itself, whatever the
-/// others are. Blanks before a value are left out, those behind it are a part of it. A line without a colon has no name.
+/// Returns names and values as nats-server does when it looks for a single header. Each line after the first
+/// one is parsed on its own, even if others are invalid. Blanks before a value are removed, those after it
+/// belong to it. A line without a colon has no name.
 pub fn loose_lines(block: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = Some(block);
     let lines = std::iter::from_fn(move || {
@@ -115,7 +117,8 @@ pub fn loose_lines(block: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Appends one line. The caller makes sure that neither part holds CR or LF, and that the name holds no colon.
+/// Appends a line. The caller guarantees that neither part contains CR or LF, and that the name contains no
+/// colon.
 pub fn write_header(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");

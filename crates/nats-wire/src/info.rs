@@ -1,4 +1,4 @@
-//! What a server says of itself in INFO.
+//! The properties that a server announces in INFO.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,55 +6,55 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerInfo {
-    /// Unique for each start.
+    /// A new id for each start of the server.
     pub server_id: String,
-    /// Its name.
+    /// The server's name.
     pub server_name: String,
-    /// Semantic version; clients decide by it what they may use.
+    /// Semantic version of the server. Clients use it to decide which features they may use.
     pub version: String,
-    /// 1.
+    /// Version of the protocol: 1.
     pub proto: i64,
-    /// Commit it was built from.
+    /// The commit from which the server was built.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub git_commit: String,
-    /// Version of Go; of Rust here.
+    /// Version of Go. tailrace sends the version of Rust.
     pub go: String,
-    /// Where it listens.
+    /// The host on which the server listens.
     pub host: String,
-    /// Where it listens.
+    /// The port on which the server listens.
     pub port: u16,
-    /// It carries headers.
+    /// Whether the server supports headers.
     pub headers: bool,
-    /// Credentials are needed.
+    /// Whether clients need credentials.
     #[serde(skip_serializing_if = "is_false")]
     pub auth_required: bool,
-    /// The connection must go on in TLS.
+    /// Whether the client must upgrade the connection to TLS.
     #[serde(skip_serializing_if = "is_false")]
     pub tls_required: bool,
-    /// The client needs a certificate.
+    /// Whether the client needs a certificate.
     #[serde(skip_serializing_if = "is_false")]
     pub tls_verify: bool,
-    /// The connection may go on in TLS.
+    /// Whether the client may upgrade the connection to TLS.
     #[serde(skip_serializing_if = "is_false")]
     pub tls_available: bool,
-    /// Bytes of headers and payload of one message, at most.
+    /// Most bytes of headers and payload of one message.
     pub max_payload: usize,
-    /// JetStream's API is served.
+    /// Whether JetStream's API is served.
     #[serde(skip_serializing_if = "is_false")]
     pub jetstream: bool,
     /// Number of this connection.
     #[serde(skip_serializing_if = "is_zero")]
     pub client_id: u64,
-    /// Address of the client.
+    /// The client's address.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub client_ip: String,
-    /// To be signed by clients with an nkey.
+    /// The nonce that clients with an nkey sign.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub nonce: String,
     /// Name of the cluster.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cluster: String,
-    /// Other addresses of the same cluster.
+    /// Other client addresses of the same cluster.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub connect_urls: Vec<String>,
     /// Lame duck mode: the server is about to stop.

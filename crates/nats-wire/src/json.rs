@@ -1,20 +1,20 @@
-//! JSON as Go's decoder takes it, where that is more than serde_json takes: names of fields in any case, null for "as it was", and
-//! strings that are no Unicode.
+//! JSON parsing that accepts what Go's decoder accepts and serde_json refuses: field names in any case, null
+//! for "unchanged", and strings with invalid Unicode.
 
 use std::fmt;
 
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// True if the text is JSON at all. Strings may hold bytes that are no UTF-8.
+/// Checks that the text is JSON. Strings may contain bytes that are not UTF-8.
 ///
 /// # Errors
-/// Where it is none.
+/// If the text is not JSON.
 pub(crate) fn check(text: &[u8]) -> Result<(), serde_json::Error> {
     serde_json::from_slice::<IgnoredAny>(text).map(drop)
 }
 
-/// A string. What is no Unicode in it becomes U+FFFD, a byte at a time, and a lone surrogate one as a whole.
+/// A string. Each byte that is not Unicode becomes U+FFFD. So does each lone surrogate as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Text(pub(crate) String);
 
@@ -51,13 +51,14 @@ fn replaced(mut bytes: &[u8]) -> String {
         };
         text.push_str(&String::from_utf8_lossy(legal));
         text.push(char::REPLACEMENT_CHARACTER);
-        // serde_json hands out what an escape means, surrogates included.
+        // serde_json decodes escapes to their meaning, surrogates included.
         let is_surrogate = matches!(rest, [0xed, 0xa0..=0xbf, 0x80..=0xbf, ..]);
         bytes = &rest[if is_surrogate { 3 } else { 1 }..];
     }
 }
 
-/// The name of a field as it is compared: in lower case. Two letters beyond ASCII count as `s` and `k`.
+/// Returns the name of a field as it is compared: in lower case. Two letters beyond ASCII count as `s` and
+/// `k`.
 pub(crate) fn folded(name: &str) -> String {
     let fold = |letter: char| match letter {
         '\u{17f}' => 's',
@@ -83,7 +84,7 @@ pub(crate) fn skip<'de, T: Deserialize<'de>, M: MapAccess<'de>>(map: &mut M) -> 
     map.next_value::<Option<T>>().map(drop)
 }
 
-/// Lists of subjects that servers tell each other: only looked at for their types.
+/// Lists of subjects that servers send each other. Only their types are checked.
 pub(crate) struct SubjectLists;
 
 impl<'de> Deserialize<'de> for SubjectLists {

@@ -1,10 +1,13 @@
-//! The NATS client protocol as bytes: what clients send, what servers send, header blocks, INFO and CONNECT.
+//! The NATS client protocol as bytes: operations of clients and servers, header blocks, INFO and CONNECT.
 //!
-//! Sans-IO: a parser takes the bytes that have arrived and returns the operation in front of them, borrowed from the
-//! input, or says how many bytes it needs. The payload is never copied here. Writers append to a `Vec<u8>`.
+//! The crate does no I/O. A parser takes the bytes that have arrived and returns the first operation,
+//! borrowed from the input, or the number of bytes it needs. The payload is never copied. Writers append to a
+//! `Vec<u8>`.
 //!
-//! Deliberately not here: sockets, subscriptions, limits that concern more than one operation, and JetStream.
-//! The behaviour is nats-server 2.15's, tolerance included: verbs in any case, tabs for blanks, a bare LF for CRLF.
+//! Out of scope: sockets, subscriptions, limits across several operations, and JetStream.
+//!
+//! The behaviour is that of nats-server 2.15, including its tolerance: verbs in any case, tabs for blanks, a
+//! bare LF for CRLF.
 
 mod arguments;
 mod client_op;
@@ -33,24 +36,25 @@ pub use write::{
     write_unsubscribe,
 };
 
-/// The operation in front of the input, or what is missing of it.
+/// The first operation of the input, or how much of it is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<T> {
-    /// A whole operation, and the bytes it takes up in the input.
+    /// A complete operation, and the number of bytes it takes in the input.
     Done(T, usize),
-    /// Not all of it is there: call again with the same bytes and more, in total at least this many.
+    /// The operation is incomplete. Call again with the same bytes and more, in total at least this many.
     More(usize),
 }
 
 /// A published or delivered message, borrowed from the bytes it came in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Where it is published to.
+    /// The subject to which it is published.
     pub subject: &'a [u8],
-    /// Where an answer is expected.
+    /// The subject for replies.
     pub reply: Option<&'a [u8]>,
-    /// The header block verbatim, from `NATS/1.0` to the empty line inclusive. `None` if there are no headers.
+    /// The header block verbatim, from `NATS/1.0` to the empty line, inclusive. `None` if there are no
+    /// headers.
     pub headers: Option<&'a [u8]>,
-    /// What it carries.
+    /// The message's content.
     pub payload: &'a [u8],
 }

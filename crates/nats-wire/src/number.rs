@@ -1,6 +1,6 @@
-//! Decimal numbers as the protocol writes them.
+//! Decimal numbers of the protocol.
 
-/// Digits of the largest `u64`.
+/// Number of digits of the largest `u64`.
 const DIGITS_MAX: usize = 20;
 
 /// The two digits of each number below 100.
@@ -37,13 +37,13 @@ fn push_long(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// How many decimal digits `number` has.
+/// Returns the number of decimal digits of `number`.
 pub fn decimal_digits(number: u64) -> usize {
     number.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
-/// Reads decimal digits and nothing else; leading zeros are allowed. `None` for no digits, other bytes, or a number
-/// that does not fit.
+/// Parses decimal digits and nothing else. Leading zeros are allowed. `None` if there are no digits, other
+/// bytes, or the number does not fit.
 pub(crate) fn parse_decimal(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -57,7 +57,7 @@ pub(crate) fn parse_decimal(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Reads the size of a payload: at most nine digits, as in nats-server.
+/// Parses the size of a payload: at most nine digits, as in nats-server.
 pub(crate) fn parse_size(text: &[u8]) -> Option<u64> {
     if text.len() > 9 { None } else { parse_decimal(text) }
 }

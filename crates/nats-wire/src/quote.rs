@@ -1,8 +1,8 @@
-//! Names in error texts, quoted as Go's `%q` does it: nats-server's words, whatever bytes a client sent.
+//! Names in error texts, quoted as Go's `%q` does, so that the texts equal nats-server's for any bytes.
 
 use std::fmt::Write as _;
 
-/// `bytes` in quotes. What is not printable, and what is no UTF-8, is escaped.
+/// Returns `bytes` in quotes. Escapes what is not printable or not UTF-8.
 pub(crate) fn quoted(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);
     out.push('"');
@@ -44,9 +44,10 @@ fn push_escaped(out: &mut String, text: std::fmt::Arguments<'_>) {
     out.write_fmt(text).expect("a string takes everything");
 }
 
-/// True for what Rust shows as it is in a string, which is what Go does but for a few letters of newer Unicode versions.
+/// Reports whether Rust prints the letter in a string unescaped. Go does the same, except for a few letters
+/// of newer Unicode versions.
 fn is_printable(letter: char) -> bool {
-    // Not at the beginning: what combines with a letter before it is shown there.
+    // The letter is not put first, because a combining one is only printed after another letter.
     let text = [b'a'; 1].map(char::from).into_iter().chain([letter]).collect::<String>();
     letter == '\'' || text.escape_debug().count() == 2 && (letter == ' ' || !letter.is_whitespace())
 }
@@ -55,7 +56,7 @@ fn is_printable(letter: char) -> bool {
 mod tests {
     use super::*;
 
-    /// What Go 1.26 makes of them.
+    /// The output of Go 1.26.
     #[test]
     fn names_are_quoted_as_go_quotes_them() {
         for (bytes, expected) in [

@@ -1,4 +1,4 @@
-//! What servers send: for clients of the protocol.
+//! Operations of servers, for clients of the protocol.
 
 use crate::arguments::{Words, trim, without_end};
 use crate::client_op::{Limits, missing, payload_end};
@@ -9,13 +9,13 @@ use crate::{Message, Step};
 /// One operation of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerOp<'a> {
-    /// `INFO {...}`: the JSON, see [`crate::ServerInfo`].
+    /// `INFO {...}`: the JSON. See [`crate::ServerInfo`].
     Info(&'a [u8]),
     /// `MSG` or `HMSG`.
     Message {
-        /// The client's own name for the subscription.
+        /// The subscription id, chosen by the client.
         sid: &'a [u8],
-        /// What was published.
+        /// The published message.
         message: Message<'a>,
     },
     /// `+OK`.
@@ -28,7 +28,7 @@ pub enum ServerOp<'a> {
     Pong,
 }
 
-/// Parses what a server sends. See [`crate::ClientParser`] for how to call it.
+/// A parser of one server's bytes. See [`crate::ClientParser`] for how to call it.
 #[derive(Clone, Debug)]
 pub struct ServerParser {
     limits: Limits,
@@ -36,15 +36,16 @@ pub struct ServerParser {
 }
 
 impl ServerParser {
-    /// A parser at the beginning of a connection. INFO may be long: allow control lines of some 64 KiB or more.
+    /// Creates a parser at the start of a connection. INFO may be long: allow control lines of some 64 KiB or
+    /// more.
     pub fn new(limits: Limits) -> Self {
         Self { limits, searched: 0 }
     }
 
-    /// The operation at the beginning of `input`.
+    /// Returns the operation at the start of `input`.
     ///
     /// # Errors
-    /// [`ParseError`]; the connection has to be closed then.
+    /// [`ParseError`]. The connection has to be closed after it.
     pub fn next<'a>(&mut self, input: &'a [u8]) -> Result<Step<ServerOp<'a>>, ParseError> {
         let Some(end) = memchr::memchr(b'\n', &input[self.searched..]) else {
             self.searched = input.len();

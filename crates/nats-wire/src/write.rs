@@ -1,24 +1,24 @@
-//! Writes operations of both sides. Everything is appended to a `Vec<u8>`.
+//! Writers for the operations of both sides. All of them append to a `Vec<u8>`.
 
 use std::fmt::Display;
 
 use crate::number::{decimal_digits, push_decimal};
 use crate::{ConnectOptions, Message, ServerInfo};
 
-/// Blanks, line ends and verb of a delivery, at most.
+/// Most bytes that the verb, blanks and line ends of a delivery take.
 const DELIVERY_OVERHEAD: usize = 5 + 4 + 2 + 2;
 
-/// A message on its way to one subscription.
+/// A delivery of a message to one subscription.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'a> {
     /// The message. Headers make it an HMSG.
     pub message: Message<'a>,
-    /// The client's own name for the subscription.
+    /// The subscription id, chosen by the client.
     pub sid: &'a [u8],
 }
 
 impl Delivery<'_> {
-    /// Bytes that the delivery takes up in the protocol.
+    /// Returns the number of bytes that the delivery takes on the wire.
     #[inline]
     pub fn wire_bytes(&self) -> usize {
         let message = &self.message;
@@ -29,7 +29,7 @@ impl Delivery<'_> {
         verb + names + 2 + decimal_digits(total as u64) + 2 + total + 2
     }
 
-    /// Appends the control line without headers and payload.
+    /// Appends the control line, without headers and payload.
     #[inline]
     pub fn write_line(&self, out: &mut Vec<u8>) {
         let message = &self.message;
@@ -67,7 +67,7 @@ pub fn write_delivery(out: &mut Vec<u8>, delivery: &Delivery<'_>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends `-ERR 'text'`. The text must not hold a line end.
+/// Appends `-ERR 'text'`. The text must not contain a line end.
 pub fn write_error(out: &mut Vec<u8>, error: &dyn Display) {
     out.extend_from_slice(format!("-ERR '{error}'\r\n").as_bytes());
 }
@@ -79,7 +79,7 @@ pub fn write_error(out: &mut Vec<u8>, error: &dyn Display) {
 pub fn write_info(out: &mut Vec<u8>, info: &ServerInfo) {
     out.extend_from_slice(b"INFO ");
     serde_json::to_writer(&mut *out, info).expect("INFO has a JSON form");
-    // A blank before the line end, as nats-server writes it.
+    // nats-server writes a blank before the line end, too.
     out.extend_from_slice(b" \r\n");
 }
 

@@ -1,4 +1,4 @@
-//! The parser of what clients send: every vector whole, and split at every byte.
+//! The parser of client operations: every vector whole, and split at every byte.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use tailrace_nats_wire::{
     write_delivery, write_publish,
 };
 
-/// A parser of a client that may send headers.
+/// Returns a parser for a client that may send headers.
 fn parser(limits: Limits) -> ClientParser {
     let mut parser = ClientParser::new(limits);
     parser.allow_headers(true);
@@ -18,7 +18,7 @@ fn small() -> Limits {
     Limits { control_line_max: 64, payload_max: 32 }
 }
 
-/// What a parser makes of `input` when it sees one byte more at a time, as long as it asks for no more than there is.
+/// Parses `input`, which grows byte by byte, as long as the parser asks for no more than there is.
 fn parse_growing(input: &[u8], limits: Limits) -> (Vec<String>, Option<ParseError>) {
     let (mut parser, mut ops, mut from, mut upto, mut wanted) = (parser(limits), Vec::new(), 0, 0, 0);
     while upto < input.len() {
@@ -99,7 +99,7 @@ fn every_vector_split_at_every_byte_means_the_same() {
         assert_eq!(whole, parse_growing(vector, small()));
         for at in 0..vector.len() {
             let (ops, error) = parse_whole(&vector[..at], small());
-            assert_eq!(error, None, "a beginning is no error: {}", vector[..at].escape_ascii());
+            assert_eq!(error, None, "an incomplete operation is no error: {}", vector[..at].escape_ascii());
             assert!(whole.0.starts_with(&ops));
         }
     }
@@ -125,18 +125,18 @@ fn operations_are_read_as_nats_server_reads_them() {
     assert_eq!(one(b"CONNECT {}\r\n"), ClientOp::Connect(b"{}"));
 }
 
-/// Each was played against nats-server 2.15.2, in one write.
+/// Verified against nats-server 2.15.2, each in one write.
 #[test]
 fn a_return_within_a_line_is_what_nats_server_makes_of_it() {
     let subscribe = |subject, queue, sid| ClientOp::Subscribe { subject, queue, sid };
     assert_eq!(one(b"SUB a\rq\r1\r\n"), subscribe(b"a", Some(b"q"), b"1"));
     assert_eq!(one(b"SUB a 1\r\r\n"), subscribe(b"a", None, b"1"));
     assert_eq!(one(b"SUB \ra 1\r\n"), subscribe(b"a", None, b"1"));
-    // Without one at the end, it takes the last byte along.
+    // Without a CR at the end, the one in the middle removes the last byte.
     assert_eq!(one(b"SUB a\r12\n"), subscribe(b"a", None, b"1"));
     assert_eq!(one(b"SUB \ra 1\n"), subscribe(b"a", None, b"1"));
     assert_eq!(one(b"UNSUB 1\r5\r\n"), ClientOp::Unsubscribe { sid: b"1", max: Some(5) });
-    // In PUB it is a letter.
+    // In PUB it is part of the subject.
     let message = Message { subject: b"a\r", reply: None, headers: None, payload: b"x" };
     assert_eq!(one(b"PUB a\r 1\r\nx\r\n"), ClientOp::Publish(message));
     assert_eq!(one(b"PUB a\r 12\nx\r\n"), ClientOp::Publish(message));
@@ -204,7 +204,7 @@ fn control_lines_have_an_end() {
     assert_eq!(refused(&line(200)), ParseError::ControlLine { max: 64 });
 }
 
-/// Found by fuzzing: as a whole it was taken, in pieces it was not.
+/// Found by fuzzing: the line was accepted as a whole, but not in pieces.
 #[test]
 fn blanks_before_the_arguments_make_a_line_no_longer_than_it_may_be_in_pieces() {
     let line = |blanks: usize| [b"SUB".to_vec(), vec![b' '; blanks], b"a 1\r\n".to_vec()].concat();

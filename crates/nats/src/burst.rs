@@ -1,4 +1,5 @@
-//! What one read of one connection set in motion: whose buffers were filled, and who has to be waited for.
+//! The effects of one read of a connection: which buffers were filled, and which connections have to be
+//! waited for.
 
 use std::sync::Arc;
 use tailrace_env::time::{Duration, Instant};
@@ -8,39 +9,40 @@ use crate::metrics::NatsMetrics;
 use crate::outbuf::Writer;
 use tailrace_env::aside::TURN;
 
-/// Connections, and bytes, that a publisher writes itself; beyond them the connections' own tasks do, so that others get their turn.
+/// Most connections and bytes that a publisher writes itself. Beyond that, the connections' own tasks write,
+/// so that other tasks get a turn.
 const INLINE_MAX: usize = 32;
 const INLINE_BYTES_MAX: usize = 1024 * 1024;
 
-/// So many deliveries a lookup counts that no cache had.
+/// Number of deliveries that count as much work as an uncached lookup.
 const WORK_OF_LOOKUP: u64 = 64;
 
-/// Longest time that one burst is held back for slow consumers, as in nats-server.
+/// Longest time that one burst is stalled for slow consumers, as in nats-server.
 const STALL_MAX: Duration = Duration::from_millis(10);
 
-/// One burst. Finish it before waiting for anything.
+/// A burst. Call [`Burst::finish`] before waiting for anything.
 #[derive(Debug)]
 pub(crate) struct Burst {
-    /// When the bytes were read.
+    /// Time at which the bytes were read.
     pub(super) read_at: Instant,
-    /// The publisher gets its own messages too.
+    /// Whether the publisher gets its own messages, too.
     pub(super) echo: bool,
-    /// Whose out-buffers have something new.
+    /// Connections with new bytes in their out-buffers.
     pub(super) touched: Vec<Arc<Client>>,
     crowded: Option<Arc<Client>>,
     messages_out: u64,
     bytes_out: u64,
     lookups: u64,
     cache_hits: u64,
-    /// What takes as long as a lookup, and is none of a published subject.
+    /// Searches that take as long as a lookup, but are not for a published subject.
     searches: u64,
-    /// Work done when the clock was looked at.
+    /// Work done when the clock was last read.
     timed: u64,
-    /// The client in whose task this is.
+    /// The client whose task runs this burst.
     own: Option<u64>,
-    /// Who is far behind gets nothing.
+    /// Whether connections that are far behind are passed over.
     passes_over: bool,
-    /// Deliveries that were not made for that reason.
+    /// Deliveries skipped for that reason.
     passed_over: u64,
 }
 
@@ -51,7 +53,7 @@ impl Default for Burst {
 }
 
 impl Burst {
-    /// That of a connection, which writes by itself what is for it.
+    /// The burst of a connection, which writes its own messages itself.
     pub(super) fn of_client(id: u64) -> Self {
         Self::new(Some(id))
     }
@@ -74,7 +76,7 @@ impl Burst {
         }
     }
 
-    /// Begins the next one.
+    /// Starts the next burst.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.read_at = now;
     }
@@ -85,13 +87,14 @@ impl Burst {
         self.bytes_out += bytes as u64;
     }
 
-    /// What was done since it began, in deliveries. A lookup without a cache may visit many nodes.
+    /// Returns the work since the start, in deliveries. An uncached lookup may visit many nodes.
     #[inline]
     pub(super) fn work(&self) -> u64 {
         self.messages_out + (self.lookups - self.cache_hits + self.searches) * WORK_OF_LOOKUP
     }
 
-    /// True if it has lasted for a turn. The clock is looked at once for as much work as a lookup is.
+    /// Reports whether the burst has lasted for a turn. Reads the clock once per amount of work that a lookup
+    /// takes.
     #[inline]
     pub(super) fn is_due(&mut self) -> bool {
         let work = self.work();
@@ -102,20 +105,20 @@ impl Burst {
         self.read_at.elapsed() >= TURN
     }
 
-    /// Takes note of a lookup, and whether a cache had the answer (1 or 0).
+    /// Counts a lookup, and whether a cache had the answer (1 or 0).
     #[inline]
     pub(super) fn looked_up(&mut self, cache_hits: u64) {
         self.lookups += 1;
         self.cache_hits += cache_hits;
     }
 
-    /// Takes note of something else that takes as long as a lookup that no cache has.
+    /// Counts a search that takes as long as an uncached lookup.
     #[inline]
     pub(super) fn searched(&mut self) {
         self.searches += 1;
     }
 
-    /// Sends what was put into buffers: once to each connection.
+    /// Sends the contents of the filled buffers, once to each connection.
     pub(crate) fn finish(&mut self, metrics: &NatsMetrics) {
         if self.lookups > 0 {
             metrics.lookups.inc_by(std::mem::take(&mut self.lookups));
@@ -139,16 +142,16 @@ impl Burst {
             }
             self.look_at(&client);
         }
-        // The list keeps its memory.
+        // The list keeps its capacity.
         self.touched = touched;
     }
 
-    /// From now on, those who are far behind are passed over, or no longer.
+    /// Sets whether connections that are far behind are passed over from now on.
     pub(crate) fn pass_over(&mut self, passes_over: bool) {
         self.passes_over = passes_over;
     }
 
-    /// True if this one is.
+    /// Reports whether this connection is passed over.
     #[inline]
     pub(super) fn is_passed_over(&mut self, client: &Client) -> bool {
         let is_passed_over = self.passes_over && client.out.is_far_behind();
@@ -156,12 +159,13 @@ impl Burst {
         is_passed_over
     }
 
-    /// Deliveries that were not made since this was asked last, since their receivers are far behind.
+    /// Returns the number of deliveries that were skipped since the last call because their receivers are far
+    /// behind.
     pub(crate) fn take_passed_over(&mut self) -> u64 {
         std::mem::take(&mut self.passed_over)
     }
 
-    /// Takes note of a connection that is behind.
+    /// Remembers a connection that is behind.
     #[inline]
     pub(super) fn look_at(&mut self, client: &Arc<Client>) {
         if !client.out.is_crowded() {
@@ -177,15 +181,16 @@ impl Burst {
         self.crowded.is_some()
     }
 
-    /// The connection that is most behind, if any is so far behind that the publisher has to slow down.
+    /// Returns the connection that is furthest behind, if any is so far behind that the publisher has to slow
+    /// down.
     pub(crate) fn take_crowded(&mut self) -> Option<Crowded> {
         self.crowded.take().map(Crowded)
     }
 }
 
 impl Drop for Burst {
-    /// Others count on a burst to send what it and they have put into a buffer: one that is given up half-way leaves that to the
-    /// connections themselves.
+    /// Others rely on a burst to send what it and they have put into a buffer. A burst that is dropped
+    /// half-way leaves that to the connections themselves.
     fn drop(&mut self) {
         for client in self.touched.drain(..) {
             client.out.hand_over();
@@ -198,7 +203,7 @@ impl Drop for Burst {
 pub(crate) struct Crowded(Arc<Client>);
 
 impl Crowded {
-    /// Waits until it has caught up, for a few milliseconds at most.
+    /// Waits until the connection has caught up, for a few milliseconds at most.
     pub(crate) async fn wait(self, metrics: &NatsMetrics) {
         if self.0.out.is_crowded() {
             metrics.stalls.inc();

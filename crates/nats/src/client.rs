@@ -1,4 +1,4 @@
-//! A connection as the others see it: its out-buffer, its counts, and what it said of itself.
+//! A connection as others see it: its out-buffer, its counters, and the options of its CONNECT.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -13,25 +13,25 @@ use crate::auth::Permissions;
 use crate::outbuf::OutBuffer;
 use tailrace_node::{Caller, Door};
 
-/// One connection. Shared by its own task, its subscriptions and those who publish to them.
+/// One connection. Shared by its own task, its subscriptions and its publishers.
 pub(crate) struct Client {
     pub(crate) id: u64,
     pub(crate) peer: SocketAddr,
     pub(crate) transport: TransportKind,
     pub(crate) started: WallTime,
     pub(super) out: OutBuffer,
-    /// It understands headers.
+    /// Whether the client understands headers.
     pub(super) headers: AtomicBool,
     pub(super) counts: ClientCounts,
-    /// Subscriptions that have had their last message and are to be removed by the connection's task.
+    /// Subscriptions that have received their last message. The connection's task removes them.
     expired: Mutex<VecDeque<u64>>,
-    /// What may be delivered to it; empty until it is authenticated.
+    /// The user's permissions. Empty until the client is authenticated.
     permissions: OnceLock<Arc<Permissions>>,
     said: Mutex<Option<Arc<ConnectOptions>>>,
     epoch: Instant,
 }
 
-/// How the bytes travel.
+/// The kind of connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransportKind {
     /// TCP.
@@ -42,13 +42,13 @@ pub(crate) enum TransportKind {
     WebSocket,
 }
 
-/// Written by the connection's task alone.
+/// Counters written by the connection's task alone.
 #[derive(Debug, Default)]
 pub(crate) struct ClientCounts {
     pub(crate) messages_in: AtomicU64,
     pub(crate) bytes_in: AtomicU64,
     pub(crate) subscriptions: AtomicUsize,
-    /// Milliseconds after the start of the connection.
+    /// Milliseconds since the start of the connection.
     last_activity_ms: AtomicI64,
     /// Microseconds between the last PING and its PONG.
     pub(crate) round_trip_us: AtomicU64,
@@ -71,7 +71,7 @@ impl Client {
         }
     }
 
-    /// What it said in CONNECT. The secrets are taken out.
+    /// The options of its CONNECT, without the secrets.
     pub(crate) fn said(&self) -> Option<Arc<ConnectOptions>> {
         lock(&self.said).clone()
     }
@@ -82,7 +82,7 @@ impl Client {
         *lock(&self.said) = Some(Arc::new(options));
     }
 
-    /// Who it is, as the node knows it: a user once it is authenticated, where users are asked for.
+    /// The client's identity within the node: a user, once it is authenticated, if there are users.
     pub(super) fn caller(&self) -> Caller {
         let client = Caller::client(Door::Nats, self.peer);
         match self.permissions().and_then(|permissions| permissions.user().name()) {
@@ -91,7 +91,7 @@ impl Client {
         }
     }
 
-    /// Its permissions, if any are restricted.
+    /// The client's permissions, once it is authenticated.
     pub(super) fn permissions(&self) -> Option<&Arc<Permissions>> {
         self.permissions.get()
     }
@@ -106,7 +106,7 @@ impl Client {
         self.out.signal(|signals| signals.expired = true);
     }
 
-    /// The oldest of them, so many at most.
+    /// Takes the oldest expired subscriptions, `most` at most.
     pub(super) fn take_expired(&self, most: usize) -> Vec<u64> {
         let mut expired = lock(&self.expired);
         let most = most.min(expired.len());
@@ -118,7 +118,7 @@ impl Client {
         self.counts.last_activity_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// When something last arrived, or was last taken by it.
+    /// Time at which something last arrived from the client or was taken by it.
     pub(crate) fn last_activity(&self) -> WallTime {
         let ms = self.counts.last_activity_ms.load(Ordering::Relaxed).max(0).unsigned_abs();
         let arrived = time::Duration::from_millis(ms);
@@ -126,18 +126,18 @@ impl Client {
         self.started + arrived.max(taken)
     }
 
-    /// Asks for its round trip to be measured.
+    /// Asks for a measurement of the round trip.
     pub(crate) fn measure_round_trip(&self) {
         self.out.signal(|signals| signals.measure = true);
     }
 
-    /// Messages, and bytes of their headers and payloads, put into its out-buffer so far.
+    /// Number of messages, and bytes of their headers and payloads, put into the out-buffer so far.
     pub(crate) fn sent(&self) -> (u64, u64) {
         let sent = self.out.sent();
         (sent.messages, sent.bytes)
     }
 
-    /// Bytes that wait for it.
+    /// Bytes that wait for the client.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.out.pending()
     }
@@ -150,6 +150,6 @@ impl std::fmt::Debug for Client {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks can panic half-way.
+    // The code under these locks cannot panic half-way.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,50 +1,50 @@
-//! Why a connection ended.
+//! Reasons why connections end.
 
 use std::fmt;
 
-/// Why a NATS connection ended.
+/// The reason why a NATS connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CloseReason {
-    /// The client closed it.
+    /// The client closed the connection.
     Client,
-    /// Reading failed.
+    /// A read failed.
     ReadError,
-    /// Writing failed.
+    /// A write failed.
     WriteError,
-    /// What arrived is not the protocol.
+    /// The client violated the protocol.
     Protocol,
-    /// CONNECT asks for a protocol that there is not.
+    /// CONNECT asks for an unknown protocol.
     ProtocolVersion,
-    /// CONNECT wants to be told that nobody listens, and no headers.
+    /// CONNECT asks for no-responders replies without headers.
     NoRespondersNeedHeaders,
-    /// More waited for it than `tailrace.nats.max.pending.bytes`.
+    /// More bytes waited for the client than `tailrace.nats.max.pending.bytes`.
     SlowConsumerPending,
-    /// It took nothing for `tailrace.nats.write.deadline.ms`.
+    /// The client took nothing for `tailrace.nats.write.deadline.ms`.
     SlowConsumerDeadline,
-    /// No answer to PING.
+    /// The client did not answer PINGs.
     Stale,
     /// No CONNECT within `tailrace.nats.auth.timeout.ms`.
     AuthenticationTimeout,
     /// Wrong credentials.
     Authorization,
-    /// Too large a payload.
+    /// A payload was too large.
     MaximumPayload,
-    /// Too long a control line.
+    /// A control line was too long.
     MaximumControlLine,
     /// Too many connections.
     MaximumConnections,
     /// The client sent `-ERR`.
     Complaint,
-    /// The TLS handshake failed, or took too long.
+    /// The TLS handshake failed or took too long.
     TlsHandshake,
     /// The server is stopping.
     ServerShutdown,
-    /// The connection's task panicked: a bug.
+    /// The connection's task panicked, which is a bug.
     Internal,
 }
 
 impl CloseReason {
-    /// Label of the metric.
+    /// The label of the metric.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Client => "client_closed",
@@ -68,12 +68,12 @@ impl CloseReason {
         }
     }
 
-    /// True if the reason is the client's slowness.
+    /// Reports whether the client was too slow.
     pub(crate) fn is_slow_consumer(self) -> bool {
         matches!(self, Self::SlowConsumerPending | Self::SlowConsumerDeadline)
     }
 
-    /// True if the client did what clients do.
+    /// Reports whether this is an ordinary end.
     pub(crate) fn is_ordinary(self) -> bool {
         matches!(self, Self::Client | Self::ServerShutdown)
     }

@@ -1,4 +1,4 @@
-//! One connection: a task that reads, lets the session act, and writes what others could not.
+//! One connection: a task that reads, runs the session, and writes what others could not write.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -27,33 +27,33 @@ use tailrace_env::aside::TURN;
 use tailrace_env::metrics::ReasonLabel;
 use tailrace_env::task::NextTurn;
 
-/// Bursts after which others get their turn, even if all took less than one.
+/// Number of bursts after which other tasks get a turn, even if the bursts took less time than a turn.
 const BURSTS_IN_A_ROW: u32 = 8;
 
-/// Bytes given to TLS or to WebSocket before others get their turn: they are encrypted, or compressed.
+/// Bytes given to TLS or WebSocket, which encrypt or compress them, before other tasks get a turn.
 const TURN_BYTES: usize = 256 * 1024;
 
-/// Time to send the last words to a client that is being closed.
+/// Time for sending the last bytes to a client whose connection is being closed.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
 
-/// How often deadlines are looked at while something waits to be written.
+/// Interval at which deadlines are checked while something waits to be written.
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Bytes that waited for a connection at its end, and whose memory should go back to the system.
+/// Number of bytes waiting at a connection's end from which their memory should go back to the system.
 const DROPPED_MUCH: usize = 1024 * 1024;
 
-/// The same of subscriptions, each of which takes some hundred bytes.
+/// The same for subscriptions, each of which takes some hundred bytes.
 const SUBSCRIPTIONS_MANY: usize = 4096;
 
-/// Buffers of one vectored write.
+/// Number of buffers in one vectored write.
 const VECTORS: usize = 16;
 
-/// Where the bytes come from and go to.
+/// The byte stream of a connection.
 pub(crate) enum Transport {
-    /// A bare socket: publishers write to it directly.
+    /// A plain socket. Publishers write to it directly.
     Plain(net::Stream),
-    /// Something that only the connection's own task may use.
-    /// With a place for the reason that is told at the end, if the stream can tell one.
+    /// A stream that only the connection's own task may use. If it can send a reason when it closes, it has a
+    /// place for that reason.
     Boxed(Box<dyn ByteStream>, TransportKind, Option<ClosingFrame>),
 }
 
@@ -62,14 +62,14 @@ enum Stream {
     Boxed { stream: Box<dyn ByteStream>, batch: Batch, unflushed: bool },
 }
 
-/// What happened.
+/// An event of the connection.
 enum Event {
     Read(Next),
     View(OwnersView),
     Tick,
 }
 
-/// A connection on its way.
+/// An open connection.
 struct Connection {
     server: Arc<NatsServer>,
     client: Arc<Client>,
@@ -83,34 +83,35 @@ struct Connection {
     last_input: Instant,
     nonce: String,
     bursts: u32,
-    /// When this turn's first burst began. `None` if others have had their turn since, or if there was nothing to do.
+    /// Start of this turn's first burst. `None` if other tasks have had a turn since, or if there was nothing
+    /// to do.
     turn: Option<Instant>,
-    /// Asked for where a turn has ended before all was written.
+    /// Schedules another turn if one ended before everything was written.
     next_turn: NextTurn,
     _place: ConnectionPlace,
 }
 
 impl Drop for Connection {
-    /// Whatever ended it, a bug included: nothing is delivered to it any more, and its subscriptions are gone.
+    /// However the connection ended, even by a bug: stops deliveries to it and removes its subscriptions.
     fn drop(&mut self) {
         self.client.out.release(CloseReason::Internal);
         while self.session.leave(&self.server.front) {}
     }
 }
 
-/// How a connection begins.
+/// The parameters of a new connection.
 pub(crate) struct Opening {
     pub(crate) id: u64,
     pub(crate) peer: SocketAddr,
     pub(crate) transport: Transport,
-    /// To be signed by clients with an nkey; empty if nobody needs it.
+    /// The nonce that clients with an nkey sign. Empty if none is needed.
     pub(crate) nonce: String,
-    /// INFO was sent before TLS began.
+    /// Whether INFO was sent before the TLS handshake.
     pub(crate) info_sent: bool,
     pub(crate) place: ConnectionPlace,
 }
 
-/// Serves one connection, whatever it came by.
+/// Serves one connection over any transport.
 pub(crate) async fn serve_one(server: Arc<NatsServer>, opening: Opening) {
     let front = &server.front;
     front.metrics().connections_accepted.inc();
@@ -124,7 +125,7 @@ pub(crate) async fn serve_one(server: Arc<NatsServer>, opening: Opening) {
     if reason.is_slow_consumer() {
         front.metrics().slow_consumers.inc();
         let name = client.said().map(|said| said.name.clone()).unwrap_or_default();
-        tracing::warn!(client = client.id, %caller, name, %reason, "slow consumer cut");
+        tracing::warn!(client = client.id, %caller, name, %reason, "slow consumer disconnected");
     } else {
         tracing::debug!(client = client.id, %caller, %reason, "NATS connection closed");
     }
@@ -181,11 +182,11 @@ impl Connection {
         &self.client
     }
 
-    /// Serves the connection to its end, and says why it ended.
+    /// Serves the connection to its end, and returns the reason for it.
     async fn run(mut self) -> CloseReason {
         self.flush();
         let reason = self.serve().await;
-        // What was published before the end is captured all the same.
+        // Messages published before the end are still captured.
         self.settle().await;
         self.session.farewell(reason);
         self.say_goodbye(reason).await;
@@ -272,7 +273,7 @@ impl Connection {
             Err(_) => Poll::Ready(Next::Close(CloseReason::ReadError)),
             Ok(_) => {
                 self.last_input = Instant::now();
-                // Who talks is there, whether it answers PINGs or not.
+                // A client that sends something is alive, even if it does not answer PINGs.
                 self.session.pings_unanswered = 0;
                 if self.input.unused().len() < self.wanted {
                     self.turn.get_or_insert(self.last_input);
@@ -284,7 +285,7 @@ impl Connection {
         }
     }
 
-    /// Carries out what was read, until a turn that begins `now` is over.
+    /// Processes what was read, until the turn, which starts at `now`, is over.
     fn process(&mut self, now: Instant) -> Next {
         self.turn.get_or_insert(now);
         let (used, next) = self.session.process(&self.server.front, self.input.unused(), now);
@@ -295,13 +296,14 @@ impl Connection {
     async fn after_read(&mut self, mut next: Next) -> Option<CloseReason> {
         loop {
             self.finish_burst();
-            // What was captured waits for the end of the burst: it is one batch for each partition.
+            // Captured messages wait for the end of the burst, so that they become one batch for each
+            // partition.
             if !matches!(next, Next::Rest | Next::Again) && self.session.has_to_wait() {
                 self.settle().await;
             }
             match next {
                 Next::Read(wanted) => {
-                    // A parser that has all of its input wants the next byte.
+                    // The parser has used all of its input, and needs the next byte.
                     self.wanted = wanted;
                     self.bursts += 1;
                     if self.bursts.is_multiple_of(BURSTS_IN_A_ROW) || self.is_turn_over() {
@@ -319,7 +321,7 @@ impl Connection {
                     next = self.process(Instant::now());
                 }
                 Next::Authenticate(options) => {
-                    // A password may be slow to check, and many may wait for it.
+                    // A password may be slow to check, and many clients may wait for a check.
                     let deadline = self.opened + self.front().limits().auth_timeout;
                     let answer = self.front().auth().authenticate(&options, &self.nonce);
                     match time::timeout_at(deadline, answer).await {
@@ -328,11 +330,11 @@ impl Connection {
                                 return Some(reason);
                             }
                             let (client, caller) = (self.client.id, self.client.caller());
-                            tracing::debug!(client, %caller, "a NATS client was let in");
+                            tracing::debug!(client, %caller, "a NATS client was authenticated");
                         }
                         Ok(Err(denied)) => {
                             let (client, caller) = (self.client.id, self.client.caller());
-                            tracing::info!(client, %caller, reason = %denied, "a NATS client was not let in");
+                            tracing::info!(client, %caller, reason = %denied, "a NATS client failed to authenticate");
                             self.session.denied();
                             return Some(CloseReason::Authorization);
                         }
@@ -344,18 +346,18 @@ impl Connection {
         }
     }
 
-    /// True if this turn has lasted long enough, with what its bursts had to write.
+    /// Reports whether this turn, including what its bursts wrote, has lasted long enough.
     fn is_turn_over(&self) -> bool {
         self.turn.is_some_and(|began| began.elapsed() >= TURN)
     }
 
-    /// Lets others have their turn.
+    /// Lets other tasks have a turn.
     async fn rest(&mut self) {
         task::yield_now().await;
         self.turn = None;
     }
 
-    /// Sends what the burst put into buffers, this client's own included.
+    /// Sends what the burst put into buffers, including this client's own.
     fn finish_burst(&mut self) {
         let server = Arc::clone(&self.server);
         self.session.burst.finish(server.front.metrics());
@@ -363,7 +365,8 @@ impl Connection {
         self.flush();
     }
 
-    /// Appends what was captured, and waits for consumers that are behind; meanwhile this client's own output goes on.
+    /// Appends captured messages, and waits for consumers that are behind. This client's own output continues
+    /// meanwhile.
     async fn settle(&mut self) {
         let server = Arc::clone(&self.server);
         if !self.session.capture.is_empty() {
@@ -396,17 +399,19 @@ impl Connection {
 
     // ---- output ----
 
-    /// Writes to a bare socket. True if something is left for `poll_output`, which the task comes by next.
+    /// Writes to a plain socket. Returns true if something is left for `poll_output`, which the task calls
+    /// next.
     fn flush(&mut self) -> bool {
         if matches!(self.stream, Stream::Plain(_)) {
             let metrics = self.server.front.metrics();
             return self.client.out.flush(Writer::Owner, |took| metrics.responded(took));
         }
-        // A boxed stream is written to there alone.
+        // A boxed stream is only written to in `poll_output`.
         false
     }
 
-    /// Writes what nobody else writes. Ready(Ok) if all is written, or what is left of it is on its way to a bare socket.
+    /// Writes what no other task writes. `Ready(Ok)` if everything is written, or the rest is on its way to a
+    /// plain socket.
     fn poll_output(&mut self, view: &OwnersView, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Stream::Boxed { stream, batch, unflushed } = &mut self.stream else {
             if view.has_work && self.flush() {
@@ -464,7 +469,7 @@ impl Connection {
             }
             Poll::Pending
         });
-        // Who does not take it in time does not get it.
+        // A client that does not take it in time does not get it.
         let _ = time::timeout(FAREWELL_MAX, rest).await;
         if let Stream::Boxed { stream, .. } = &mut self.stream {
             let closing = std::future::poll_fn(|cx| Pin::new(&mut **stream).poll_shutdown(cx));
@@ -504,7 +509,7 @@ impl Connection {
         None
     }
 
-    /// A client that talks needs no PING.
+    /// Returns when the next PING is due. An active client needs none.
     fn ping_due(&self, interval: Duration) -> Instant {
         self.last_input + interval * (self.session.pings_unanswered + 1)
     }

@@ -1,8 +1,9 @@
 //! A message for very many subscriptions, delivered in several turns.
 //!
-//! Who publishes it carries on with it: the message is read again at each turn, and nothing behind it is carried out before it is
-//! with all. So does the link that brings it from another node. Subscriptions that are made or end meanwhile do not get it; of a queue
-//! group another member does, then.
+//! The publishing connection continues the delivery. It reads the message again at each turn, and executes no
+//! later operation before all subscriptions have it. A link that brings the message from another node does
+//! the same. Subscriptions that are created or end meanwhile do not get it. In a queue group, another member
+//! gets it then.
 
 use std::sync::Arc;
 use tailrace_env::time::Instant;
@@ -18,33 +19,33 @@ use crate::router::{NODES, Outgoing, QUEUES, Router};
 use crate::subscription::ClientSubscription;
 use crate::target::{Here, Target};
 
-/// Subscriptions after which the clock is looked at.
+/// Subscriptions after which the clock is checked.
 const AT_ONCE: usize = 128;
 
-/// The message is on its way to so many, and has got so far.
+/// The targets of a message, and the progress of its delivery.
 pub(super) struct FanOut {
     targets: Vec<Arc<Target>>,
-    /// Targets that were looked at.
+    /// Number of targets that were visited.
     plain: usize,
-    /// Targets that were put into their queue groups, if there are any.
+    /// Number of targets that were put into their queue groups, if there are any.
     grouped: usize,
-    /// Groups that were served.
+    /// Number of groups that were served.
     served: usize,
     queues: QueuePicker,
     others: u8,
     shared: Option<Bytes>,
-    /// To plain subscribers, and to nodes.
+    /// Deliveries to plain subscribers and to nodes.
     deliveries: usize,
-    /// Groups of which a member has it.
+    /// Number of groups of which a member got it.
     groups: usize,
 }
 
-/// Who publishes what, and until when a turn lasts.
+/// One turn: the message, its publisher, and the end of the turn.
 pub(super) struct Turn<'a, 'm> {
     pub(super) burst: &'a mut Burst,
     pub(super) origin: Option<&'a Client>,
     pub(super) message: &'a Message<'m>,
-    /// Present if another node has sent it: it goes no further than this.
+    /// Set if another node sent the message. It is delivered only as far as this says.
     pub(super) here: Option<Here<'a>>,
     pub(super) until: Instant,
 }
@@ -65,7 +66,8 @@ impl FanOut {
         }
     }
 
-    /// Goes on for one turn. Topics that capture the message are handed to `captured`. The number of deliveries, when all are made.
+    /// Continues for one turn. Passes topics that capture the message to `captured`. Returns the number of
+    /// deliveries when all are made.
     pub(super) fn go_on(
         &mut self,
         router: &Router,
@@ -86,7 +88,7 @@ impl FanOut {
         Some(self.deliveries + self.groups)
     }
 
-    /// Queue groups of which a member has got it.
+    /// Number of queue groups of which a member got the message.
     pub(super) fn groups(&self) -> usize {
         self.groups
     }
@@ -158,7 +160,7 @@ mod tests {
     use crate::session::Session;
     use crate::testing::front;
 
-    /// A client that says things, and reads nothing.
+    /// A client that sends, and reads nothing.
     struct Talker {
         client: Arc<Client>,
         session: Session,
@@ -194,7 +196,7 @@ mod tests {
         targets
     }
 
-    /// The shortest turn that there is.
+    /// Runs the shortest possible turn.
     fn turn(front: &NatsFront, fan_out: &mut FanOut) -> Option<usize> {
         let mut burst = Burst::default();
         let until = Instant::now();
@@ -222,7 +224,7 @@ mod tests {
         let had_one: String = (0..1000).map(|number| format!("UNSUB {number} 1\r\n")).collect();
         for (words, is_after_a_message) in [(&*all, false), ("CONNECT {}\r\n", false), (&*had_one, true)] {
             let front = front();
-            // Who says CONNECT a second time may be somebody else.
+            // A second CONNECT may change the user.
             let mut talker = Talker::new(&front, &format!("CONNECT {{}}\r\n{}", subscribe(0..1000)));
             let mut before = 0;
             if is_after_a_message {
@@ -254,7 +256,7 @@ mod tests {
 
     #[test]
     fn another_member_of_the_group_gets_what_was_for_one_that_unsubscribes() {
-        // Whichever is picked.
+        // Repeated, because the picked member is random.
         for _ in 0..32 {
             let front = front();
             let mut leaver = Talker::new(&front, "SUB r g 1\r\n");
@@ -274,7 +276,11 @@ mod tests {
         let mut leaver = Talker::new(&front, "SUB r g 1\r\n");
         let found = targets(&front);
         leaver.says(&front, "UNSUB 1\r\n");
-        assert_eq!(rest(&front, &mut FanOut::new(found)), 0, "the publisher hears that nobody listens");
+        assert_eq!(
+            rest(&front, &mut FanOut::new(found)),
+            0,
+            "the publisher learns that there are no responders"
+        );
         assert_eq!(leaver.got(), 0);
     }
 }

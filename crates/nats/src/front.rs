@@ -1,5 +1,5 @@
-//! What all NATS connections of one server share: the router, what is captured and what is live, limits, metrics, and the list
-//! of open connections; and how they are closed when the server stops.
+//! State shared by all NATS connections of a server: router, captured and live subjects, limits, metrics, and
+//! the list of open connections. It also closes them when the server stops.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -31,13 +31,13 @@ use tailrace_env::metrics::ReasonLabel;
 use tailrace_env::workers::Workers;
 use tailrace_node::partitions::{FollowsTopics, Topic, TopicTable};
 
-/// The version of nats-server whose features clients may expect: they compare it.
+/// The version of nats-server whose features clients may expect. They compare it.
 const NATS_VERSION: &str = "2.14.0";
 
-/// What nats-server 2.15 says, JetStream or not.
+/// The API level that nats-server 2.15 announces, with and without JetStream.
 const API_LEVEL: u64 = 5;
 
-/// What all NATS connections of one server share.
+/// State shared by all NATS connections of a server.
 pub struct NatsFront {
     limits: NatsLimits,
     router: Router,
@@ -50,26 +50,26 @@ pub struct NatsFront {
     info: ServerInfo,
     next_client_id: AtomicU64,
     clients: Mutex<HashMap<u64, Arc<Client>>>,
-    /// Places taken by connections, those whose TLS handshake is being made included.
+    /// Places taken by connections, including those still in their TLS handshake.
     places: Places,
     tls_first: bool,
     websocket: Option<WebSocketFront>,
-    /// Connections ended with something waiting for them, since somebody last looked.
+    /// Whether connections with much waiting data have ended since the last check.
     freed_much: AtomicBool,
-    /// Clients are told about the end in every INFO.
+    /// Whether every INFO announces that the server is about to stop.
     lame_duck: AtomicBool,
     stopping: watch::Sender<bool>,
     started: WallTime,
 }
 
-/// A connection in the list of open ones; taken out when dropped.
+/// An entry in the list of open connections, removed when dropped.
 pub(crate) struct Registered<'a> {
     front: &'a NatsFront,
     id: u64,
 }
 
 impl FollowsTopics for NatsFront {
-    /// Takes over which subjects are captured, and under which ones records appear.
+    /// Applies the captured subjects, and the subjects under which records appear.
     fn follow(&self, topics: &TopicTable) {
         self.live.subjects.follow(topics);
         self.captures.bindings.follow(&self.router, topics);
@@ -77,7 +77,8 @@ impl FollowsTopics for NatsFront {
 }
 
 impl NatsFront {
-    /// `listens_at` is what INFO names; the HTTP listener may bring clients even if it is `None`.
+    /// Creates the front. `listens_at` is the address in INFO. Even if it is `None`, clients may arrive
+    /// through the HTTP listener.
     pub fn new(
         config: &BrokerConfig,
         listens_at: Option<SocketAddr>,
@@ -138,7 +139,7 @@ impl NatsFront {
         &self.metrics
     }
 
-    /// What the monitoring pages remember.
+    /// The data of the monitoring pages.
     pub fn monitor(&self) -> &Monitor {
         &self.monitor
     }
@@ -147,17 +148,17 @@ impl NatsFront {
         &self.auth
     }
 
-    /// INFO without what belongs to one client.
+    /// INFO without the fields for a single client.
     pub(crate) fn server_info(&self) -> &ServerInfo {
         &self.info
     }
 
-    /// When the server started.
+    /// The time at which the server started.
     pub(crate) fn started(&self) -> WallTime {
         self.started
     }
 
-    /// INFO for one client.
+    /// Returns INFO for one client.
     pub(crate) fn info(&self, client: &Client) -> ServerInfo {
         self.info_for(client.id, client.peer, client.transport)
     }
@@ -172,33 +173,33 @@ impl NatsFront {
         let told = self.addresses.told();
         info.cluster.clone_from(&told.cluster);
         if transport != TransportKind::WebSocket {
-            // Those of WebSocket would be others.
+            // WebSocket clients would need other addresses.
             info.connect_urls = told.connect_urls(info.ldm);
         }
         if transport == TransportKind::WebSocket {
-            // TLS lies below it, or does not; nothing is to be upgraded.
+            // TLS, if any, is below WebSocket. Nothing is upgraded.
             info.tls_required = self.websocket.as_ref().is_some_and(WebSocketFront::is_secure);
             (info.tls_available, info.tls_verify) = (info.tls_required, false);
         }
         info
     }
 
-    /// True if the listener speaks TLS only.
+    /// Reports whether the listener requires TLS.
     pub(crate) fn demands_tls(&self) -> bool {
         self.info.tls_required
     }
 
-    /// True if TLS comes before INFO.
+    /// Reports whether the TLS handshake comes before INFO.
     pub(crate) fn tls_first(&self) -> bool {
         self.tls_first
     }
 
-    /// How clients come by WebSocket, if they may.
+    /// The WebSocket front, if clients may use it.
     pub(crate) fn websocket(&self) -> Option<&WebSocketFront> {
         self.websocket.as_ref()
     }
 
-    /// A fresh challenge for clients with an nkey; empty if nobody has one.
+    /// Returns a new challenge for clients with an nkey. Empty if no user has one.
     pub(crate) fn nonce(&self) -> String {
         if self.auth.wants_nonce() { auth::nonce() } else { String::new() }
     }
@@ -207,7 +208,8 @@ impl NatsFront {
         self.next_client_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A place for one more connection from an address that may have `per_address`; `None`, and counted, if there are as many as allowed.
+    /// Takes a place for a connection from an address that may have `per_address`. `None`, and counted, if
+    /// the limit is reached.
     pub(crate) fn take_place(&self, address: IpAddr, per_address: u32) -> Option<ConnectionPlace> {
         let taken = self.places.take(self.limits.connections_max, address, per_address);
         let count = |reason: &&'static str| {
@@ -216,7 +218,7 @@ impl NatsFront {
         taken.inspect_err(count).ok()
     }
 
-    /// Takes a connection into the list of open ones.
+    /// Adds a connection to the list of open ones.
     pub(crate) fn register(&self, client: &Arc<Client>) -> Registered<'_> {
         self.metrics.connections.inc();
         lock(&self.clients).insert(client.id, Arc::clone(client));
@@ -226,17 +228,17 @@ impl NatsFront {
         Registered { front: self, id: client.id }
     }
 
-    /// Takes note that a connection ended for which much may have waited: its memory should go back to the system.
+    /// Records that a connection with much waiting data ended, whose memory should go back to the system.
     pub(crate) fn freed_much(&self) {
         self.freed_much.store(true, Ordering::Relaxed);
     }
 
-    /// True if that happened since this was asked last.
+    /// Reports whether that happened since the last call.
     pub fn take_freed_much(&self) -> bool {
         self.freed_much.swap(false, Ordering::Relaxed)
     }
 
-    /// All open connections, in no order.
+    /// Returns all open connections, in no particular order.
     pub(crate) fn clients(&self) -> Vec<Arc<Client>> {
         lock(&self.clients).values().cloned().collect()
     }
@@ -246,18 +248,18 @@ impl NatsFront {
         self.clients().iter().map(|client| client.pending_bytes()).sum()
     }
 
-    /// Delivers a message of the server's own to subscribers. Topics do not capture it.
+    /// Delivers a message of the server itself to subscribers. Topics do not capture it.
     pub(crate) fn publish(&self, burst: &mut Burst, message: &Message<'_>) -> usize {
         self.router.publish(burst, message, |_| {})
     }
 
-    /// Registers everything that this front counts.
+    /// Registers all metrics of this front.
     pub fn register_into(&self, registry: &mut Registry) {
         self.metrics.register_into(registry);
         self.router.routes().metrics().register_into(registry);
     }
 
-    /// What clients are told of the cluster.
+    /// The addresses of the cluster that clients are told.
     pub(crate) fn addresses(&self) -> Arc<Told> {
         self.addresses.told()
     }
@@ -270,31 +272,33 @@ impl NatsFront {
         &self.live
     }
 
-    /// True if somebody may be subscribed to what a record of the topic becomes.
+    /// Reports whether there may be subscribers for the messages that records of the topic become.
     pub(crate) fn listens_to(&self, topic: &Topic) -> bool {
         self.live.subjects.have_first_word(topic.id, |word| self.router.has_interest_in(word))
     }
 
-    /// Bounds of a message.
+    /// The limits of a message.
     pub(crate) fn message_limits(&self) -> MessageLimits<'_> {
         MessageLimits { payload_bytes_max: self.limits.payload_max, subject: self.router.limits() }
     }
 
-    /// Told when no more connections are to be taken.
+    /// Returns a receiver that signals when no more connections are accepted.
     pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
         self.stopping.subscribe()
     }
 
-    /// Lame duck mode: no new connections; clients are told, and after the grace period closed one after the other, so that they
-    /// do not all come to another server at once. Ends when all are gone, after `duration` at the latest.
+    /// Lame duck mode: accepts no new connections and tells the clients. After the grace period it closes
+    /// them one by one, so that they do not all connect to another server at once. Ends when all are gone, or
+    /// after `duration` at the latest.
     pub async fn lame_duck(&self) {
         let (duration, grace) = (self.limits.lame_duck_duration, self.limits.lame_duck_grace);
         self.retire(grace.min(duration), duration.saturating_sub(grace)).await;
     }
 
-    /// As [`NatsFront::lame_duck`], within the time that the server has left.
+    /// Like [`NatsFront::lame_duck`], within the time that the server has left.
     pub async fn stop(&self, within: Duration) {
-        // Clients that understand the announcement connect elsewhere meanwhile; nobody is there to wait for when it is one.
+        // Clients that understand the announcement connect elsewhere meanwhile. Without clients there is no
+        // wait.
         let grace = within.min(Duration::from_millis(100));
         self.retire(grace, within.saturating_sub(grace).min(Duration::from_millis(400))).await;
     }
@@ -315,7 +319,7 @@ impl NatsFront {
         for client in clients {
             client.out.finish(CloseReason::ServerShutdown);
             at += pause;
-            // The timer is no finer than a millisecond: several are closed at once when there are many.
+            // The timer's resolution is a millisecond, so several are closed at once if there are many.
             if at > time::Instant::now() + Duration::from_millis(1) {
                 time::sleep_until(at).await;
             }
@@ -335,6 +339,6 @@ impl Drop for Registered<'_> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks can panic half-way.
+    // The code under these locks cannot panic half-way.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

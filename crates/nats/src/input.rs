@@ -1,4 +1,4 @@
-//! What one connection has read and not yet used. Idle connections hold no buffer.
+//! Bytes that a connection has read but not used yet. Idle connections have no buffer.
 
 use std::cell::RefCell;
 use std::io;
@@ -7,20 +7,21 @@ use std::task::{Context, Poll, ready};
 
 use tailrace_env::io::{AsyncRead, ReadBuf};
 
-/// Bytes read at once.
+/// Number of bytes read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// A message that is larger is given room in steps that follow what really arrives, so that announcing costs nothing.
+/// Step in which the buffer for a larger message grows with what has arrived, so that an announced size alone
+/// takes no memory.
 const STEP_BYTES: usize = 256 * 1024;
 
-/// Buffers that each thread keeps: 256 KiB.
+/// Number of buffers that each thread keeps: 256 KiB.
 const POOL_BUFFERS: usize = 4;
 
 thread_local! {
     static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The buffer. All of `data` is initialised; `start..end` is what waits.
+/// The buffer. All of `data` is initialised. `start..end` has not been used yet.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     data: Vec<u8>,
@@ -29,12 +30,12 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// What was read and not used.
+    /// The bytes that have not been used yet.
     pub(super) fn unused(&self) -> &[u8] {
         &self.data[self.start..self.end]
     }
 
-    /// Marks bytes at the beginning as used.
+    /// Marks bytes at the start as used.
     pub(super) fn consume(&mut self, bytes: usize) {
         self.start += bytes;
         if self.start == self.end {
@@ -43,7 +44,8 @@ impl Input {
         }
     }
 
-    /// Reads more. `wanted` is how many bytes the operation in front needs in total. Ready(0) is the end of the stream.
+    /// Reads more. `wanted` is the total number of bytes that the first operation needs. `Ready(0)` is the
+    /// end of the stream.
     pub(super) fn poll_read<R: AsyncRead + Unpin + ?Sized>(
         &mut self,
         reader: &mut R,
@@ -81,7 +83,7 @@ impl Input {
     }
 
     fn recycle(&mut self) {
-        // A large buffer is kept for the next large message; `forget` drops it when the connection is quiet.
+        // A large buffer is kept for the next large message. `forget` drops it when the connection is quiet.
         if self.data.len() == READ_BYTES {
             let data = std::mem::take(&mut self.data);
             POOL.with_borrow_mut(|pool| {
@@ -92,7 +94,7 @@ impl Input {
         }
     }
 
-    /// Gives up a large buffer that nothing is in.
+    /// Drops an empty buffer.
     pub(super) fn forget(&mut self) {
         if self.end == 0 {
             self.data = Vec::new();
@@ -116,7 +118,7 @@ mod tests {
                 let read = input.poll_read(&mut piece, message.len(), &mut cx);
                 assert!(matches!(read, Poll::Ready(Ok(1..))), "{read:?}");
                 let room = input.data.len();
-                assert!(room <= STEP_BYTES.max(2 * before), "{room} bytes with {before} there");
+                assert!(room <= STEP_BYTES.max(2 * before), "{room} bytes for {before} that arrived");
             }
         }
         assert!(input.unused() == message);

@@ -1,21 +1,24 @@
-//! The NATS front: unmodified NATS clients publish, subscribe and request; topics capture what they bind.
+//! The NATS front: unmodified NATS clients publish, subscribe and request, and topics capture the subjects
+//! they bind.
 //!
-//! The road of a published message: `listener` -> `connection` (reads a burst) -> nats-wire (parses) -> `session` (verbs) ->
-//! `router` (one lookup for subscribers and topics) -> `outbuf` of each subscriber, written once per burst; and `capture` for
-//! topics. The other way round, `live` brings what Kafka clients produce to subscribers.
+//! The path of a published message is `listener` -> `connection` (reads a burst) -> nats-wire (parses) ->
+//! `session` (verbs) -> `router` (one lookup for subscribers and topics) -> `outbuf` of each subscriber,
+//! written once per burst, and `capture` for topics. In the other direction, `live` delivers the records of
+//! Kafka clients to subscribers.
 //!
-//! Messages reach the subscribers of the cluster's other nodes by `routes`. Deliberately not here: JetStream's API and accounts.
+//! `routes` delivers messages to subscribers on the other nodes of the cluster. Out of scope: JetStream's API
+//! and accounts.
 //!
 //! # Traps
 //!
-//! * The router takes any bytes as a subject, since none that end a line can arrive there from a NATS client. From
-//!   a Kafka client's key they can: `mapping` checks.
-//! * A burst must be finished before anything is awaited: others who publish to the same connection see it marked
-//!   and leave the write to it.
-//! * A WebSocket frame is compressed into room for the worst case: at its fastest level zlib-rs 0.6 panics when a
-//!   compressor is reset that still held output.
-//! * A reply subject is noted as answerable before the request is delivered: the answer may come from another
-//!   thread at once.
+//! * The router accepts any bytes as a subject. A subject from a NATS client cannot contain a line end. One
+//!   from a Kafka client's key can, so `mapping` checks it.
+//! * A burst must be finished before any await, because other publishers to the same connection see it marked
+//!   and leave the write to the burst.
+//! * A WebSocket frame is compressed into room for the worst case. At its fastest level, zlib-rs 0.6 panics
+//!   when a compressor is reset that still held output.
+//! * A reply subject is recorded as answerable before the request is delivered, because another thread may
+//!   publish the answer at once.
 
 mod auth;
 mod burst;

@@ -1,4 +1,4 @@
-//! Bounds of NATS connections.
+//! Limits of NATS connections.
 
 use tailrace_env::time::Duration;
 
@@ -7,18 +7,18 @@ use tailrace_types::usize_of;
 
 use crate::outbuf::OutLimits;
 
-/// Bytes of waiting output at which publishers are slowed: enough for a consumer to be busy with while its publishers wait, and
-/// little memory.
+/// Bytes of waiting output at which publishers are slowed. A consumer is busy with them while its publishers
+/// wait, and they take little memory.
 const SLOW_AT_BYTES: usize = 1024 * 1024;
 
-/// Bounds of every connection, fixed at start.
+/// Limits of every connection, fixed at start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NatsLimits {
     pub(crate) control_line_max: usize,
     pub(crate) payload_max: usize,
     pub(crate) connections_max: usize,
     pub(crate) subscriptions_max: usize,
-    /// Shapes of pattern of one connection.
+    /// Most shapes of patterns of one connection.
     pub(crate) shapes_max: usize,
     pub(crate) ping_interval: Duration,
     pub(crate) pings_max: u32,

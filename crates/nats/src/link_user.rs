@@ -15,7 +15,7 @@ impl LinkUser for NatsFront {
         self.router().routes().connect(peers);
     }
 
-    /// Clients are told, if it changes where they may connect to.
+    /// Tells the clients if the addresses to which they may connect have changed.
     fn follow_nodes(&self, image: &MetadataImage, own: NodeId) {
         if self.addresses.follow(image, own) {
             for client in self.clients() {

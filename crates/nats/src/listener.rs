@@ -1,4 +1,4 @@
-//! The NATS listener: accepts within the limits, and lets each connection run as a task of its own.
+//! The NATS listener: accepts connections within the limits, and runs each as a task.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::secure;
 use crate::server::NatsServer;
 use tailrace_env::task::stopped;
 
-/// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
+/// Delay after a failed accept, so that a lack of descriptors does not become a busy loop.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Time to tell a client that there are too many.
+/// Time for telling a client that there are too many connections.
 const REFUSAL_MAX: Duration = Duration::from_secs(1);
 
-/// Accepts until the server stops.
+/// Accepts connections until the server stops.
 pub async fn serve(listener: Listener, server: Arc<NatsServer>) {
     let mut stopping = server.front.stopping();
     loop {
@@ -64,7 +64,7 @@ async fn refuse(mut socket: Stream, server: Arc<NatsServer>) {
     let mut out = Vec::new();
     write_info(&mut out, server.front.server_info());
     write_error(&mut out, &ProtocolError::MaximumConnections);
-    // A client that does not take it in time is closed without a word.
+    // A client that does not take the error in time is closed without it.
     let _ = time::timeout(REFUSAL_MAX, async {
         socket.write_all(&out).await?;
         socket.shutdown().await

@@ -1,6 +1,6 @@
-//! What the NATS front counts and times.
+//! Counters and times of the NATS front.
 //!
-//! Counters are added to once per read burst, so that connections do not fight over them for every message.
+//! Counters are updated once per burst, so that connections do not contend for them with every message.
 
 use tailrace_env::time::Duration;
 
@@ -94,7 +94,7 @@ impl NatsMetrics {
         );
         r.register(
             "nats_matcher_lookups",
-            "Published subjects that subscriptions were looked up for",
+            "Lookups of subscriptions for published subjects",
             self.lookups.clone(),
         );
         r.register(
@@ -116,7 +116,7 @@ impl NatsMetrics {
         );
         r.register(
             "nats_slow_consumers",
-            "Connections cut because they did not take what was due to them",
+            "Connections closed because they did not read their messages",
             self.slow_consumers.clone(),
         );
         r.register(
@@ -126,23 +126,23 @@ impl NatsMetrics {
         );
         r.register(
             "nats_no_responders",
-            "Requests answered with 503 because nobody listened",
+            "Requests answered with 503 because there were no responders",
             self.no_responders.clone(),
         );
         r.register(
             "nats_trace_only_messages",
-            "Messages that were only to be traced, and were dropped",
+            "Messages that were only traced, and then dropped",
             self.dry_runs.clone(),
         );
         r.register_with_unit(
             "nats_response",
-            "Time from the read of a message to the write of the last byte that was due to its receiver",
+            "Time from reading a message to writing the last byte that waits for its receiver",
             Unit::Seconds,
             self.response_seconds.clone(),
         );
     }
 
-    /// Takes note of a buffer that was written to its end.
+    /// Records the response time of a buffer that was written completely.
     pub(crate) fn responded(&self, took: Duration) {
         self.response_seconds.observe(took.as_secs_f64());
     }

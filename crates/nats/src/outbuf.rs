@@ -1,11 +1,12 @@
-//! What one connection still has to be sent: bounded, filled by whoever publishes, emptied by whoever gets there first.
+//! The outgoing bytes of one connection. The buffer is bounded. Publishers fill it, and the first task that
+//! can write empties it.
 //!
-//! Publishers append under a short lock and write once per read burst, straight into the socket; nobody has to be woken
-//! for that. Only when the socket is full, or is not a bare one (TLS, WebSocket), does the connection's own task
-//! go on. One writer at a time, so bytes keep their order. Idle connections hold no buffer: those come from a small pool of
-//! each thread.
+//! Publishers append under a short lock and write once per burst, straight to the socket. This wakes no task.
+//! The connection's own task continues only if the socket is full, or is not a plain one (TLS, WebSocket).
+//! There is one writer at a time, so bytes keep their order. Idle connections hold no buffer. Buffers come
+//! from a small pool of each thread.
 //!
-//! Deliberately not here: who gets what (router), and what is read (connection).
+//! Out of scope: the choice of receivers (router), and reading (connection).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -22,32 +23,34 @@ use tailrace_env::sync::Notify;
 
 use crate::close::CloseReason;
 
-/// Bytes of one buffer of small messages. Larger payloads are shared between their receivers.
+/// Bytes of one buffer for small messages. Larger payloads are shared between their receivers.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
-/// From this size on a payload is copied once for all its receivers, rather than once for each.
+/// Smallest payload that is copied once for all its receivers instead of once for each.
 pub(super) const SHARED_BYTES_MIN: usize = 16 * 1024;
 
-/// Buffers that each thread keeps for reuse: 2 MiB.
+/// Number of buffers that each thread keeps for reuse: 2 MiB.
 const POOL_BUFFERS: usize = 32;
 
-/// Buffers of one vectored write.
+/// Number of buffers in one vectored write.
 const VECTORS: usize = 32;
 
-/// Bytes handed to the socket in one go before others may append again.
+/// Bytes passed to the socket at once before others may append again.
 const BATCH_BYTES: usize = 256 * 1024;
 
-/// How often a publisher goes on writing what others append meanwhile, before the connection's own task takes over.
+/// Rounds in which a publisher writes what others append meanwhile, before the connection's own task takes
+/// over.
 const PUBLISHERS_ROUNDS: usize = 4;
 
-/// The same for the connection's own task, which then waits for its next turn: others are not held up by large payloads.
+/// The same for the connection's own task, which then waits for its next turn, so that large payloads do not
+/// hold up others.
 const OWNERS_ROUNDS: usize = 1;
 
 thread_local! {
     static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An empty buffer, perhaps a used one.
+/// Returns an empty buffer, possibly a reused one.
 pub(super) fn take_buffer() -> Vec<u8> {
     POOL.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
@@ -86,11 +89,11 @@ impl Chunk {
     }
 }
 
-/// Bytes taken out of the buffer to be written.
+/// Bytes that were taken out of the buffer to be written.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     chunks: VecDeque<Chunk>,
-    /// Written of the first chunk.
+    /// Number of bytes of the first chunk that were written.
     offset: usize,
 }
 
@@ -99,7 +102,7 @@ impl Batch {
         self.chunks.is_empty()
     }
 
-    /// Fills `vectors` with what is to be written next; returns how many there are.
+    /// Fills `vectors` with the next bytes to write. Returns the number of vectors.
     pub(super) fn vectors<'a>(&'a self, vectors: &mut [IoSlice<'a>]) -> usize {
         let mut count = 0;
         for (chunk, vector) in self.chunks.iter().zip(vectors) {
@@ -110,7 +113,7 @@ impl Batch {
         count
     }
 
-    /// Drops what was written.
+    /// Drops the bytes that were written.
     pub(super) fn advance(&mut self, mut written: usize) {
         while let Some(chunk) = self.chunks.front() {
             let left = chunk.bytes().len() - self.offset;
@@ -127,84 +130,86 @@ impl Batch {
     }
 }
 
-/// Bounds of one connection's buffer.
+/// Limits of one connection's buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutLimits {
-    /// Bytes at which the connection is cut.
+    /// Bytes at which the connection is closed.
     pub(super) pending_max: usize,
     /// Bytes at which publishers are slowed.
     pub(super) slow_at: usize,
-    /// Time without any progress after which the connection is cut.
+    /// Time without progress after which the connection is closed.
     pub(super) write_deadline: Duration,
 }
 
-/// What the connection's own task is to look at.
+/// Requests to the connection's own task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Signals {
     /// Announce that the server is about to stop.
     pub(super) lame_duck: bool,
-    /// Subscriptions have had their last message.
+    /// Remove subscriptions that have received their last message.
     pub(super) expired: bool,
-    /// Tell the client about the server once more: other nodes have come or gone.
+    /// Send INFO again, because nodes have joined or left.
     pub(super) info: bool,
-    /// Measure the round trip: somebody wants to know it.
+    /// Measure the round trip.
     pub(super) measure: bool,
-    /// Send what there is, and close.
+    /// Send what is left, and close.
     pub(super) finish: Option<CloseReason>,
 }
 
 #[derive(Debug)]
 struct OutbufState {
-    /// The socket, if anybody may write to it.
+    /// The socket, if publishers may write to it.
     socket: Option<Arc<WriteHalf>>,
     waiting: Batch,
     tail: Vec<u8>,
-    /// Bytes in `waiting`, `tail` and in the hands of a writer.
+    /// Bytes in `waiting`, in `tail` and with a writer.
     pending: usize,
-    /// Somebody's burst has this connection on its list.
+    /// Whether a burst has this connection on its list.
     touched: bool,
     writing: bool,
-    /// The socket is full; the connection's task waits for it.
+    /// Whether the socket is full and the connection's task waits for it.
     blocked: bool,
-    /// When the socket last took something, or the buffer was last empty.
+    /// Time at which the socket last took something, or the buffer was last empty.
     progress: Instant,
-    /// When the first of the pending messages was read.
+    /// Time at which the first of the pending messages was read.
     since: Option<Instant>,
     waker: Option<Waker>,
     signals: Signals,
     closed: Option<CloseReason>,
-    /// No more messages are taken, but what waits is still sent.
+    /// Whether the connection accepts no more messages, but still sends what waits.
     leaving: bool,
     messages: u64,
     bytes: u64,
 }
 
-/// What one message takes on its way to one client.
+/// The size of one message for one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DeliverySize {
-    /// All of it, line and line ends included: an upper bound.
+    /// Upper bound for the whole message, including the control line and line ends.
     pub(super) bytes_max: usize,
-    /// What is counted: headers and payload.
+    /// Size for the counters: headers and payload.
     pub(super) body_bytes: usize,
 }
 
-/// Who writes.
+/// The task that writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Writer {
-    /// Somebody else than the connection's own task, which is woken if anything is left.
+    /// A task other than the connection's own. It wakes that one if anything is left.
     Publisher,
-    /// That task. It is awake, and sees to what is left in its next turn: a task that wakes itself takes turns from others.
+    /// The connection's own task. It is awake, and handles the rest in its next turn, because a task that
+    /// wakes itself takes turns from others.
     Owner,
 }
 
-/// What happened to a message.
+/// The outcome for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Appended {
-    /// It is in the buffer.
+    /// The message is in the buffer.
     Yes,
-    /// It is in the buffer, and this connection was not on anybody's list to be flushed: now it is.
+    /// The message is in the buffer, and the connection was on no burst's list. The caller now has to flush
+    /// it.
     First,
-    /// The connection is closed, or did not want it.
+    /// The connection is closed or refused the message.
     No,
 }
 
@@ -213,29 +218,29 @@ pub(super) enum Appended {
 pub(super) struct OutBuffer {
     state: Mutex<OutbufState>,
     limits: OutLimits,
-    /// Told when there is room again.
+    /// Notified when there is room again.
     room: Notify,
     waiting_for_room: AtomicUsize,
-    /// Copies of the pending bytes, and of whether it is closed, for those who only look.
+    /// Copies of the number of pending bytes, and of whether the connection is closed, for lock-free reads.
     pending: AtomicUsize,
     closed: AtomicBool,
-    /// Bytes that waited when it was closed.
+    /// Bytes that waited when the connection was closed.
     dropped: AtomicUsize,
 }
 
-/// What the connection's own task sees.
+/// The buffer's state as the connection's own task sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnersView {
     pub(super) signals: Signals,
-    /// The connection is to end.
+    /// Set if the connection has to end.
     pub(super) closed: Option<CloseReason>,
-    /// Something waits that nobody else is going to write.
+    /// Whether bytes wait that no other task will write.
     pub(super) has_work: bool,
-    /// Something waits.
+    /// Whether bytes wait.
     pub(super) pending: bool,
 }
 
-/// Counts of what was sent.
+/// Counters of what was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sent {
     pub(super) messages: u64,
@@ -273,7 +278,7 @@ impl OutBuffer {
     }
 
     fn lock(&self) -> MutexGuard<'_, OutbufState> {
-        // Every critical section below leaves the buffer consistent even if it were to panic.
+        // Every critical section below leaves the buffer consistent, even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -282,29 +287,30 @@ impl OutBuffer {
         self.pending.load(Ordering::Relaxed)
     }
 
-    /// What was put into the buffer so far.
+    /// Messages and bytes put into the buffer so far.
     pub(super) fn sent(&self) -> Sent {
         let state = self.lock();
         Sent { messages: state.messages, bytes: state.bytes }
     }
 
-    /// Bytes that waited when it was closed.
+    /// Bytes that waited when the connection was closed.
     pub(super) fn dropped(&self) -> usize {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// When the socket last took something, or something was put into the empty buffer.
+    /// Time at which the socket last took something, or something was put into the empty buffer.
     pub(super) fn last_progress(&self) -> Instant {
         self.lock().progress
     }
 
-    /// True once the connection is about to end, or has ended.
+    /// Reports whether the connection is about to end, or has ended.
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Appends a message with `write`, which gets the buffer, unless the connection is closed or this is one too much for
-    /// it. `admit` may still refuse, under the lock. `shared` and a line end follow what `write` wrote.
+    /// Appends a message that `write` writes to the buffer. Refuses it if the connection is closed, or closes
+    /// the connection if this message is too much. `admit` may also refuse, under the lock. `shared` and a
+    /// line end follow what `write` wrote.
     #[inline]
     pub(super) fn append(
         &self,
@@ -342,7 +348,7 @@ impl OutBuffer {
         if std::mem::replace(&mut state.touched, true) { Appended::Yes } else { Appended::First }
     }
 
-    /// Appends something that is no message and must get through: an answer of the protocol itself.
+    /// Appends bytes of the protocol itself, which are not a message and must not be lost.
     pub(super) fn append_control(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.lock();
         if state.closed.is_some() {
@@ -362,8 +368,9 @@ impl OutBuffer {
         }
     }
 
-    /// Writes what there is, some batches at most, if nobody else does and the socket takes it. Calls `drained` with the time since the first
-    /// message was read when all is written. True if something is left: the connection's own task is to look at it.
+    /// Writes what waits, in a limited number of batches, unless another task is writing or the socket is
+    /// full. Once everything is written, calls `drained` with the time since the first message was read.
+    /// Returns true if the connection's own task has to handle the rest.
     pub(super) fn flush(&self, writer: Writer, drained: impl FnOnce(Duration)) -> bool {
         let mut state = self.lock();
         state.touched = false;
@@ -438,26 +445,28 @@ impl OutBuffer {
         }
     }
 
-    /// True if publishers should wait before they add more.
+    /// Reports whether publishers should wait before they add more.
     pub(super) fn is_crowded(&self) -> bool {
         self.pending() > self.limits.slow_at
     }
 
-    /// True if so much waits that it is nearer to being cut than to slowing publishers.
+    /// Reports whether so much waits that the connection is closer to being closed than to slowing
+    /// publishers.
     pub(super) fn is_far_behind(&self) -> bool {
         let OutLimits { slow_at, pending_max, .. } = self.limits;
         self.pending() > slow_at + (pending_max - slow_at) / 2
     }
 
-    /// Does something that must not happen while messages are appended.
+    /// Runs `work` while no messages can be appended.
     pub(super) fn locked<T>(&self, work: impl FnOnce() -> T) -> T {
         let _state = self.lock();
         work()
     }
 
-    /// Waits until there is room again: a third of `most` at least, in which who is only busy catches up; `most` in a half full
-    /// buffer, and up to ten times as long in a full one, so that who reads, however slowly, is not cut. Who does not read is cut all the
-    /// same, a little later.
+    /// Waits until there is room again. The longest wait depends on how full the buffer is: at least a third
+    /// of `most`, in which a busy consumer catches up, half of `most` if it is half full, and ten times
+    /// `most` if it is full. A consumer that reads, however slowly, is therefore not disconnected. One that
+    /// does not read is, a little later.
     pub(super) async fn wait_for_room(&self, most: Duration) {
         let fill = (self.pending() as f64 / self.limits.pending_max as f64).clamp(0.0, 1.0);
         let above_half = (fill * 2.0 - 1.0).max(0.0);
@@ -465,7 +474,7 @@ impl OutBuffer {
         self.waiting_for_room.fetch_add(1, Ordering::AcqRel);
         let notified = self.room.notified();
         if self.is_crowded() {
-            // Passing the limit is the ordinary end of the wait for somebody who does not read.
+            // For a consumer that does not read, the wait ends at the limit.
             let _ = time::timeout(limit, notified).await;
         }
         self.waiting_for_room.fetch_sub(1, Ordering::AcqRel);
@@ -473,20 +482,22 @@ impl OutBuffer {
 
     // ---- for the connection's own task ----
 
-    /// The connection is about to end: it takes no more messages, queue groups pick others, and its task is woken when all is written.
+    /// Starts to end the connection. It accepts no more messages, queue groups pick other members, and its
+    /// task is woken when everything is written.
     pub(super) fn begin_goodbye(&self) {
         self.lock().leaving = true;
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Takes what is to be written, for streams that only the connection's task writes to.
+    /// Takes the bytes to write, for streams that only the connection's task writes to.
     pub(super) fn take(&self) -> Batch {
         let mut state = self.lock();
         state.touched = false;
         state.take_batch()
     }
 
-    /// Takes note of what the connection's task wrote. Returns the time since the first message was read, if that was all.
+    /// Counts what the connection's task wrote. If nothing is left, returns the time since the first message
+    /// was read.
     pub(super) fn written(&self, bytes: usize) -> Option<Duration> {
         let mut state = self.lock();
         self.wrote(&mut state, bytes);
@@ -496,7 +507,7 @@ impl OutBuffer {
         Some(state.since.take()?.elapsed())
     }
 
-    /// Registers the connection's task, and tells it what there is to do.
+    /// Registers the connection's task for wake-ups, and returns what it has to do.
     pub(super) fn poll_owner(&self, cx: &mut Context<'_>) -> OwnersView {
         let (view, socket) = {
             let mut state = self.lock();
@@ -514,7 +525,7 @@ impl OutBuffer {
             (view, socket)
         };
         let Some(socket) = socket else { return view };
-        // An error is found by the next write.
+        // The next write finds an error.
         if socket.poll_write_ready(cx).is_pending() {
             return view;
         }
@@ -529,7 +540,7 @@ impl OutBuffer {
         state.wake();
     }
 
-    /// Leaves signals for the next look.
+    /// Puts signals back for the next look.
     pub(super) fn put_back_signals(&self, signals: Signals) {
         if signals == Signals::default() {
             return;
@@ -543,7 +554,7 @@ impl OutBuffer {
         state.signals.finish = state.signals.finish.or(finish);
     }
 
-    /// Ends the connection once what waits was sent.
+    /// Ends the connection once everything that waits is sent.
     pub(super) fn finish(&self, reason: CloseReason) {
         self.signal(|signals| signals.finish = Some(reason));
     }
@@ -564,7 +575,7 @@ impl OutBuffer {
         self.give_room();
     }
 
-    /// Lets go of the socket: nobody writes any more.
+    /// Releases the socket, so that nothing is written any more.
     pub(super) fn release(&self, reason: CloseReason) -> CloseReason {
         let mut state = self.lock();
         self.close_now(&mut state, reason);
@@ -573,7 +584,7 @@ impl OutBuffer {
         state.closed.unwrap_or(reason)
     }
 
-    /// When the connection is to be cut if the socket goes on taking nothing.
+    /// Time at which the connection is closed if the socket continues to take nothing.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let state = self.lock();
         (state.pending > 0).then(|| state.progress + self.limits.write_deadline)
@@ -581,7 +592,7 @@ impl OutBuffer {
 }
 
 impl OutbufState {
-    /// Makes room for `bytes` more in the tail, or begins a new one.
+    /// Makes room for `bytes` more in the tail, or starts a new one.
     #[inline]
     fn reserve(&mut self, bytes: usize) {
         if self.tail.len() + bytes > CHUNK_BYTES || self.tail.capacity() == 0 {
@@ -657,7 +668,8 @@ impl OutbufState {
     }
 }
 
-/// Writes until all is written (true) or the socket is full (false). Returns the bytes that were written, too.
+/// Writes until everything is written (true) or the socket is full (false). Also returns the number of bytes
+/// written.
 fn write_batch(socket: &Stream, batch: &mut Batch) -> (usize, io::Result<bool>) {
     let mut total = 0;
     while !batch.is_empty() {
@@ -700,7 +712,7 @@ mod tests {
         assert_eq!(look(), Signals::default());
     }
 
-    /// A socket that takes everything.
+    /// A socket that accepts everything.
     struct Sink;
 
     impl Socket for Sink {
@@ -721,7 +733,7 @@ mod tests {
         }
 
         fn try_send_file(&self, _: BorrowedFd<'_>, _: u64, _: usize) -> io::Result<usize> {
-            unreachable!("nobody sends files to NATS clients")
+            unreachable!("no files are sent to NATS clients")
         }
 
         fn shutdown_write(&self) -> io::Result<()> {
@@ -737,7 +749,7 @@ mod tests {
         }
     }
 
-    /// Nobody wakes the connection's own task for what it left itself: it is to ask for its next turn.
+    /// The connection's own task is not woken for what it left itself. It has to ask for its next turn.
     #[test]
     fn what_the_owner_leaves_it_is_told_of_and_what_others_leave_wakes_it() {
         struct Woken(AtomicUsize);

@@ -1,4 +1,4 @@
-//! What waits for NATS clients, read when Prometheus asks.
+//! Bytes that wait for NATS clients, read when Prometheus scrapes.
 
 use std::fmt;
 use std::sync::Weak;
@@ -11,7 +11,7 @@ use tailrace_types::i64_of;
 
 use crate::front::NatsFront;
 
-/// Reads the front's state. Holds no reference that would keep the front alive.
+/// Reads the front's state. Holds only a weak reference, which does not keep the front alive.
 pub struct PendingCollector(pub Weak<NatsFront>);
 
 impl fmt::Debug for PendingCollector {
@@ -24,7 +24,7 @@ impl Collector for PendingCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some(front) = self.0.upgrade() else { return Ok(()) };
         let pending = i64_of(front.pending_bytes());
-        let help = "Bytes that wait for NATS clients, all together";
+        let help = "Bytes that wait for all NATS clients together";
         ConstGauge::new(pending).encode(encoder.encode_descriptor(
             "nats_pending_bytes",
             help,

@@ -1,4 +1,4 @@
-//! Places for connections: how many there may be, and how many from one address.
+//! Places for connections, limited in total and per address.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct Places(Arc<Mutex<Taken>>);
 
 impl Places {
-    /// A place for one more connection from an address that may have `per_address`, where `all` connections are allowed.
+    /// Takes a place for a connection from an address that may have `per_address`, if `all` connections are
+    /// allowed in total.
     ///
     /// # Errors
-    /// The setting that allows no more.
+    /// The name of the setting whose limit is reached.
     pub(crate) fn take(
         &self,
         all: usize,
@@ -34,14 +35,14 @@ impl Places {
     }
 }
 
-/// How many places are taken.
+/// Number of places that are taken.
 #[derive(Debug, Default)]
 struct Taken {
     count: usize,
     by_address: HashMap<IpAddr, u32>,
 }
 
-/// A connection's place among the allowed ones; given back when dropped.
+/// A connection's place among the allowed ones, released when dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPlace {
     places: Arc<Mutex<Taken>>,
@@ -56,10 +57,10 @@ impl Drop for ConnectionPlace {
         match left {
             Some(0) => drop(taken.by_address.remove(&self.address)),
             Some(left) => drop(taken.by_address.insert(self.address, left)),
-            // A second panic would end the process.
+            // A second panic would abort the process.
             None => assert!(
                 std::thread::panicking(),
-                "a connection of {} goes, of {of_address:?} there and {all} in all",
+                "a connection of {} ends, of {of_address:?} from there and {all} in all",
                 self.address
             ),
         }
@@ -68,7 +69,7 @@ impl Drop for ConnectionPlace {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks can panic half-way.
+    // The code under these locks cannot panic half-way.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "a connection of 10.0.0.1 goes, of None there and 1 in all")]
+    #[should_panic(expected = "a connection of 10.0.0.1 ends, of None from there and 1 in all")]
     fn no_more_connections_go_than_there_are() {
         let places = Places::default();
         let _place = places.take(10, IpAddr::from([10, 0, 0, 1]), 10).unwrap();

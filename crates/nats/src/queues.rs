@@ -1,4 +1,4 @@
-//! Queue groups: of each group that matches, one member gets the message.
+//! Queue groups: one member of each matching group gets the message.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,30 +7,30 @@ use std::sync::Arc;
 use crate::subscription::ClientSubscription;
 use crate::target::Target;
 
-/// Groups that are found by looking at all of them; with more, a table is used.
+/// Number of groups up to which a linear search is used. With more, there is a table.
 const FEW_GROUPS: usize = 8;
 
-/// No member before this one.
+/// The first member of a group has this as its predecessor.
 const NONE: usize = usize::MAX;
 
 /// Picks members. Keeps its memory from message to message.
 #[derive(Debug)]
 pub(super) struct QueuePicker {
     groups: Vec<Group>,
-    /// Of each match, the member of the same group before it.
+    /// For each match, the previous member of the same group.
     before: Vec<usize>,
-    /// Groups by the place of their name, if they are many.
+    /// Groups by the address of their name, if there are many.
     by_name: HashMap<usize, usize>,
     random: u64,
 }
 
 #[derive(Debug)]
 struct Group {
-    /// Place of its name in memory: names are kept once, so the same name is the same place.
+    /// Address of the group's name. Names are interned, so the same name has the same address.
     name: usize,
-    /// Members seen.
+    /// Number of members seen.
     count: u64,
-    /// Index of the one picked so far, and of the last one seen.
+    /// Indexes of the member picked so far, and of the last one seen.
     picked: usize,
     last: usize,
     served: bool,
@@ -38,12 +38,13 @@ struct Group {
 
 impl QueuePicker {
     pub(super) fn new(seed: u64) -> Self {
-        // The generator stands still at zero.
+        // The generator would stay at zero.
         Self { groups: Vec::new(), before: Vec::new(), by_name: HashMap::new(), random: seed | 1 }
     }
 
-    /// Picks a member of each group that is `wanted`, uniformly among those that are connected, and hands it to `deliver`. If that fails, since the
-    /// member is full, just closed, unsubscribed, or not allowed to have the message, others of its group are tried. Returns the deliveries.
+    /// Picks a member of each group that is `wanted`, uniformly among those connected, and passes it to
+    /// `deliver`. If that fails because the member is full, was just closed, has unsubscribed or may not get
+    /// the message, tries others of its group. Returns the number of deliveries.
     pub(super) fn deliver(
         &mut self,
         targets: &[Arc<Target>],
@@ -55,7 +56,7 @@ impl QueuePicker {
         (0..self.groups.len()).filter(|number| self.serve(targets, *number, &mut deliver)).count()
     }
 
-    /// Forgets the groups of the message before. The next one has so many targets.
+    /// Clears the groups of the previous message. The next one has this many targets.
     pub(super) fn begin(&mut self, targets: usize) {
         self.groups.clear();
         self.by_name.clear();
@@ -63,12 +64,12 @@ impl QueuePicker {
         self.before.resize(targets, NONE);
     }
 
-    /// Groups that were found.
+    /// Number of groups found.
     pub(super) fn groups(&self) -> usize {
         self.groups.len()
     }
 
-    /// Delivers to a member of one group. True if somebody has it.
+    /// Delivers to a member of one group. Reports whether a member got the message.
     pub(crate) fn serve(
         &mut self,
         targets: &[Arc<Target>],
@@ -86,12 +87,13 @@ impl QueuePicker {
         done
     }
 
-    /// True if the last message was delivered to a member of this group, which is told by the place of its name.
+    /// Reports whether a member of this group got the last message. The group is identified by the address of
+    /// its name.
     pub(super) fn has_served(&self, name: usize) -> bool {
         self.find(name).is_some_and(|number| self.groups[number].served)
     }
 
-    /// Puts the members among these targets into their groups, picking one of each.
+    /// Adds the members among these targets to their groups, and picks one for each group.
     pub(super) fn gather(
         &mut self,
         targets: &[Arc<Target>],
@@ -140,11 +142,11 @@ impl QueuePicker {
 fn member(targets: &[Arc<Target>], index: usize) -> &ClientSubscription {
     match &*targets[index] {
         Target::Client(subscription) => subscription,
-        Target::Topic(_) | Target::Node(_) => unreachable!("only clients are put into groups"),
+        Target::Topic(_) | Target::Node(_) => unreachable!("only clients are members of groups"),
     }
 }
 
-/// xorshift64*: quick, and good enough to spread load.
+/// xorshift64*: fast, and good enough to spread load.
 pub(super) fn next_random(state: &mut u64) -> u64 {
     *state ^= *state >> 12;
     *state ^= *state << 25;

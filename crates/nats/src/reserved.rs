@@ -1,24 +1,25 @@
-//! Names that servers keep for each other, as in nats-server: no client may publish to them, have answers sent there, or share them.
+//! Subjects and queue groups reserved for servers, as in nats-server. Clients may not publish to them, use
+//! them for replies, or join them.
 
-/// Where JetStream's messages are acknowledged.
+/// JetStream's subjects for acknowledgements.
 const JETSTREAM_ACKS: &[u8] = b"$JS.ACK.";
-/// Answers to requests across accounts.
+/// Replies to requests across accounts.
 const SERVICE_REPLIES: &[u8] = b"_R_.";
-/// Answers across gateways, as they are and as they were.
+/// Replies across gateways, with their current and their old prefix.
 const GATEWAY_REPLIES: [&[u8]; 2] = [b"_GR_.", b"$GR."];
-/// Groups of servers that agree on a log.
+/// Raft groups of servers.
 const RAFT: &[u8] = b"$NRG.";
 /// The queue group of servers.
 const QUEUE: &[u8] = b"_sys_";
 
-/// True if no client may publish there.
+/// Reports whether clients may not publish to this subject.
 #[inline]
 pub(super) fn is_subject(subject: &[u8]) -> bool {
     matches!(subject.first(), Some(b'_' | b'$'))
         && (subject.starts_with(RAFT) || GATEWAY_REPLIES.iter().any(|prefix| is_below(subject, prefix)))
 }
 
-/// True for the replies that servers make up.
+/// Reports whether this reply subject is reserved for servers.
 #[inline]
 pub(super) fn is_reply(reply: &[u8]) -> bool {
     matches!(reply.first(), Some(b'_' | b'$'))
@@ -27,7 +28,7 @@ pub(super) fn is_reply(reply: &[u8]) -> bool {
             || GATEWAY_REPLIES.iter().any(|prefix| is_below(reply, prefix)))
 }
 
-/// True for the queue group that no client may join.
+/// Reports whether this is the queue group that no client may join.
 pub(super) fn is_queue(queue: &[u8]) -> bool {
     queue == QUEUE
 }

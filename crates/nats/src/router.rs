@@ -1,9 +1,9 @@
-//! From a subject to those who get the message: clients' subscriptions, other nodes whose clients are subscribed, and topics that
+//! Finds the receivers of a subject: subscriptions of clients, other nodes with subscribers, and topics that
 //! capture it.
 //!
-//! One lookup finds all. Plain subscriptions all get the message, of each queue group one member picked at random, here if there is
-//! one here. What
-//! recent subjects matched is kept by each thread and used while no subscription changes.
+//! One lookup finds all of them. Every plain subscription gets the message. In each queue group, one member
+//! picked at random gets it, a local one if there is one. Each thread caches what recent subjects matched,
+//! and uses the cache until a subscription changes.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -26,20 +26,20 @@ use crate::routes::{Key, Matches, NodePicker, Routes};
 use crate::subscription::{ClientSubscription, Count};
 use crate::target::{Here, Target};
 
-/// Subjects that each thread remembers: about a megabyte.
+/// Subjects that each thread caches, which take about a megabyte.
 const CACHED_SUBJECTS: usize = 4096;
 
-/// Subscriptions from which on a message is delivered in several turns.
+/// Number of subscriptions above which a message is delivered in several turns.
 const WIDE: usize = 1024;
 
-/// Bytes of a delivery's control line beside its names.
+/// Bytes of a delivery's control line besides its names.
 const LINE_OVERHEAD: usize = 16;
 
-/// What a lookup found besides plain subscriptions of clients and topics.
+/// Kinds of targets, besides plain subscriptions of clients and topics, that a lookup found.
 pub(super) const QUEUES: u8 = 1;
 pub(super) const NODES: u8 = 2;
 
-/// Where messages go.
+/// A table from subjects to the clients, nodes and topics that get messages.
 pub(crate) struct Router {
     id: u64,
     space: TupleSpace<Arc<Target>>,
@@ -49,16 +49,16 @@ pub(crate) struct Router {
     routes: Routes,
 }
 
-/// A place in the router; to be handed back to [`Router::remove`].
+/// An entry in the router. It has to be passed to [`Router::remove`].
 #[derive(Debug)]
 pub(crate) struct Route {
     subscription: Subscription,
     first_word: Option<Box<[u8]>>,
-    /// What other nodes were told.
+    /// The interest that other nodes were told about.
     told: Option<Arc<Key>>,
 }
 
-/// What each thread keeps between lookups.
+/// State that each thread keeps between lookups.
 struct Local {
     router: u64,
     cache: Cache<Arc<Target>>,
@@ -74,9 +74,9 @@ impl Router {
     pub(super) fn new(control_line_max: usize, routes: Routes) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let bytes_max = control_line_max.clamp(1, Limits::BYTES_MAX);
-        // One word needs two bytes.
+        // A word takes two bytes, including its dot.
         let words_max = (bytes_max / 2 + 1).min(Limits::WORDS_MAX);
-        // nats-server looks at no byte but the dot.
+        // nats-server checks no byte except the dot.
         let limits = Limits { bytes_max, words_max, any_bytes: true, ..Limits::default() };
         Self {
             id: IDS.fetch_add(1, Ordering::Relaxed),
@@ -88,12 +88,12 @@ impl Router {
         }
     }
 
-    /// The ways to other nodes.
+    /// The routes to other nodes.
     pub(super) fn routes(&self) -> &Routes {
         &self.routes
     }
 
-    /// Bounds of a subject.
+    /// The limits of a subject.
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -112,7 +112,7 @@ impl Router {
         Ok((target, Route { subscription, first_word, told }))
     }
 
-    /// Takes note that another node has subscribers for a pattern.
+    /// Adds another node's interest in a pattern.
     pub(super) fn follow_node(
         &self,
         pattern: &Pattern,
@@ -122,7 +122,7 @@ impl Router {
         Ok(Route { subscription, first_word: self.interest.add(pattern), told: None })
     }
 
-    /// Lets a topic capture what matches `pattern`.
+    /// Lets a topic capture the subjects that match `pattern`.
     pub(crate) fn bind(
         &self,
         pattern: &Pattern,
@@ -131,35 +131,35 @@ impl Router {
         self.space.subscribe(pattern, Arc::new(Target::Topic(binding)))
     }
 
-    /// Ends a topic's capture.
+    /// Ends a topic's capture of a pattern.
     pub(crate) fn unbind(&self, subscription: Subscription) -> bool {
         self.space.unsubscribe(subscription)
     }
 
-    /// Removes a subscription of a client, or of another node.
+    /// Removes a subscription of a client, or another node's interest.
     pub(super) fn remove(&self, route: Route) {
         self.space.unsubscribe(route.subscription);
         self.interest.remove(route.first_word.as_deref());
         self.routes.unsubscribed(route.told.as_ref());
     }
 
-    /// The one copy of a queue group's name.
+    /// Returns the interned name of a queue group.
     pub(super) fn queue_name(&self, name: &[u8]) -> Arc<[u8]> {
         self.queues.get(name)
     }
 
-    /// True if somebody may be subscribed to a subject that begins with this word.
+    /// Reports whether there may be a subscription to a subject with this first word.
     pub(crate) fn has_interest_in(&self, first_word: &[u8]) -> bool {
         self.interest.has(first_word)
     }
 
-    /// All subscriptions at this moment, with their patterns.
+    /// The current subscriptions, with their patterns.
     pub(crate) fn space(&self) -> &TupleSpace<Arc<Target>> {
         &self.space
     }
 
-    /// Delivers a message, sends it to other nodes, and hands every topic that captures it to `captured`. A malformed subject reaches
-    /// nobody. Returns the number of clients and nodes that got it.
+    /// Delivers a message, sends it to other nodes, and passes every topic that captures it to `captured`. A
+    /// malformed subject has no receivers. Returns the number of clients and nodes that got the message.
     pub(super) fn publish(
         &self,
         burst: &mut Burst,
@@ -168,11 +168,12 @@ impl Router {
     ) -> usize {
         match self.begin(burst, None, message, usize::MAX, captured) {
             Begun::Done(deliveries) => deliveries,
-            Begun::Wide(_) => unreachable!("nothing is as wide as that"),
+            Begun::Wide(_) => unreachable!("no message has that many targets"),
         }
     }
 
-    /// As [`Router::publish`], for a client. A message for very many is left to the caller, who delivers it in several turns.
+    /// Like [`Router::publish`], for a client. A message for very many subscriptions is left to the caller,
+    /// which delivers it in several turns.
     pub(super) fn begin_publish(
         &self,
         burst: &mut Burst,
@@ -183,7 +184,7 @@ impl Router {
         self.begin(burst, Some(origin), message, WIDE, captured)
     }
 
-    /// The same of a message of the server's own, which topics do not capture.
+    /// The same for a message of the server itself, which topics do not capture.
     pub(super) fn begin_own(&self, burst: &mut Burst, message: &Message<'_>) -> Begun {
         self.begin(burst, None, message, WIDE, |_| {})
     }
@@ -233,7 +234,7 @@ impl Router {
         })
     }
 
-    /// True if a topic other than this one captures what is published on `subject`.
+    /// Reports whether a topic other than this one captures messages on `subject`.
     pub(super) fn is_bound_elsewhere(&self, subject: &[u8], topic: TopicId) -> bool {
         self.with_local(|local| {
             let targets = local.cache.matches(&self.space, subject).unwrap_or_default();
@@ -243,8 +244,9 @@ impl Router {
         })
     }
 
-    /// Delivers a message of another node to clients of this one. What is done is the number of queue groups that were served. A
-    /// message for very many is left to the caller, as by [`Router::begin_publish`].
+    /// Delivers a message from another node to clients of this one. The result is the number of queue groups
+    /// that were served. A message for very many subscriptions is left to the caller, as in
+    /// [`Router::begin_publish`].
     pub(super) fn begin_here(&self, burst: &mut Burst, message: &Message<'_>, here: Here<'_>) -> Begun {
         self.with_local(|local| {
             let hits = local.cache.hits();
@@ -274,13 +276,13 @@ impl Router {
         })
     }
 
-    /// True if a client, a node or a topic would get a message on `subject`.
+    /// Reports whether a client, a node or a topic would get a message on `subject`.
     pub(super) fn reaches_anybody(&self, subject: &[u8]) -> bool {
         let mut found = Vec::new();
         self.space.matches(subject, &mut found).is_ok() && !found.is_empty()
     }
 
-    /// Sends a message to the nodes among these targets. Returns how many get it.
+    /// Sends a message to the nodes among these targets. Returns the number of nodes that get it.
     pub(super) fn send_to_nodes(
         &self,
         targets: &[Arc<Target>],
@@ -291,7 +293,8 @@ impl Router {
         self.with_local(|local| local.nodes.send(&self.routes, &matches, message))
     }
 
-    /// The plain subscription of `client` that would get a message on `subject`, for the answer that nobody listens.
+    /// Returns the plain subscription of `client` that would get a message on `subject`, for the
+    /// no-responders reply.
     pub(super) fn own_subscription(&self, client: &Client, subject: &[u8]) -> Option<Arc<Target>> {
         let mut found = Vec::new();
         self.space.matches(subject, &mut found).ok()?;
@@ -305,7 +308,7 @@ impl Router {
             }
             _ => None,
         });
-        // The oldest one, as nats-server has it.
+        // The oldest subscription, as in nats-server.
         own.min_by_key(|(number, _)| *number).map(|(_, target)| target)
     }
 
@@ -317,30 +320,30 @@ impl Router {
                 let nodes = NodePicker::new(tailrace_env::random::u64());
                 *slot = Some(Local { router: self.id, cache, queues, nodes });
             }
-            work(slot.as_mut().expect("it was just made"))
+            work(slot.as_mut().expect("it was set above"))
         })
     }
 }
 
-/// What became of a message.
+/// The outcome of a publish.
 pub(super) enum Begun {
-    /// So many got it.
+    /// The number of receivers.
     Done(usize),
-    /// Nobody has it yet: it is for these, and they are very many.
+    /// The message has not been delivered yet. It is for these very many targets.
     Wide(Vec<Arc<Target>>),
 }
 
-/// A message on its way to several clients.
+/// A message that is delivered to several clients.
 pub(super) struct Outgoing<'a, 'm> {
     pub(super) burst: &'a mut Burst,
     pub(super) origin: Option<&'a Client>,
     pub(super) message: &'a Message<'m>,
-    /// Headers and payload, once they were copied for all.
+    /// The payload, once it has been copied for all receivers.
     pub(super) shared: Option<Bytes>,
 }
 
 impl Outgoing<'_, '_> {
-    /// True if the client gets it.
+    /// Delivers the message. Reports whether the client gets it.
     pub(super) fn deliver(&mut self, subscription: &ClientSubscription) -> bool {
         let client = &subscription.client;
         if let Some(origin) = self.origin
@@ -360,7 +363,7 @@ impl Outgoing<'_, '_> {
         if !client.headers.load(Ordering::Relaxed) {
             message.headers = None;
         }
-        // Before the client can have it, and answer.
+        // This comes before the client can read the message and reply.
         if let (Some(permissions), Some(reply)) = (permissions, message.reply)
             && permissions.tracks_replies()
         {
@@ -370,7 +373,7 @@ impl Outgoing<'_, '_> {
     }
 }
 
-/// Puts a message into a client's buffer. True if it is there.
+/// Appends a message to a client's buffer. Reports whether it is in the buffer.
 fn deliver_to(
     subscription: &ClientSubscription,
     message: &Message<'_>,
@@ -408,7 +411,7 @@ fn deliver_to(
     true
 }
 
-/// The same of a status of the server's own, which does not count towards a subscription's last message.
+/// The same for a status of the server itself, which does not count towards the limit of a subscription.
 pub(super) fn deliver_status(subscription: &ClientSubscription, status: &Message<'_>, burst: &mut Burst) {
     let client = &subscription.client;
     let delivery = Delivery { message: *status, sid: subscription.sid() };
@@ -420,12 +423,12 @@ pub(super) fn deliver_status(subscription: &ClientSubscription, status: &Message
     }
 }
 
-/// True if it is in the client's buffer; then the burst sends it, or somebody else's.
+/// Reports whether the message is in the client's buffer. If it is, this burst or another one sends it.
 #[inline]
 fn is_sent(appended: Appended, client: &Arc<Client>, burst: &mut Burst) -> bool {
     match appended {
         Appended::No => return false,
-        // Somebody else's burst sends it; this one is held back all the same.
+        // Another burst sends it, but this publisher is slowed all the same.
         Appended::Yes => burst.look_at(client),
         Appended::First => burst.touched.push(Arc::clone(client)),
     }
@@ -440,24 +443,24 @@ fn size_of(delivery: &Delivery<'_>) -> DeliverySize {
     DeliverySize { bytes_max, body_bytes }
 }
 
-/// How many subscriptions begin with which word: tells cheaply that nobody can be interested in a topic.
+/// Number of subscriptions per first word. It tells cheaply that a topic can have no subscribers.
 #[derive(Debug)]
 struct Interest {
     wildcard: Tally,
-    /// Entries of `words`: where nobody is subscribed, producers need no lock to see it.
+    /// Number of entries in `words`. If there are no subscriptions, producers see that without a lock.
     distinct: AtomicUsize,
     words: Mutex<HashMap<Box<[u8]>, usize>>,
 }
 
 impl Default for Interest {
     fn default() -> Self {
-        let wildcard = Tally::of("subscriptions that begin with a wildcard");
+        let wildcard = Tally::of("subscriptions that start with a wildcard");
         Self { wildcard, distinct: AtomicUsize::default(), words: Mutex::default() }
     }
 }
 
 impl Interest {
-    /// Returns what [`Interest::remove`] needs.
+    /// Counts a pattern. Returns what [`Interest::remove`] needs.
     fn add(&self, pattern: &Pattern) -> Option<Box<[u8]>> {
         let Some(PatternWord::Literal(word)) = pattern.words().next() else {
             self.wildcard.add(1);
@@ -481,7 +484,7 @@ impl Interest {
         };
         let mut words = lock(&self.words);
         let count = words.get_mut(word).expect("the first words of all subscriptions are counted");
-        take_off(count, 1, "subscriptions that begin with a word");
+        take_off(count, 1, "subscriptions that start with a word");
         if *count == 0 {
             words.remove(word);
             self.distinct.store(words.len(), Ordering::Release);
@@ -494,19 +497,20 @@ impl Interest {
     }
 }
 
-/// Names of queue groups, each kept once.
+/// Interned names of queue groups.
 #[derive(Debug, Default)]
 struct QueueNames(Mutex<NamesInUse>);
 
 #[derive(Debug, Default)]
 struct NamesInUse {
     names: HashSet<Arc<[u8]>>,
-    /// At so many they are looked through next.
+    /// Number of names at which unused ones are removed next.
     tidy_at: usize,
 }
 
 impl QueueNames {
-    /// At so many names, and whenever there are twice as many as nobody could drop, those that nobody uses are dropped.
+    /// Smallest number of names at which unused ones are removed. After that, this happens when their number
+    /// has doubled.
     const TIDY_AT: usize = 1024;
 
     fn get(&self, name: &[u8]) -> Arc<[u8]> {
@@ -525,6 +529,6 @@ impl QueueNames {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks can panic half-way.
+    // The code under these locks cannot panic half-way.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

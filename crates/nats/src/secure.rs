@@ -1,4 +1,4 @@
-//! TLS before a NATS connection begins: by upgrade after INFO, as the protocol has it, or from the first byte on.
+//! TLS before a NATS connection starts: by upgrade after INFO, as in the protocol, or from the first byte.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tailrace_env::task::stopped;
 use tailrace_node::{Caller, Door};
 use tailrace_tls::{HandshakeError, Tls};
 
-/// Makes the handshake, then serves the connection.
+/// Performs the handshake, then serves the connection.
 pub(crate) async fn serve(
     socket: Stream,
     peer: SocketAddr,
@@ -43,7 +43,7 @@ pub(crate) async fn serve(
         }
         Err(error) => {
             let caller = Caller::client(Door::Nats, peer);
-            tracing::info!(client = id, %caller, reason = %error, "NATS connection cut");
+            tracing::info!(client = id, %caller, reason = %error, "NATS connection closed by the server");
             let reason = CloseReason::TlsHandshake.label();
             front.metrics().connections_cut.get_or_create(&ReasonLabel { reason }).inc();
         }
@@ -63,7 +63,7 @@ async fn handshake(
         nonce.clone_into(&mut info.nonce);
         let mut out = Vec::new();
         write_info(&mut out, &info);
-        // A fresh socket takes a line; one that does not is closed by its client.
+        // A new socket accepts a line. If one does not, the client closes it.
         socket.write_all(&out).await.map_err(HandshakeError::Failed)?;
     }
     let mut words = Vec::new();

@@ -1,4 +1,4 @@
-//! What sessions of NATS clients work with.
+//! The dependencies of NATS sessions.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use crate::front::NatsFront;
 use tailrace_node::Node;
 use tailrace_tls::Tls;
 
-/// The NATS front of one server, and what it works with.
+/// The NATS front of one server, with its dependencies.
 pub struct NatsServer {
-    /// What all connections share.
+    /// The state shared by all connections.
     pub front: Arc<NatsFront>,
-    /// The node behind it.
+    /// The node that the front serves.
     pub node: Arc<Node>,
-    /// Present if a listener speaks TLS.
+    /// TLS, if a listener uses it.
     pub tls: Option<Arc<Tls>>,
-    /// Open connections of Kafka clients: `/varz` shows them.
+    /// Number of open Kafka connections, which `/varz` shows.
     pub kafka_connections: Gauge,
 }

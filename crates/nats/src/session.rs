@@ -1,7 +1,7 @@
-//! What the verbs of one client mean: from parsed operations to subscriptions, deliveries and answers.
+//! The verbs of one client: turns parsed operations into subscriptions, deliveries and replies.
 //!
-//! Owned by the connection's task; nothing here waits. What has to wait (credentials that are slow to check, capture, slow
-//! consumers) is handed to the connection.
+//! The connection's task owns the session, and nothing here waits. Work that has to wait (credentials that
+//! are slow to check, capture, slow consumers) is passed to the connection.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -31,30 +31,30 @@ use crate::trace::Trace;
 use tailrace_env::aside::TURN;
 use tailrace_env::metrics::ReasonLabel;
 
-/// A client that had no PONG yet gets no PING before this time.
+/// Time before which a client that has had no PONG gets no PING.
 const FIRST_PING_AFTER: Duration = Duration::from_secs(2);
 
-/// One client's state.
+/// The state of one client.
 pub(super) struct Session {
     client: Arc<Client>,
     parser: ClientParser,
     options: ConnectOptions,
-    /// Credentials are asked for, with every CONNECT.
+    /// Whether every CONNECT needs credentials.
     asks_who: bool,
-    /// They have not come.
+    /// Whether the client has not authenticated yet.
     unauthenticated: bool,
-    /// There was a CONNECT.
+    /// Whether the client has sent CONNECT.
     connected: bool,
     info_sent: bool,
     permissions: Option<Arc<Permissions>>,
     subscriptions: HashMap<Sid, Owned>,
     shapes: Shapes,
     next_number: u64,
-    /// Sids by number, for subscriptions that end by themselves.
+    /// Sids by number, for subscriptions with a limit.
     limited: HashMap<u64, Sid>,
     pub(super) burst: Burst,
     pub(super) capture: CaptureBurst,
-    /// The message at the beginning of the input is on its way to very many.
+    /// The first message of the input, if it is being delivered to very many subscriptions.
     fan_out: Option<Wide>,
     messages_in: u64,
     bytes_in: u64,
@@ -70,37 +70,37 @@ struct Owned {
 
 struct Wide {
     fan_out: Box<FanOut>,
-    /// Some topic acknowledges the message.
+    /// Whether a topic acknowledges the message.
     acknowledged: bool,
 }
 
-/// What the connection is to do after some input.
+/// What the connection has to do next.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// Read on; the operation that has begun needs this many bytes in total.
+    /// Read on. The operation that has started needs this many bytes in total.
     Read(usize),
-    /// Append what was captured, answer PING, then go on with the rest of the input.
+    /// Append captured messages, answer PING, then continue with the rest of the input.
     Pong,
-    /// Check these credentials, then go on with the rest of the input.
+    /// Check these credentials, then continue with the rest of the input.
     Authenticate(Box<ConnectOptions>),
-    /// Let others have their turn, then go on with the rest of the input.
+    /// Let other tasks have a turn, then continue with the rest of the input.
     Rest,
-    /// The same, but the operation in front is not done: it is read again.
+    /// The same, but the first operation is not done and is read again.
     Again,
-    /// Send what there is, and close.
+    /// Send what is left, and close.
     Close(CloseReason),
 }
 
-/// Operations after which the clock is looked at.
+/// Operations after which the clock is checked.
 const OPERATIONS_AT_ONCE: usize = 8;
 
-/// The same of bytes: a subject of 2,000 words takes much longer than one of three.
+/// Bytes after which the clock is checked. A subject of 2,000 words takes much longer than one of three.
 const BYTES_AT_ONCE: usize = 4096;
 
-/// The same of messages that were delivered.
+/// Deliveries after which the clock is checked.
 const WORK_AT_ONCE: u64 = 64;
 
-/// Most subscriptions that are removed before others have their turn; fewer if they take long.
+/// Most subscriptions that are removed before other tasks get a turn. Fewer if that takes long.
 const REMOVED_AT_ONCE: usize = 128;
 
 impl Session {
@@ -133,7 +133,7 @@ impl Session {
         }
     }
 
-    /// True if the last burst left something that takes time.
+    /// Reports whether the last burst left work that has to wait.
     pub(super) fn has_to_wait(&self) -> bool {
         !self.capture.is_empty() || self.burst.is_crowded()
     }
@@ -142,7 +142,8 @@ impl Session {
         self.unauthenticated
     }
 
-    /// Carries out every whole operation of `input`, for a turn that has just begun at most. Returns the bytes that were used up.
+    /// Executes the complete operations of `input`, until the turn that started at `began` is over. Returns
+    /// the number of bytes used.
     pub(super) fn process(&mut self, front: &NatsFront, input: &[u8], began: Instant) -> (usize, Next) {
         let mut used = 0;
         let (mut operations, mut used_before, mut work_before) = (0, 0, self.burst.work());
@@ -151,7 +152,7 @@ impl Session {
                 && begins_without_connect(&input[used..])
                 && front.auth().guest().is_none()
             {
-                // Nothing of it is waited for.
+                // The rest of the operation is not waited for.
                 break self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization);
             }
             match self.parser.next(&input[used..]) {
@@ -208,13 +209,14 @@ impl Session {
             ClientOp::Connect(json) => return self.connect(front, json),
             ClientOp::Subscribe { subject, queue, sid } => self.subscribe(front, subject, queue, sid),
             ClientOp::Unsubscribe { sid, max } => self.unsubscribe(front, sid, max),
-            // A client that gets PONG takes all before it for processed, captured messages included.
+            // A client that gets PONG assumes that everything before it was processed, including captured
+            // messages.
             ClientOp::Ping if !self.capture.is_empty() => return Some(Next::Pong),
             ClientOp::Ping => self.send_pong(front),
             ClientOp::Pong => self.pong(),
             ClientOp::Ignored => {}
             ClientOp::Complaint(text) => {
-                tracing::debug!(client = self.client.id, text = %text.escape_ascii(), "the client complains");
+                tracing::debug!(client = self.client.id, text = %text.escape_ascii(), "the client reported an error");
                 return Some(Next::Close(CloseReason::Complaint));
             }
         }
@@ -240,7 +242,7 @@ impl Session {
     }
 
     fn refuse(&self, error: &ParseError) -> Next {
-        tracing::debug!(client = self.client.id, %error, "not the protocol");
+        tracing::debug!(client = self.client.id, %error, "protocol violation");
         match error {
             ParseError::UnknownOperation(_) | ParseError::PayloadEnd => {
                 self.fail(&ProtocolError::UnknownOperation, CloseReason::Protocol)
@@ -251,7 +253,7 @@ impl Session {
             ParseError::Payload { .. } => {
                 self.fail(&ProtocolError::MaximumPayload, CloseReason::MaximumPayload)
             }
-            // nats-server says nothing either.
+            // nats-server sends no error either.
             ParseError::Arguments { .. } | ParseError::HeadersNotAllowed => {
                 Next::Close(CloseReason::Protocol)
             }
@@ -268,7 +270,7 @@ impl Session {
                 return Some(Next::Close(CloseReason::Protocol));
             }
         };
-        // It may be somebody else from now on: nats-server drops the subscriptions, too.
+        // The user may change with this CONNECT. nats-server drops the subscriptions, too.
         if self.connected && self.leave(front) {
             return Some(Next::Again);
         }
@@ -279,7 +281,8 @@ impl Session {
         self.take_over(options).err().map(Next::Close)
     }
 
-    /// The client is who it says it is. Fails, with everything said, if the rest of its CONNECT cannot be.
+    /// Completes the CONNECT of an authenticated client. Fails, after sending the error, if the client asks
+    /// for something unsupported.
     pub(super) fn authenticated(
         &mut self,
         options: ConnectOptions,
@@ -291,14 +294,14 @@ impl Session {
 
     fn become_user(&mut self, permissions: Arc<Permissions>) {
         self.unauthenticated = false;
-        // Who says again who he is stays who he was.
+        // A client that authenticates again keeps its user.
         if self.permissions.is_none() {
             self.client.set_permissions(Arc::clone(&permissions));
             self.permissions = Some(permissions);
         }
     }
 
-    /// The credentials are wrong.
+    /// Refuses a client with wrong credentials.
     pub(super) fn denied(&self) -> Next {
         self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization)
     }
@@ -318,18 +321,19 @@ impl Session {
 
     pub(super) fn send_pong(&mut self, front: &NatsFront) {
         self.client.out.append_control(|out| out.extend_from_slice(b"PONG\r\n"));
-        // The first one after CONNECT: a client that asks for it later gets no more.
+        // INFO after the first PING that follows CONNECT. Later PINGs get none.
         if self.connected && !std::mem::replace(&mut self.info_sent, true) {
             self.send_info(front, false);
         }
     }
 
-    /// Tells the client about the server once more, if it understands that.
+    /// Sends INFO again, if the client understands that.
     pub(super) fn send_info(&self, front: &NatsFront, lame_duck: bool) {
         self.send_info_again(front, lame_duck, !lame_duck);
     }
 
-    /// Tells the client that other nodes have come or gone. Who has not had its first INFO after CONNECT hears of it there.
+    /// Sends INFO because nodes have joined or left. A client that has not had its first INFO after CONNECT
+    /// learns of it there.
     pub(super) fn send_news(&self, front: &NatsFront) {
         if self.info_sent {
             self.send_info_again(front, false, false);
@@ -349,14 +353,14 @@ impl Session {
     fn pong(&mut self) {
         self.pings_unanswered = 0;
         if let Some(sent) = self.ping_sent.take() {
-            // 0 stands for a client that was never asked.
+            // 0 means that the round trip was never measured.
             let us = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX).max(1);
             self.client.counts.round_trip_us.store(us, Ordering::Relaxed);
         }
     }
 
-    /// Sends a PING if none is under way, and if the client can be expected to understand it: it had its first PONG, or has been
-    /// there for a while. True if one was sent.
+    /// Sends a PING if none is in flight, and if the client should understand it: it has had its first PONG,
+    /// or has been connected for a while. Reports whether one was sent.
     pub(super) fn measure_round_trip(&mut self, opened: Instant) -> bool {
         let ready = self.info_sent || opened.elapsed() > FIRST_PING_AFTER;
         let send = ready && self.ping_sent.is_none() && !self.unauthenticated;
@@ -372,7 +376,7 @@ impl Session {
         self.client.out.append_control(|out| out.extend_from_slice(b"PING\r\n"));
     }
 
-    /// Tells the client why it is being closed without its own doing.
+    /// Sends the error for a connection that is closed by the server.
     pub(super) fn farewell(&self, reason: CloseReason) {
         match reason {
             CloseReason::Stale => self.error(&ProtocolError::StaleConnection),
@@ -430,7 +434,7 @@ impl Session {
         None
     }
 
-    /// Delivers to some of very many, and to the others in the turns that follow.
+    /// Delivers to some of very many subscriptions. The others follow in later turns.
     fn fan_out(
         &mut self,
         front: &NatsFront,
@@ -471,7 +475,7 @@ impl Session {
         self.error(&error);
     }
 
-    /// What `nats trace` sends to see where it would go. Nobody gets it, and no topic keeps it.
+    /// Handles a message that `nats trace` sends only to be traced. It is not delivered and not captured.
     fn dry_run(&mut self, front: &NatsFront, message: &Message<'_>) {
         front.metrics().dry_runs.inc();
         self.burst.searched();
@@ -486,7 +490,7 @@ impl Session {
         }
     }
 
-    /// HMSG with status 503, to the client's own plain subscription that waits for the answer.
+    /// Sends HMSG with status 503 to the client's own plain subscription for the reply.
     fn answer_no_responders(&mut self, front: &NatsFront, subject: &[u8], reply: &[u8]) {
         self.burst.searched();
         let Some(target) = front.router().own_subscription(&self.client, reply) else { return };
@@ -520,7 +524,7 @@ impl Session {
             return Err(error);
         }
         let sid = Sid::new(sid);
-        // Those that have had their last message may still be there.
+        // Subscriptions that have had their last message may still exist.
         if self.subscriptions.get(&sid).is_some_and(Owned::has_ended) {
             self.remove(front, &sid);
         }
@@ -530,7 +534,7 @@ impl Session {
         if self.subscriptions.len() >= front.limits().subscriptions_max {
             return Err(too_many(front, "subscriptions"));
         }
-        // Of one that is there nobody looks at the subject, as in nats-server.
+        // As in nats-server, the subject is not checked if the sid is in use.
         let Entry::Vacant(place) = self.subscriptions.entry(sid.clone()) else { return Ok(()) };
         let pattern = Pattern::parse(Dialect::Nats, subject, front.router().limits())
             .map_err(|_| ProtocolError::InvalidSubject)?;
@@ -563,7 +567,8 @@ impl Session {
         if let Some(owned) = self.subscriptions.get(&sid)
             && let Target::Client(subscription) = &*owned.target
         {
-            // Under the lock that deliveries are counted under: none falls between the limit and the look at the count.
+            // The lock under which deliveries are counted, so that none comes between setting the limit and
+            // reading the count.
             let ended = max.is_none_or(|max| self.client.out.locked(|| subscription.limit(max)));
             if ended {
                 self.remove(front, &sid);
@@ -578,7 +583,7 @@ impl Session {
         let Some(owned) = self.subscriptions.remove(sid) else { return };
         if let Target::Client(subscription) = &*owned.target {
             self.limited.remove(&subscription.number);
-            // Who has found it before may be about to deliver.
+            // A lookup that has found it earlier may be about to deliver.
             self.client.out.locked(|| subscription.end());
         }
         front.router().remove(owned.route);
@@ -587,7 +592,7 @@ impl Session {
         front.metrics().subscriptions.dec();
     }
 
-    /// Removes some of the subscriptions that had as many messages as they wanted. True if there may be more.
+    /// Removes some of the subscriptions that have reached their limit. Reports whether there may be more.
     pub(super) fn remove_expired(&mut self, front: &NatsFront) -> bool {
         let began = Instant::now();
         for _ in 0..REMOVED_AT_ONCE / OPERATIONS_AT_ONCE {
@@ -611,7 +616,7 @@ impl Session {
         self.subscriptions.len()
     }
 
-    /// Removes some of the subscriptions. True if there are more.
+    /// Removes some of the subscriptions. Reports whether there are more.
     pub(super) fn leave(&mut self, front: &NatsFront) -> bool {
         let began = Instant::now();
         let sids: Vec<_> = self.subscriptions.keys().take(REMOVED_AT_ONCE).cloned().collect();
@@ -631,13 +636,13 @@ impl Owned {
     }
 }
 
-/// One subscription too many.
+/// Counts a refused subscription, and returns the error.
 fn too_many(front: &NatsFront, reason: &'static str) -> ProtocolError {
     front.metrics().subscriptions_refused.get_or_create(&ReasonLabel { reason }).inc();
     ProtocolError::MaximumSubscriptions
 }
 
-/// What CONNECT asks for that there is not, in nats-server's order.
+/// Returns the error for an unsupported option of CONNECT, checked in nats-server's order.
 fn refused(options: &ConnectOptions) -> Option<(ProtocolError, CloseReason)> {
     if options.new_account || options.account.as_ref().is_some_and(|account| !account.is_empty()) {
         return Some((ProtocolError::AuthorizationViolation, CloseReason::Authorization));
@@ -649,12 +654,12 @@ fn refused(options: &ConnectOptions) -> Option<(ProtocolError, CloseReason)> {
     without.then_some((ProtocolError::NoRespondersNeedHeaders, CloseReason::NoRespondersNeedHeaders))
 }
 
-/// True if a subject has no empty words and no wildcards. Long ones are fine here.
+/// Reports whether a subject has no empty words and no wildcards. Long ones are allowed here.
 fn is_literal(subject: &[u8]) -> bool {
     subject.split(|&byte| byte == b'.').all(|word| !matches!(word, b"" | b"*" | b">"))
 }
 
-/// True if what comes is no CONNECT, as nats-server finds it by the first byte.
+/// Reports whether the input does not start with CONNECT. Like nats-server, checks only the first byte.
 fn begins_without_connect(input: &[u8]) -> bool {
     input.first().is_some_and(|byte| !matches!(byte, b'C' | b'c'))
 }

@@ -1,7 +1,8 @@
-//! The shapes of pattern that one connection is subscribed to.
+//! The shapes of the patterns to which one connection is subscribed.
 //!
-//! A published subject costs a step for each shape that there is, of any client, so that one connection may make only so many. What
-//! has no wildcard and few words is of a shape that all clients share, and is not counted.
+//! Looking up a published subject takes a step for each shape of any client, so the number of shapes per
+//! connection is limited. Patterns without wildcards and with few words share common shapes, and are not
+//! counted.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use tailrace_subjects::Pattern;
 use tailrace_types::take_off;
 
-/// Words that one step looks at: a longer pattern counts once for each so many.
+/// Words that one step compares. A longer pattern counts as several steps.
 const WORDS_OF_STEP: usize = 32;
 
 /// Shapes in use.
@@ -19,15 +20,15 @@ pub(super) struct Shapes {
     steps: usize,
 }
 
-/// A subscription's hold on its shape; to be given back with [`Shapes::release`]. `None` if it is not counted.
+/// A subscription's reference to its shape, to be passed to [`Shapes::release`]. `None` if it is not counted.
 pub(super) type Held = Option<Arc<[u8]>>;
 
-/// There are as many as there may be.
+/// The limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
 impl Shapes {
-    /// Takes the shape of one more subscription.
+    /// Takes the shape of a new subscription.
     pub(super) fn take(&mut self, pattern: &Pattern, steps_max: usize) -> Result<Held, Full> {
         let text = pattern.as_bytes();
         let wild = text.iter().any(|byte| matches!(byte, b'*' | b'>'));
@@ -51,10 +52,10 @@ impl Shapes {
         Ok(Some(shape))
     }
 
-    /// The subscription has gone, or could not be made.
+    /// Releases the shape of a subscription that was removed or could not be created.
     pub(super) fn release(&mut self, held: Held) {
         let Some(shape) = held else { return };
-        // The table's and this one.
+        // The table's reference and this one.
         if Arc::strong_count(&shape) == 2 {
             self.known.remove(&shape);
             take_off(&mut self.steps, steps(&shape), "steps of shapes");

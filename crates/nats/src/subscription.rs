@@ -1,11 +1,11 @@
-//! One subscription of one client, as the router keeps it.
+//! One subscription of a client, as the router stores it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::client::Client;
 
-/// A client's own name for a subscription. Most are short numbers, and cost no memory of their own.
+/// A subscription id, chosen by the client. Most are short numbers, and need no allocation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Sid {
     Short(u8, [u8; Sid::SHORT_MAX]),
@@ -39,27 +39,27 @@ impl Sid {
 pub(crate) struct ClientSubscription {
     pub(crate) client: Arc<Client>,
     pub(super) sid: Sid,
-    /// Number within its client, for those who must not wait for the client's own table.
+    /// Number of the subscription within its client, for code that must not wait for the client's own table.
     pub(super) number: u64,
     pub(crate) queue: Option<Arc<[u8]>>,
-    /// Something within what it matches is denied to the client: each delivery has to be asked for.
+    /// Whether a part of what it matches is denied to the client, so that each delivery has to be checked.
     pub(super) filtered: bool,
-    /// Messages so far. Written under the lock of the client's out-buffer.
+    /// Number of messages delivered. Written under the lock of the client's out-buffer.
     delivered: AtomicU64,
-    /// Messages after which it ends; 0 if it does not.
+    /// Number of messages after which the subscription ends. 0 if there is no limit.
     max: AtomicU64,
-    /// The client gets nothing on it any more. Written under the lock of the client's out-buffer.
+    /// Whether the client gets no more messages on it. Written under the lock of the client's out-buffer.
     removed: AtomicBool,
 }
 
-/// What became of a message, as far as UNSUB's limit is concerned.
+/// The outcome for a message with regard to the limit of UNSUB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Count {
-    /// One of many.
+    /// The message was counted.
     Counted,
-    /// It was the last one.
+    /// The message was the last one.
     Last,
-    /// There was no place for it, or the subscription is removed.
+    /// The limit was reached, or the subscription is removed.
     Refused,
 }
 
@@ -76,22 +76,22 @@ impl ClientSubscription {
         Self { client: Arc::clone(client), sid, number, queue, filtered, delivered, max, removed }
     }
 
-    /// The client's own name for it.
+    /// The subscription id, chosen by the client.
     pub(crate) fn sid(&self) -> &[u8] {
         self.sid.as_bytes()
     }
 
-    /// Messages delivered so far.
+    /// Number of messages delivered so far.
     pub(crate) fn delivered(&self) -> u64 {
         self.delivered.load(Ordering::Relaxed)
     }
 
-    /// Messages after which it ends, if it does.
+    /// Number of messages after which the subscription ends, if there is a limit.
     pub(crate) fn max(&self) -> Option<u64> {
         Some(self.max.load(Ordering::Relaxed)).filter(|&max| max > 0)
     }
 
-    /// To be called under the lock of the client's out-buffer.
+    /// Counts a message. Call this under the lock of the client's out-buffer.
     #[inline]
     pub(super) fn count(&self) -> Count {
         let (delivered, max) = (self.delivered.load(Ordering::Relaxed), self.max.load(Ordering::Relaxed));
@@ -102,19 +102,20 @@ impl ClientSubscription {
         if max > 0 && delivered + 1 >= max { Count::Last } else { Count::Counted }
     }
 
-    /// True if it has had its last message, or is removed. May miss the one that is being delivered.
+    /// Reports whether the subscription has had its last message, or is removed. May miss a message that is
+    /// being delivered.
     pub(super) fn has_ended(&self) -> bool {
         self.removed.load(Ordering::Relaxed) || self.max().is_some_and(|max| self.delivered() >= max)
     }
 
-    /// Ends it: a message that is on its way to it, in turns or on another thread, does not get there any more. To be called under the
-    /// lock of the client's out-buffer.
+    /// Ends the subscription. A message that is being delivered in turns, or on another thread, does not
+    /// reach it any more. Call this under the lock of the client's out-buffer.
     pub(super) fn end(&self) {
         self.removed.store(true, Ordering::Relaxed);
     }
 
-    /// Ends it after `max` messages counted from its beginning. True if it has had them. To be called under the lock of the client's
-    /// out-buffer.
+    /// Ends the subscription after `max` messages, counted from its start. Reports whether it has had them
+    /// already. Call this under the lock of the client's out-buffer.
     pub(super) fn limit(&self, max: u64) -> bool {
         self.max.store(max, Ordering::Relaxed);
         self.delivered.load(Ordering::Relaxed) >= max

@@ -1,4 +1,5 @@
-//! What the router finds for a subject: a client's subscription, a topic that captures it, or another node's interest.
+//! The router's targets: a client's subscription, a topic that captures a subject, or another node's
+//! interest.
 
 use std::sync::Arc;
 
@@ -8,19 +9,19 @@ use crate::capture::Binding;
 use crate::routes::NodeInterest;
 use crate::subscription::ClientSubscription;
 
-/// What a pattern leads to.
+/// The target of a pattern.
 pub(crate) enum Target {
     Client(ClientSubscription),
     Topic(Arc<Binding>),
     Node(NodeInterest),
 }
 
-/// Whom a message of another node is for, among the clients of this one.
+/// The local clients for whom another node's message is meant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Here<'a> {
-    /// Plain subscribers get it.
+    /// Whether plain subscribers get it.
     pub(super) plain: bool,
-    /// So does a member of each of these groups.
+    /// The groups of which one member gets it.
     pub(super) queues: &'a [Bytes],
 }
 

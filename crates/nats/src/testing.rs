@@ -30,7 +30,7 @@ fn front_of(config: &BrokerConfig, workers: &Arc<Workers>) -> NatsFront {
     NatsFront::new(config, None, auth, Arc::clone(workers))
 }
 
-/// A front with a node behind it, in `folder`, with these settings.
+/// Starts a front with a node in `folder`, with these settings.
 pub(crate) async fn server_in(folder: &TempDir, settings: &[(&str, &str)]) -> (RunningNode, Arc<NatsServer>) {
     tailrace_runtime::install();
     let data = folder.path().join("data").display().to_string();
@@ -53,7 +53,7 @@ pub(crate) async fn server_in(folder: &TempDir, settings: &[(&str, &str)]) -> (R
     (running, Arc::new(server))
 }
 
-/// A client with so many subscriptions to `subject`. It reads nothing.
+/// Creates a client with `count` subscriptions to `subject`. It reads nothing.
 pub(crate) fn subscriber(front: &NatsFront, subject: &[u8], queue: Option<&[u8]>, count: u64) -> Arc<Client> {
     let out = OutBuffer::new(front.limits().out, None);
     let client = Arc::new(Client::new(1, ([127, 0, 0, 1], 1).into(), TransportKind::Plain, out));

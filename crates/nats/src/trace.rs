@@ -1,32 +1,33 @@
-//! Messages that ask to be traced (`nats trace`): headers `Nats-Trace-Dest` and `Nats-Trace-Only`.
+//! Messages to be traced (`nats trace`): headers `Nats-Trace-Dest` and `Nats-Trace-Only`.
 //!
-//! tailrace tells nobody the way of a message. But what is only to be traced must not be taken for one: it is dropped. And who may not
-//! publish where the trace is to go may not publish the message either, as in nats-server.
+//! tailrace does not send traces. But a message that is only to be traced must not be delivered, so it is
+//! dropped. As in nats-server, a client that may not publish to the trace's destination may not publish the
+//! message either.
 
 use tailrace_nats_wire::mentions;
 
-/// Where the trace is to be sent.
+/// The subject to which the trace is sent.
 const DESTINATION: &[u8] = b"Nats-Trace-Dest";
-/// In its place where tracing has been switched off on the way.
+/// The value of that header if a server on the way has switched tracing off.
 const DISABLED: &[u8] = b"trace disabled";
-/// `1`, `true` or `on`: nothing is to be delivered.
+/// `1`, `true` or `on`: the message must not be delivered.
 const ONLY: &[u8] = b"Nats-Trace-Only";
-/// Of servers that are long gone. nats-server gives up tracing.
+/// A header of very old servers. nats-server does not trace such a message.
 const ORIGIN: &[u8] = b"Nats-Trace-Origin-Account";
 
-/// What a message asks for.
+/// The trace that a message asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trace<'a> {
     /// No trace, or one that nats-server would not send either.
     None,
-    /// Its way is to be told there. With `only` it is not to be delivered.
+    /// The trace goes to `destination`. With `only`, the message must not be delivered.
     To { destination: &'a [u8], only: bool },
-    /// It is not to be delivered, and there is no place to send the trace to: nats-server drops it without a word.
+    /// The message must not be delivered, and the trace has no destination. nats-server drops it silently.
     Nowhere,
 }
 
 impl<'a> Trace<'a> {
-    /// What a header block says about it. A block with a status is none that nats-server looks into.
+    /// Parses a header block. Like nats-server, ignores a block with a status.
     #[inline]
     pub(super) fn of(block: &'a [u8]) -> Self {
         let looked_into = mentions(block, DESTINATION) && block.starts_with(b"NATS/1.0\r\n");
@@ -58,8 +59,8 @@ impl<'a> Trace<'a> {
     }
 }
 
-/// Names and values as nats-server looks for these headers: a line without a colon belongs to the name in the next one, and a line
-/// without an end is none.
+/// Returns names and values as nats-server does when it looks for these headers. A line without a colon
+/// becomes part of the next line's name, and a line without an end is ignored.
 fn lines(block: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let (mut rest, mut is_whole) = (block, true);
     let lines = std::iter::from_fn(move || {
@@ -76,7 +77,7 @@ fn lines(block: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// True if a message may be published there.
+/// Reports whether messages can be published to the subject.
 fn is_subject(subject: &[u8]) -> bool {
     subject
         .split(|&byte| byte == b'.')
@@ -87,7 +88,7 @@ fn is_subject(subject: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Played against nats-server 2.15.2.
+    /// Verified against nats-server 2.15.2.
     #[test]
     fn only_what_says_so_is_dropped() {
         let to = |destination: &'static str, only| Trace::To { destination: destination.as_bytes(), only };

@@ -1,4 +1,5 @@
-//! A node inside a program: no protocol, no port. Makes a topic, appends to it, reads it back, and hears of what is committed.
+//! A node inside a program, without a protocol or a port. Creates a topic, appends to it, reads the record
+//! back, and hears of what is committed.
 //!
 //! `cargo run -p tailrace-node --example embedded [FOLDER]`
 
@@ -21,10 +22,10 @@ use tailrace_runtime::disk::LocalDisk;
 use tailrace_types::{Offset, TopicId};
 use tokio::sync::mpsc;
 
-/// A batch has so many bytes at most when it is decompressed.
+/// Maximum size of a decompressed batch.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
-/// So many bytes wait for the tap at most.
+/// Maximum bytes that wait for the tap.
 const TAPPED_BYTES_MAX: u64 = 1024 * 1024;
 
 #[tokio::main]
@@ -36,7 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns what there is to say.
+/// Runs the node and returns the lines to print.
 pub(crate) async fn run(folder: String) -> Result<Vec<String>, Box<dyn Error>> {
     tailrace_runtime::install();
     let settings = BTreeMap::from([("data.dir".to_owned(), folder)]);
@@ -98,24 +99,24 @@ async fn store(
     Ok(appended.base_offset)
 }
 
-/// The value of the record at `offset`.
+/// Returns the value of the record at `offset`.
 fn read(partition: &PartitionHandle, offset: Offset) -> Result<String, Box<dyn Error>> {
     let terms = ReadTerms::new(offset, Isolation::TxnCommitted, 1024 * 1024);
     let slice = partition.read(Caller::internal(), &terms)?.slice.ok_or("nothing is committed there")?;
     let mut bytes = vec![0; usize::try_from(slice.extent.bytes())?];
     slice.extent.read_at(&mut bytes, 0)?;
-    let (_, batch) = split_batches(&bytes).next().ok_or("nothing lies there")??;
+    let (_, batch) = split_batches(&bytes).next().ok_or("there is no batch")??;
     Ok(values(batch)?.join(", "))
 }
 
-/// The values of a batch's records.
+/// Returns the values of a batch's records.
 fn values(batch: &[u8]) -> Result<Vec<String>, BatchError> {
     let batch = DecodedBatch::new(batch, BATCH_BYTES_MAX)?;
     let value = |record: Record<'_>| String::from_utf8_lossy(record.value.unwrap_or_default()).into_owned();
     batch.records().map(|record| record.map(value)).collect()
 }
 
-/// Hears of all topics.
+/// A sink for all topics.
 struct Tap {
     tell: mpsc::UnboundedSender<String>,
     budget: TapBudget,
@@ -143,7 +144,7 @@ impl Sink for Tap {
     }
 }
 
-/// Takes one range of what is committed.
+/// Takes one range of committed records.
 struct Tapped(Arc<Tap>);
 
 impl Intake for Tapped {
@@ -152,7 +153,7 @@ impl Intake for Tapped {
             for batch in piece.batches() {
                 let (_, batch) = batch?;
                 for value in values(&batch)? {
-                    // Nobody listens any more when the program is about to end.
+                    // The receiver is gone when the program is about to end.
                     let _ = self.0.tell.send(value);
                 }
             }

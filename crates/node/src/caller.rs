@@ -1,29 +1,31 @@
-//! Who asks something of the node, by which door, and until when it waits.
+//! Who makes a request of the node, through which door, and how long the caller waits.
 //!
-//! A front makes a [`Caller`] for each connection and hands it down with what it asks for: the node's log names who was
-//! refused and who changed something, and nothing is begun for who waits no longer. What a caller may do is not decided
-//! by it yet, but for one thing: what only nodes may ask (`ask::only_nodes`).
+//! A front makes a [`Caller`] for each connection and passes it down with each request. The node's log then
+//! names the caller that was refused or that changed something, and the node starts nothing for a caller
+//! whose deadline has passed. So far a caller decides about permissions in one case only: questions that only
+//! nodes may ask (`ask::only_nodes`).
 //!
 //! # What takes one
 //!
-//! Whatever a front has the node do: append, read, change metadata, ask a coordinator or another node, use
-//! share-partitions. It stands behind the node, or comes first where there is none. Timers, and what the node does once
-//! a change is committed, ask for nobody else: [`Caller::internal`]. What is begun for a caller and must be finished
-//! asks as [`Caller::patient`].
+//! Everything that a front has the node do: append, read, change metadata, ask a coordinator or another node,
+//! use share-partitions. It is the parameter after the node, or the first if there is none. Timers, and work
+//! that the node does once a change is committed, act for no client and use [`Caller::internal`]. Work that
+//! was started for a caller and must be completed uses [`Caller::patient`].
 //!
-//! Looking at what is in memory takes none: the image, the table of topics, who leads, the end of a partition, its
-//! settings. Neither does waiting for a commit, nor the table of share sessions, which is the front's own.
+//! Looking at memory takes none: the image, the table of topics, the leader, the end of a partition, its
+//! settings. Neither does waiting for a commit, nor the table of share sessions, which belongs to the front.
 //!
-//! Coordinators refuse a request whose caller is late when its turn comes; the controller is looked for no longer than
-//! the caller waits. A partition appends what it is given: a front asks before that whether it is late.
+//! A coordinator refuses a request whose caller is late by the time its turn comes. The search for the
+//! controller lasts no longer than the caller waits. A partition appends what it is given: the front checks
+//! first whether the caller is late.
 //!
-//! A question to another node does not say for whom it is put: there, the caller is this node.
+//! A question to another node does not carry its caller: there, the caller is this node.
 //!
-//! # Who is a node
+//! # Which callers are nodes
 //!
-//! Only the receiver of the links makes a caller that is a node ([`Caller::on_link`], which is not public), of what the
-//! handshake of the link has proved. A front can make clients and users, and nothing that takes a caller takes a
-//! principal beside it. So no client can pass for a node, whatever a front gets wrong.
+//! Only the receiver of the links makes a caller that is a node ([`Caller::on_link`], which is not public),
+//! from what the handshake of the link has proved. A front can make clients and users, and nothing that takes
+//! a caller takes a principal beside it. So no client can pass for a node, whatever a front gets wrong.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -33,7 +35,7 @@ use tailrace_env::time::{Duration, Elapsed, Instant, sleep_until, timeout_at};
 use tailrace_identity::Principal;
 use tailrace_types::NodeId;
 
-/// Who asks. It costs no memory of its own to copy: the name of a user is shared.
+/// The origin of a request. Cloning it allocates nothing, because the user name is shared.
 #[derive(Clone, Debug)]
 pub struct Caller {
     principal: Principal,
@@ -42,7 +44,7 @@ pub struct Caller {
     deadline: Option<Instant>,
 }
 
-/// How somebody came in.
+/// How a request entered the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
     /// The Kafka listener.
@@ -53,7 +55,7 @@ pub enum Door {
     Http,
     /// The port for other nodes.
     Peers,
-    /// None: the program that the node runs in.
+    /// No listener: the program that embeds the node.
     Inside,
 }
 
@@ -61,35 +63,36 @@ static INTERNAL: Caller =
     Caller { principal: Principal::Internal, address: None, door: Door::Inside, deadline: None };
 
 impl Caller {
-    /// A client of whom only the address is known.
+    /// Makes a client of which only the address is known.
     pub fn client(door: Door, address: SocketAddr) -> Self {
         Self { principal: Principal::Anonymous, address: Some(address), door, deadline: None }
     }
 
-    /// The same once it has proved that it is this user.
+    /// Returns this caller, authenticated as a user.
     #[must_use]
     pub fn as_user(self, name: Arc<str>) -> Self {
         Self { principal: Principal::User(name), ..self }
     }
 
-    /// The node itself, or the program that it runs in: asks for nobody else.
+    /// Returns the caller for the node itself, or for the program that embeds it.
     pub fn internal() -> &'static Self {
         &INTERNAL
     }
 
-    /// Who asks over a link; `None` if it is no member of the cluster. For the receiver of the links alone, see above.
+    /// Makes the caller at the other end of a link. It is anonymous if `from` is `None`, which means that it
+    /// is not a member of the cluster. Only for the receiver of the links, see above.
     pub(crate) fn on_link(from: Option<NodeId>) -> Self {
         let principal = from.map_or(Principal::Anonymous, Principal::Node);
         Self { principal, address: None, door: Door::Peers, deadline: None }
     }
 
-    /// The same, who waits for so long from now on.
+    /// Returns this caller with a deadline `time` from now.
     #[must_use]
     pub fn within(&self, time: Duration) -> Self {
         Self { deadline: Some(Instant::now() + time), ..self.clone() }
     }
 
-    /// The same, who waits without end: for what is begun, and is finished all the same.
+    /// Returns this caller without a deadline, for work that was started and must be completed.
     pub(crate) fn patient(&self) -> Self {
         Self { deadline: None, ..self.clone() }
     }
@@ -98,7 +101,7 @@ impl Caller {
         &self.principal
     }
 
-    /// The node that asks, if one does.
+    /// Returns the node that makes the request, if it is a node.
     pub(crate) fn node(&self) -> Option<NodeId> {
         match self.principal {
             Principal::Node(node) => Some(node),
@@ -106,23 +109,23 @@ impl Caller {
         }
     }
 
-    /// Until when it waits. What is begun by then is finished all the same.
+    /// Returns the caller's deadline. Work that was started before it is still completed.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// When something ends that may take so long, and no longer than the caller waits.
+    /// Returns the earlier of the caller's deadline and `limit` from now.
     pub(crate) fn until(&self, limit: Duration) -> Instant {
         let until = Instant::now() + limit;
         self.deadline.map_or(until, |deadline| deadline.min(until))
     }
 
-    /// True if it waits no longer.
+    /// Reports whether the caller's deadline has passed.
     pub fn is_late(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// Ends when the caller waits no longer.
+    /// Resolves at the caller's deadline.
     pub async fn gives_up(&self) {
         match self.deadline {
             Some(deadline) => sleep_until(deadline).await,
@@ -130,10 +133,10 @@ impl Caller {
         }
     }
 
-    /// Waits for `future` as long as the caller does.
+    /// Waits for `future` until the caller's deadline.
     ///
     /// # Errors
-    /// It gives up.
+    /// The deadline passed.
     pub async fn wait<F: Future>(&self, future: F) -> Result<F::Output, Elapsed> {
         match self.deadline {
             Some(deadline) => timeout_at(deadline, future).await,
@@ -155,14 +158,15 @@ impl fmt::Display for Door {
 }
 
 impl fmt::Display for Caller {
-    /// For the log: `kafka client 127.0.0.1:5000`, `nats user alice at 127.0.0.1:5000`, `node 2`, `this node`.
+    /// For the log: `kafka client 127.0.0.1:5000`, `nats user alice at 127.0.0.1:5000`, `node 2`, `this
+    /// node`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address =
             self.address.map(|address| SocketAddr::new(address.ip().to_canonical(), address.port()));
         match (&self.principal, address) {
             (Principal::Anonymous, Some(address)) => write!(f, "{} client {address}", self.door),
             (Principal::Anonymous, None) => write!(f, "{} client", self.door),
-            // A name may have any characters; a line of the log is one line.
+            // A name may contain any characters. A log entry must stay on one line.
             (Principal::User(name), Some(address)) => {
                 write!(f, "{} user {} at {address}", self.door, name.escape_debug())
             }

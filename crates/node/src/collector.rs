@@ -1,4 +1,4 @@
-//! Values that are read when Prometheus asks: partitions and their logs, the disk.
+//! Metrics that are read when Prometheus scrapes: partitions and their logs, the disk.
 
 use std::fmt;
 use std::sync::Weak;
@@ -14,7 +14,7 @@ use tailrace_types::i64_of;
 use crate::node::Node;
 use crate::partitions::{PartitionHandle, PartitionSlot};
 
-/// Reads the node's state. Holds no reference that would keep the node alive.
+/// Reads the node's state. Does not keep the node alive.
 pub(crate) struct NodeCollector(pub(crate) Weak<Node>);
 
 impl fmt::Debug for NodeCollector {
@@ -34,7 +34,7 @@ struct StateLabel {
     state: &'static str,
 }
 
-/// One gauge of every partition that is online.
+/// A gauge of every online partition.
 type PartitionValue = fn(&PartitionHandle) -> i64;
 
 const PARTITION_GAUGES: &[(&str, &str, PartitionValue)] = &[
@@ -43,7 +43,7 @@ const PARTITION_GAUGES: &[(&str, &str, PartitionValue)] = &[
     ("log_start_offset", "First offset that can be read", |p| p.reader.log_start().get()),
     ("log_end_offset", "One past the last offset appended", |p| p.reader.log_end().get()),
     ("high_watermark", "One past the last offset committed", |p| p.reader.high_watermark().get()),
-    ("last_stable_offset", "One past the last offset that no undecided transaction precedes", |p| {
+    ("last_stable_offset", "First offset of an undecided transaction, or the high watermark", |p| {
         p.reader.last_stable_offset().get()
     }),
 ];
@@ -56,7 +56,7 @@ impl Collector for NodeCollector {
         gauge(
             &mut encoder,
             "compaction_uncleanable_partitions",
-            "Partitions that the cleaner leaves alone until the next start, because compaction failed",
+            "Partitions that the cleaner skips until the next start, because compaction failed",
             i64_of(node.cleaner.uncleanable().len()),
         )?;
         gauge(
@@ -71,7 +71,8 @@ impl Collector for NodeCollector {
         let help = "Segments that are out of service because they are damaged";
         gauge(&mut encoder, "damaged_segments", help, i64_of(damaged))?;
         let refused = ConstCounter::new(node.space.refused());
-        let help = "Writes that failed for want of space, the best-effort ones of checkpoints included";
+        let help =
+            "Writes that failed because the disk was full, including best-effort writes of checkpoints";
         let counter = encoder.encode_descriptor("disk_full_refusals", help, None, MetricType::Counter)?;
         refused.encode(counter)?;
         let panics = ConstCounter::new(panics::count());
@@ -81,7 +82,7 @@ impl Collector for NodeCollector {
             gauge(
                 &mut encoder,
                 "disk_free_bytes",
-                "Free on the disk of the data folder, a second ago",
+                "Free bytes on the disk of the data folder, at most a second old",
                 number(free),
             )?;
         }
@@ -115,7 +116,7 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: i64
     ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
 }
 
-/// File systems may say anything of themselves.
+/// Clamps, because file systems may report anything.
 fn number(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -1,7 +1,9 @@
-//! Would a write block? The kernel slows writers down when too many pages of the whole machine are dirty.
+//! Predicts whether a write would block. The kernel throttles writers when too many pages of the whole
+//! machine are dirty.
 //!
-//! It begins half-way between `nr_dirty_background_threshold` and `nr_dirty_threshold`. A watcher compares the
-//! machine's dirty pages with a point somewhat below that; beyond it, appends go to worker threads, which may wait.
+//! Throttling starts half-way between `nr_dirty_background_threshold` and `nr_dirty_threshold`. A watcher
+//! compares the machine's dirty pages with a point somewhat below that. Beyond it, appends go to worker
+//! threads, which may wait.
 
 use std::fs;
 use std::sync::Arc;
@@ -9,13 +11,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tailrace_env::time::Duration;
 use tailrace_env::time::{self, MissedTicks};
 
-/// How often the kernel is asked while something is being written.
+/// How often to ask the kernel while data is being appended.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Appended bytes between two looks below which there is no reason to look.
+/// If fewer bytes than this were appended since the last check, the watcher skips one.
 const QUIET_BYTES: u64 = 64 * 1024;
 
-/// What is known about dirty pages.
+/// State of the machine's dirty pages.
 #[derive(Debug, Default)]
 pub(crate) struct DirtyPages {
     writes_may_block: AtomicBool,
@@ -23,23 +25,24 @@ pub(crate) struct DirtyPages {
 }
 
 impl DirtyPages {
-    /// True if a write might have to wait for the disk.
+    /// Reports whether a write might have to wait for the disk.
     pub(crate) fn writes_may_block(&self) -> bool {
         self.writes_may_block.load(Ordering::Relaxed)
     }
 
-    /// Takes note of bytes handed to the page cache.
+    /// Counts bytes handed to the page cache.
     pub(crate) fn appended(&self, bytes: u64) {
         self.appended.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// All that was noted.
+    /// Returns the total of appended bytes.
     #[cfg(test)]
     pub(crate) fn appended_bytes(&self) -> u64 {
         self.appended.load(Ordering::Relaxed)
     }
 
-    /// Watches until the task is dropped. Where the kernel does not tell, writes are taken to be quick.
+    /// Watches until the task is dropped. If the kernel does not report dirty pages, writes are assumed to be
+    /// fast.
     pub(crate) async fn watch(self: Arc<Self>) {
         let mut ticks = time::interval(INTERVAL);
         ticks.set_missed(MissedTicks::Delay);

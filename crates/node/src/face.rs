@@ -1,7 +1,7 @@
-//! What fronts, and the program around the node, get of it as a whole. Rooms that have more to offer have functions of
-//! their own, which take the node (`partitions`, `share`, `relay`, `cluster`, `ask`).
+//! What fronts, and the program around a node, see of the node as a whole. Rooms that offer more have
+//! functions of their own, which take the node (`partitions`, `share`, `relay`, `cluster`, `ask`).
 //!
-//! The fields of a node are not public: a front gets at no room that it has no business with.
+//! The fields of a node are private: a front cannot reach a room that it has no business with.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,55 +22,57 @@ use crate::share::ShareGroups;
 use crate::taps::WantedBy;
 
 impl Node {
-    /// The cluster that it belongs to.
+    /// Returns the id of the cluster that this node belongs to.
     pub fn cluster_id(&self) -> &str {
         &self.cluster_id
     }
 
-    /// The data folder, as DescribeLogDirs shows it.
+    /// Returns the data folder, as DescribeLogDirs reports it.
     pub fn data_dir(&self) -> &Path {
         &self.data_dir
     }
 
-    /// Threads for what keeps a processor busy. Fronts use the same ones.
+    /// Returns the threads for CPU-bound work, which fronts share.
     pub fn workers(&self) -> &Arc<Workers> {
         &self.workers
     }
 
-    /// Finds offsets by time.
+    /// Returns the lookups of offsets by time.
     pub fn lookups(&self) -> &Lookups {
         &self.lookups
     }
 
-    /// True while it has nothing to do with other nodes: it leads and coordinates everything itself.
+    /// Reports whether this node is standalone: it leads and coordinates everything itself.
     pub fn is_alone(&self) -> bool {
         self.links.peers().is_none()
     }
 
-    /// Becomes true when the server is stopping: connections finish what they have and close.
+    /// Returns a receiver that becomes true when the server is stopping: connections finish what they have
+    /// and close.
     pub fn stopping(&self) -> watch::Receiver<bool> {
         self.stopping.subscribe()
     }
 
-    /// Coordinators of groups, and of their offsets.
+    /// Returns the coordinators of groups and their offsets.
     pub fn groups(&self) -> &Groups {
         &self.coordinators.groups
     }
 
-    /// Coordinators of transactions.
+    /// Returns the coordinators of transactions.
     pub fn transactions(&self) -> &Transactions {
         &self.coordinators.transactions
     }
 
-    /// Share groups' records in flight, and their clients' sessions.
+    /// Returns the records in flight of share groups, and the sessions of their clients.
     pub fn share_groups(&self) -> &ShareGroups {
         &self.share
     }
 
-    /// The partition of `__share_group_state` whose leader coordinates this share-partition, by its key as text.
+    /// Returns the partition of `__share_group_state` whose leader coordinates this share-partition, named by
+    /// its key as text.
     ///
     /// # Errors
-    /// The topic is not there, and cannot be made.
+    /// The topic does not exist and cannot be created.
     pub async fn share_coordinator_partition(
         self: &Arc<Self>,
         caller: &Caller,
@@ -79,13 +81,13 @@ impl Node {
         self.coordinators.shares.partition_of(self, caller, key).await
     }
 
-    /// Who wants to hear of what is appended to the topic.
+    /// Returns the sinks that want to hear of batches appended to the topic.
     pub fn wanted(&self, topic: &Topic) -> WantedBy {
         self.taps.wanted(topic, None)
     }
 
-    /// Has the controller carry out a command, whichever node that is. Where none is for the moment, this waits, and no
-    /// longer than the caller. What was begun is finished all the same.
+    /// Has the controller execute a command, whichever node that is. If there is no controller at the moment,
+    /// waits until the caller's deadline. A command that was started completes even if the caller goes away.
     ///
     /// # Errors
     /// [`CommandError`]
@@ -93,10 +95,10 @@ impl Node {
         self.controller.executed(caller, command, self.now()).await
     }
 
-    /// Decides about a command without carrying it out (`validate_only`). Returns the image that would hold then.
+    /// Validates a command without executing it (`validate_only`). Returns the image that would result.
     ///
     /// # Errors
-    /// What the command would fail with.
+    /// The error that the command would fail with.
     pub async fn rehearse(
         &self,
         caller: &Caller,
@@ -105,19 +107,19 @@ impl Node {
         self.controller.rehearse(caller, command).await
     }
 
-    /// A producer id that no other producer has, now or later.
+    /// Returns a producer id that no other producer has, now or later.
     ///
     /// # Errors
-    /// A block of them has to be reserved, and the command for that failed.
+    /// A new block of ids has to be reserved, and the command for it failed.
     pub async fn reserve_producer_id(&self, caller: &Caller) -> Result<ProducerId, CommandError> {
         self.controller.next_producer_id(caller, &self.producer_ids, self.now()).await
     }
 
-    /// Puts a question to another node.
+    /// Sends a question to another node.
     ///
     /// # Errors
-    /// [`PeerError`]: the node is not there or did not answer in time, so that nobody knows whether anything was done;
-    /// or its answer cannot be understood.
+    /// [`PeerError`]: the node is down or did not answer in time, so it is unknown whether it did anything,
+    /// or its answer cannot be decoded.
     pub async fn ask<Q: Question>(
         &self,
         caller: &Caller,

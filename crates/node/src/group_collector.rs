@@ -1,4 +1,4 @@
-//! Groups and offsets, as they are when Prometheus asks.
+//! Groups and offsets, read when Prometheus scrapes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,10 +14,11 @@ use tailrace_types::i64_of;
 
 use crate::node::Node;
 
-/// Asks the coordinators of groups. One that is busy is left out this time.
+/// Asks the coordinators of groups. A busy one is left out of this scrape.
 pub(crate) struct GroupCollector {
     node: Weak<Node>,
-    /// The largest counts so far: counters do not go back because a coordinator is busy or was read again.
+    /// The largest counts so far. Counters must not go back because a coordinator is busy or was loaded
+    /// again.
     seen: Mutex<GroupCounts>,
 }
 
@@ -69,7 +70,7 @@ impl Collector for GroupCollector {
         for (name, help, value) in [
             ("classic_group_rebalances", "Rebalances of classic groups completed", seen.classic_rebalances),
             ("offset_commits", "Offsets committed, each partition counted", seen.offset_commits),
-            ("offset_expirations", "Offsets that have expired", seen.offset_expirations),
+            ("offset_expirations", "Offsets that expired", seen.offset_expirations),
             ("offset_deletions", "Offsets deleted on request or with their topic", seen.offset_deletions),
         ] {
             ConstCounter::new(value).encode(encoder.encode_descriptor(

@@ -1,40 +1,44 @@
-//! One running node, without a client protocol: its partitions, its metadata, its place in a cluster, and what coordinates groups,
-//! transactions and share groups.
+//! One running node without a client protocol: its partitions, its metadata, its membership in a cluster, and
+//! the coordinators of groups, transactions and share groups.
 //!
-//! [`start`] opens a data folder; [`RunningNode::stop`] ends it with everything acknowledged on disk. Fronts bring clients to it
-//! ([`Fronts`]); none is needed.
+//! [`start`] opens a data folder. [`RunningNode::stop`] stops the node with everything acknowledged on disk.
+//! Fronts connect clients to it ([`Fronts`]), but the node needs none.
 //!
-//! `examples/embedded.rs` is a program around one: it makes a topic, appends, reads, hears of what is committed, and stops.
+//! `examples/embedded.rs` embeds a node in a program: it creates a topic, appends, reads, learns what is
+//! committed, and stops.
 //!
-//! It runs in the world that it finds (`tailrace_env`): a program that embeds it begins with `tailrace_runtime::install()`.
+//! A node runs in the world that is installed (`tailrace_env`). A program that embeds one first calls
+//! `tailrace_runtime::install()`.
 //!
-//! State lies below, behaviour above: [`Node`] has the state of every room as a field, and the files that define it do not know the
-//! node. What a room does lies in files above, which take the node.
+//! State is below, behaviour above. [`Node`] has the state of every room as a field, and the files that
+//! define that state do not know the node. The behaviour of a room is in files above, which take the node.
 //!
-//! Deliberately not here: client protocols (kafka, nats, http), what may be appended (replication), what topics and settings there
-//! are (metadata, config), bytes on disk (log).
+//! Deliberately elsewhere: client protocols (kafka, nats, http), what may be appended (replication), which
+//! topics and settings exist (metadata, config), bytes on disk (log).
 //!
 //! # Traps
 //!
-//! * A partition's sync state has four values so that one partition is never synced by two flusher threads at
-//!   once: two syncs of one file serve fewer waiters each.
-//! * No worker thread waits for a partition's lock: an append may hold it while it waits for such a thread. Who
-//!   needs both takes the lock first, and without blocking.
-//! * What follows an append (a sync, word to those who wait) happens where the append happened, so that a client
-//!   that goes away meanwhile cannot leave it undone. For the same reason commands to the controller are spawned.
-//! * The controller publishes the new image, then opens partitions, then answers, all under its lock: produce
-//!   right after CreateTopics works. On every node the partitions are brought in line by the difference between
-//!   table and image (`controller/effects.rs`), not record by record: so a snapshot of the metadata, or a change
-//!   that was missed, needs no code of its own.
+//! * A partition's sync state has four values, so that two flusher threads never sync one partition at once.
+//!   Two concurrent syncs of one file would each serve fewer waiters.
+//! * No worker thread waits for a partition's lock, because an append may hold the lock while it waits for
+//!   such a thread. Code that needs both takes the lock first, and without blocking.
+//! * What follows an append (a sync, waking waiters) happens where the append happened, so that a client that
+//!   disconnects meanwhile cannot leave it undone. For the same reason commands to the controller are
+//!   spawned.
+//! * The controller publishes the new image, then opens partitions, then answers, all under its lock, so that
+//!   a produce right after CreateTopics works. Every node brings its partitions in line by the difference
+//!   between table and image (`controller/effects.rs`), not record by record. So a metadata snapshot, or a
+//!   change that the node missed, needs no code of its own.
 //! * A coordinator's appends name the epoch in which it was loaded: between losing leadership and winning it
 //!   again, others may have written.
-//! * A node tells others its address when it connects (`RequestKind::Status`): after a restart on another port the
-//!   metadata would tell them only once there is a majority, which may need this node.
-//! * A replica's folder may be gone while its id is known to others; `partitions/journal.rs` is written after the
-//!   folder is durable and before the replica takes part. The other way round, a crash between the two would lose
-//!   a replica that never was.
-//! * A guard is drawn before a transaction's coordinator is asked, and a marker makes it worthless: a batch that
-//!   was verified may arrive when its transaction has ended, and would open one that nobody ends.
+//! * A node tells others its address when it connects (`RequestKind::Status`). After a restart on another
+//!   port, the metadata would tell them only once there is a majority, which may need this node.
+//! * A replica's folder may be gone while other nodes know its id. `partitions/journal.rs` is written after
+//!   the folder is durable and before the replica takes part. In the opposite order, a crash between the two
+//!   steps would report the loss of a replica that never existed.
+//! * A guard is issued before the coordinator of a transaction is asked, and a marker invalidates it. A
+//!   verified batch may arrive after its transaction has ended, and would otherwise open a transaction that
+//!   is never ended.
 
 pub mod ask;
 mod caller;

@@ -1,4 +1,4 @@
-//! What a node counts and times, in Prometheus' terms. docs/operations.md lists every metric.
+//! What a node counts and times, as Prometheus metrics. docs/operations.md lists every metric.
 
 use tailrace_env::time::Duration;
 
@@ -10,7 +10,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tailrace_env::metrics::{ReasonLabel, times};
 use tailrace_log::CompactionStats;
 
-/// What the cleaner does.
+/// Metrics of the log cleaner.
 #[derive(Debug)]
 pub(crate) struct CompactionMetrics {
     rounds: Counter,
@@ -19,7 +19,7 @@ pub(crate) struct CompactionMetrics {
     bytes_after: Counter,
     records_removed: Counter,
     pub(crate) failures: Counter,
-    /// Reads and writes that the rate has held up.
+    /// Reads and writes that the rate limit has delayed.
     pub(crate) waits: Counter,
 }
 
@@ -38,7 +38,7 @@ impl Default for CompactionMetrics {
 }
 
 impl CompactionMetrics {
-    /// Takes note of a round that came to its end.
+    /// Records a completed round.
     pub(crate) fn ran(&self, took: Duration, stats: &CompactionStats) {
         self.rounds.inc();
         self.seconds.observe(took.as_secs_f64());
@@ -48,14 +48,19 @@ impl CompactionMetrics {
     }
 
     fn register_into(&self, r: &mut Registry) {
-        r.register("compactions", "Rounds of compaction that came to their end", self.rounds.clone());
-        r.register_with_unit("compaction", "Time of one round", Unit::Seconds, self.seconds.clone());
+        r.register("compactions", "Completed rounds of compaction", self.rounds.clone());
+        r.register_with_unit(
+            "compaction",
+            "Duration of one round of compaction",
+            Unit::Seconds,
+            self.seconds.clone(),
+        );
         r.register(
             "compaction_before_bytes",
-            "Bytes of the segments that rounds of compaction looked at",
+            "Bytes of the segments that compaction read",
             self.bytes_before.clone(),
         );
-        r.register("compaction_after_bytes", "Bytes that were left of them", self.bytes_after.clone());
+        r.register("compaction_after_bytes", "Bytes that remained of them", self.bytes_after.clone());
         r.register(
             "compaction_removed_records",
             "Records that compaction removed",
@@ -64,13 +69,13 @@ impl CompactionMetrics {
         r.register("compaction_failures", "Rounds of compaction that failed", self.failures.clone());
         r.register(
             "compaction_waits",
-            "Reads and writes of compaction that its rate has held up",
+            "Reads and writes of compaction that its rate limit delayed",
             self.waits.clone(),
         );
     }
 }
 
-/// What is checked on the disk, and mended.
+/// Metrics of scrubbing and repair.
 #[derive(Debug, Default)]
 pub(crate) struct RepairMetrics {
     pub(crate) rounds: Counter,
@@ -82,25 +87,21 @@ pub(crate) struct RepairMetrics {
 
 impl RepairMetrics {
     fn register_into(&self, r: &mut Registry) {
-        r.register("scrubs", "Rounds of scrubbing that came to their end", self.rounds.clone());
+        r.register("scrubs", "Completed rounds of scrubbing", self.rounds.clone());
         r.register(
             "scrubbed_bytes",
-            "Bytes of segments and indexes that scrubbing has read",
+            "Bytes of segments and indexes that scrubbing read",
             self.scrubbed_bytes.clone(),
         );
-        r.register(
-            "damages_found",
-            "Damaged files that scrubbing and reads have found",
-            self.damages.clone(),
-        );
+        r.register("damages_found", "Damaged files that scrubbing and reads found", self.damages.clone());
         r.register(
             "replicas_given_up",
-            "Replicas that were damaged beyond repair, or gone, and begin anew under another id",
+            "Replicas that were damaged beyond repair, or gone, and start again under another id",
             self.replicas_given_up.clone(),
         );
         r.register(
             "share_damaged_records",
-            "Records that share groups have passed over because they are damaged for good",
+            "Records that share groups skipped because they are damaged for good",
             self.share_skipped_records.clone(),
         );
     }
@@ -114,7 +115,7 @@ pub(crate) struct NodeMetrics {
     fsync_seconds: Histogram,
     fsync_failures: Counter,
     pub(crate) relay_retries: Counter,
-    /// What lookups by time have read and expanded.
+    /// Bytes that lookups by time have read and decompressed.
     pub(crate) lookup_memory: Gauge,
     pub(crate) compaction: CompactionMetrics,
     pub(crate) repair: RepairMetrics,
@@ -139,7 +140,7 @@ impl NodeMetrics {
     pub(crate) fn register_into(&self, r: &mut Registry) {
         r.register(
             "transaction_markers",
-            "Ends of transactions written to partitions: commit or abort",
+            "Transaction markers written to partitions: commit or abort",
             self.transaction_markers.clone(),
         );
         r.register(
@@ -147,16 +148,16 @@ impl NodeMetrics {
             "Appends handed to worker threads because the kernel held too many dirty pages",
             self.deferred_writes.clone(),
         );
-        r.register_with_unit("fsync", "Time of one sync", Unit::Seconds, self.fsync_seconds.clone());
+        r.register_with_unit("fsync", "Duration of one sync", Unit::Seconds, self.fsync_seconds.clone());
         r.register("fsync_failures", "Syncs that failed", self.fsync_failures.clone());
         r.register(
             "nats_capture_forward_retries",
-            "Requests to leaders of partitions that were put again",
+            "Requests to leaders of partitions that were retried",
             self.relay_retries.clone(),
         );
         r.register_with_unit(
             "lookup_memory",
-            "Bytes that are reserved for the batches that lookups by time look into",
+            "Bytes reserved for the batches that lookups by time read",
             Unit::Bytes,
             self.lookup_memory.clone(),
         );
@@ -164,7 +165,7 @@ impl NodeMetrics {
         self.repair.register_into(r);
     }
 
-    /// Takes note of one sync.
+    /// Records one sync.
     pub(crate) fn synced(&self, took: Duration, success: bool) {
         self.fsync_seconds.observe(took.as_secs_f64());
         if !success {
@@ -172,7 +173,7 @@ impl NodeMetrics {
         }
     }
 
-    /// Takes note of the end of a transaction in one partition.
+    /// Records the end of a transaction in one partition.
     pub(crate) fn transaction_marker(&self, committed: bool) {
         let reason = if committed { "commit" } else { "abort" };
         self.transaction_markers.get_or_create(&ReasonLabel { reason }).inc();

@@ -1,4 +1,4 @@
-//! One running node: what it keeps, without a client protocol.
+//! The state of one running node, without a client protocol.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ use tailrace_env::workers::Workers;
 
 /// One running node.
 pub struct Node {
-    /// What it counts.
+    /// Its counters and timings.
     pub(crate) metrics: Arc<NodeMetrics>,
     /// Links to the other nodes.
     pub(crate) links: Arc<Links>,
-    /// What is known of other nodes by what arrives from them.
+    /// What this node knows about others from their messages.
     pub(crate) heard: Arc<Heard>,
     /// The metadata.
     pub(crate) controller: Arc<ControllerShell>,
@@ -39,50 +39,50 @@ pub struct Node {
     pub(crate) scrubber: Scrubber,
     /// Coordinators of groups and transactions.
     pub(crate) coordinators: Coordinators,
-    /// Share groups' records in flight, and their clients' sessions.
+    /// Records in flight of share groups, and the sessions of their clients.
     pub(crate) share: ShareGroups,
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) stepper: Stepper,
     pub(crate) dirty: Arc<DirtyPages>,
-    /// Threads for what keeps a processor busy.
+    /// Threads for CPU-bound work.
     pub(crate) workers: Arc<Workers>,
     /// Lookups by time.
     pub(crate) lookups: Lookups,
     /// Batches on their way to the leaders of their partitions.
     pub(crate) relay: Relay,
-    /// Who speaks to the other nodes over the same links.
+    /// The other user of the links between nodes, if any.
     pub(crate) link_user: Option<Arc<dyn LinkUser>>,
-    /// Who hears of what is appended.
+    /// The sinks that hear of appended batches.
     pub(crate) taps: Taps,
-    /// Producer ids that were reserved for this node.
+    /// The block of producer ids reserved for this node.
     pub(crate) producer_ids: Mutex<ProducerIdBlock>,
-    /// The cluster that it belongs to.
+    /// Id of the cluster that this node belongs to.
     pub(crate) cluster_id: String,
-    /// The data folder, as DescribeLogDirs shows it.
+    /// The data folder, as DescribeLogDirs reports it.
     pub(crate) data_dir: std::path::PathBuf,
-    /// The room on its disk.
+    /// Free space on its disk.
     pub(crate) space: DiskSpace,
-    /// Set when the server is stopping: connections finish what they have and close.
+    /// Becomes true when the server is stopping: connections finish what they have and close.
     pub(crate) stopping: tailrace_env::sync::watch::Sender<bool>,
 }
 
 impl Node {
-    /// The wall clock.
+    /// Returns the wall clock.
     pub fn now(&self) -> TimestampMs {
         wall_clock()
     }
 
-    /// Topics as they are now.
+    /// Returns the current topics.
     pub fn topics(&self) -> arc_swap::Guard<Arc<TopicTable>> {
         self.controller.topics()
     }
 
-    /// Metadata as it is now.
+    /// Returns the current metadata.
     pub fn image(&self) -> Arc<MetadataImage> {
         self.controller.image()
     }
 
-    /// The group's partition, if it has a replica here.
+    /// Returns the replica of this group on this node. `None` if it has none.
     pub(crate) fn partition_of(&self, group: RaftGroup) -> Option<Arc<PartitionHandle>> {
         if group == METADATA {
             return Some(self.controller.handle());
@@ -91,22 +91,23 @@ impl Node {
         topic.here(group.partition.0).ok().cloned()
     }
 
-    /// The settings as they are now.
+    /// Returns the current settings.
     pub fn config(&self) -> Arc<BrokerConfig> {
         Arc::clone(self.image().broker())
     }
 
-    /// Its number.
+    /// Returns the id of this node.
     pub fn id(&self) -> NodeId {
         self.config().node()
     }
 
-    /// How long another node has been silent, if it was heard of at all.
+    /// Returns how long another node has been silent. `None` if this node never heard from it.
     pub(crate) fn silence(&self, node: NodeId) -> Option<Duration> {
         self.heard.silence(node)
     }
 
-    /// Where clients are told to connect to: the advertised listener, or the address that this client reached.
+    /// Returns the address that clients connect to: the advertised listener, or the address that this client
+    /// reached.
     pub fn advertised(&self, local: SocketAddr) -> AdvertisedListener {
         match &self.config().advertised_listeners {
             Some(advertised) => advertised.clone(),
@@ -114,8 +115,8 @@ impl Node {
         }
     }
 
-    /// The metadata, and every partition, that cannot be written or read, and coordinators that cannot be loaded, with the reason: what
-    /// makes `/healthz` fail.
+    /// Lists the reasons why `/healthz` fails: metadata or partitions that cannot be written or read, and
+    /// coordinators that cannot be loaded.
     pub fn problems(&self) -> Vec<String> {
         let topics = self.topics();
         let mut problems = Vec::new();
@@ -133,7 +134,7 @@ impl Node {
                         problems.extend(
                             halted.iter().map(|reason| format!("{} takes no writes: {reason}", handle.id)),
                         );
-                        // One of several replicas is mended, and others serve.
+                        // With several replicas, the damage is repaired while the others serve.
                         if halted.is_none() && !handle.is_replica() {
                             let damaged = handle.reader.log().damaged();
                             problems.extend(
@@ -149,7 +150,8 @@ impl Node {
         problems
     }
 
-    /// What serves and needs attention all the same, with the reason: named by `/healthz`, which does not fail.
+    /// Lists conditions that need attention although the node serves. `/healthz` names them and does not
+    /// fail.
     pub fn warnings(&self) -> Vec<String> {
         let uncleanable = self.cleaner.uncleanable().into_iter();
         let uncleanable = uncleanable.map(|(id, reason)| format!("{id} is not compacted any more: {reason}"));
@@ -157,7 +159,7 @@ impl Node {
         warnings.chain(self.being_mended()).collect()
     }
 
-    /// What of replicas is damaged, and mended from the others; and what none of them has.
+    /// Lists damaged ranges of replicas that are repaired from the others, and those that no replica has.
     fn being_mended(&self) -> Vec<String> {
         let topics = self.topics();
         let metadata = self.controller.handle();
@@ -173,7 +175,7 @@ impl Node {
         damaged.collect()
     }
 
-    /// Other nodes that this one has no connection to.
+    /// Lists the other nodes that this one has no connection to.
     fn nodes_away(&self) -> Vec<String> {
         let Some(peers) = self.links.peers() else { return Vec::new() };
         let (image, own) = (self.image(), self.id());
@@ -182,7 +184,7 @@ impl Node {
         away.map(|node| format!("there is no connection to node {node}")).collect()
     }
 
-    /// Set while the disk is full or nearly so.
+    /// Returns a warning while the disk is full or nearly full.
     pub(crate) fn disk_warning(&self) -> Option<String> {
         self.space.warning(&self.data_dir, self.config().tailrace_disk_free_warning_bytes)
     }

@@ -1,11 +1,11 @@
-//! How something is tried again until it succeeds: one rule for all.
+//! One retry rule for the whole node.
 //!
-//! Pauses double up to the longest. An attempt begins before the deadline or not at all. Pauses are not spread at
-//! random: who tries again is one task for each thing, not a crowd.
+//! Pauses double up to a maximum. An attempt starts before the deadline or not at all. There is no jitter:
+//! each thing is retried by one task, not by a crowd.
 
 use tailrace_env::time::{Duration, Instant, sleep_until};
 
-/// Pauses between attempts: the first, and the longest; each is twice the one before.
+/// Pauses between attempts: the first and the longest. Each is twice the previous one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pauses {
     first: Duration,
@@ -13,52 +13,52 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// All of the same length.
+    /// Pauses of equal length.
     pub(crate) const fn steady(pause: Duration) -> Self {
         Self { first: pause, longest: pause }
     }
 
-    /// From `first` on, up to `longest`.
+    /// Pauses that start at `first` and double up to `longest`.
     pub(crate) const fn doubling(first: Duration, longest: Duration) -> Self {
         assert!(first.as_nanos() <= longest.as_nanos(), "the first pause is the shortest");
         Self { first, longest }
     }
 
-    /// Something is tried until it succeeds.
+    /// Retries until success.
     pub(crate) fn without_end(self) -> Retry {
         Retry { pause: self.first, longest: self.longest, deadline: None }
     }
 
-    /// Something is tried until it succeeds, or the time is up.
+    /// Retries until success or `deadline`.
     pub(crate) fn until(self, deadline: Instant) -> Retry {
         Retry { deadline: Some(deadline), ..self.without_end() }
     }
 }
 
-/// Something that is being tried.
+/// An operation that is being retried.
 #[derive(Debug)]
 pub(crate) struct Retry {
-    /// The next one.
+    /// The next pause.
     pause: Duration,
     longest: Duration,
     deadline: Option<Instant>,
 }
 
 impl Retry {
-    /// After an attempt that failed: waits until the next one is due. False, at once, if it would not begin before the
-    /// deadline.
+    /// Waits, after a failed attempt, until the next one is due. Returns false at once if the next attempt
+    /// would not start before the deadline.
     pub(crate) async fn pause(&mut self) -> bool {
         let Some(next) = self.next_at(Instant::now()) else { return false };
         sleep_until(next).await;
         true
     }
 
-    /// True if the pauses grow no more.
+    /// Reports whether the pauses have reached their maximum.
     pub(crate) fn is_longest(&self) -> bool {
         self.pause >= self.longest
     }
 
-    /// When to try again after an attempt that failed `now`; `None` if the time is up.
+    /// Returns when to retry after an attempt that failed at `now`. `None` if that is past the deadline.
     fn next_at(&mut self, now: Instant) -> Option<Instant> {
         let next = now + self.pause;
         if self.deadline.is_some_and(|deadline| next >= deadline) {
@@ -75,7 +75,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// The pauses of attempts that take no time.
+    /// The pauses between attempts that take no time.
     fn pauses(retry: &mut Retry, began: Instant) -> Vec<u128> {
         let (mut now, mut pauses) = (began, Vec::new());
         while let Some(next) = retry.next_at(now).filter(|_| pauses.len() < 6) {
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    /// Nobody waits for an attempt that will not be.
+    /// Nothing waits for an attempt that will not be made.
     #[tokio::test]
     async fn giving_up_takes_no_time() {
         tailrace_runtime::install();

@@ -1,4 +1,4 @@
-//! From a data folder to a running node, and back.
+//! Takes a data folder to a running node, and back.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -45,7 +45,7 @@ use crate::taps::{Sink, Taps};
 /// Threads that step replicas. A step may wait for the disk.
 const STEP_THREADS: usize = 4;
 
-/// The folder of a node's data, on its disk, taken by this process until it is dropped.
+/// The data folder of a node on its disk. This process holds it until it is dropped.
 pub struct DataFolder {
     path: PathBuf,
     disk: NodeDisk,
@@ -54,10 +54,11 @@ pub struct DataFolder {
 }
 
 impl DataFolder {
-    /// Opens `data.dir`; it is made where it is missing.
+    /// Opens `data.dir`, and creates it if it is missing.
     ///
     /// # Errors
-    /// [`StartError::Folder`], [`StartError::Lock`] if another process has it, [`StartError::Cluster`] if it belongs to another node.
+    /// [`StartError::Folder`], [`StartError::Lock`] if another process has it, [`StartError::Cluster`] if it
+    /// belongs to another node.
     pub fn open(config: &BrokerConfig, disk: NodeDisk) -> Result<Self, StartError> {
         let path = PathBuf::from(&config.data_dir);
         let lock = if disk.is_private() {
@@ -68,7 +69,7 @@ impl DataFolder {
             make_durable_folder(&path)?;
             Some(DataDirLock::acquire(&path)?)
         };
-        // A node that was killed may have left what no sync has covered. What is read here is relied on.
+        // A node that was killed may have left writes that no sync has covered. We rely on what we read here.
         disk.sync_fs(&path).map_err(|error| folder_error("sync", &path, &error))?;
         let own = Own::open(&disk, &path, config.node())?;
         Ok(Self { path, disk, lock, own })
@@ -79,32 +80,32 @@ impl DataFolder {
 pub struct Startup {
     /// Settings by key, all layers merged: see `tailrace_config`.
     pub settings: BTreeMap<String, String>,
-    /// Where its data lie.
+    /// The folder with its data.
     pub folder: DataFolder,
-    /// Where it registers what it counts.
+    /// The registry for its metrics.
     pub metrics: Arc<Metrics>,
-    /// Where its fronts listen: the other nodes are told. A node that is alone may do without.
+    /// Where its fronts listen, which this node announces to the others. A standalone server can omit it.
     pub addresses: Option<Addresses>,
-    /// Threads for what keeps a processor busy.
+    /// Threads for CPU-bound work.
     pub workers: Arc<Workers>,
-    /// What stands around it.
+    /// The fronts around it.
     pub fronts: Fronts,
 }
 
-/// What stands around a node: the fronts that clients speak to, as the node knows them. None of it is needed.
+/// The fronts around a node that clients speak to, as the node sees them. All are optional.
 #[derive(Default)]
 pub struct Fronts {
-    /// Those who keep something by topic.
+    /// Those that keep state per topic.
     pub followers: Vec<Arc<dyn FollowsTopics>>,
-    /// Those who hear of what is committed.
+    /// Those that hear of committed records.
     pub sinks: Vec<Arc<dyn Sink>>,
-    /// The name of the sink that has delivered what is relayed to other nodes, before it is stored.
+    /// Name of the sink that has already delivered messages relayed to other nodes, before they are stored.
     pub relays: Option<&'static str>,
-    /// Who speaks to the other nodes over the same links.
+    /// The other user of the links between nodes.
     pub link_user: Option<Arc<dyn LinkUser>>,
 }
 
-/// Why a node did not start. One line each, saying what to do where that is known.
+/// Why a node did not start. Each is one line, and says what to do if that is known.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A setting is unknown or illegal.
@@ -113,51 +114,51 @@ pub enum StartError {
     /// The data folder is used by another process, or cannot be written.
     #[error("{0}")]
     Lock(#[from] LockError),
-    /// Which node the data folder belongs to, and which cluster.
+    /// The data folder belongs to another node or cluster.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// A copy of the folder of a node that runs.
+    /// Another node runs on a copy of this folder.
     #[error(
         "another node with number {0} is alive, with a copy of this data folder or the original: only one of them may run"
     )]
     NumberTaken(NodeId),
-    /// The cluster does not want this node, or not any more.
+    /// The cluster does not accept this node, or no longer accepts it.
     #[error("the cluster refuses this node: {0}")]
     NotRegistered(ControlError),
-    /// A file of the data folder itself.
+    /// A file of the data folder itself failed.
     #[error("cannot {action} {}: {error}", .path.display())]
     Folder {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's message.
         error: String,
     },
-    /// The metadata log.
+    /// The metadata log failed.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
-    /// The metadata log is damaged, and nobody else has it.
-    #[error("{error}. No other node has this log: `tailrace log repair {}` shows what is whole, and goes on with it", .dir.display())]
+    /// The metadata log is damaged, and no other node has it.
+    #[error("{error}. No other node has this log: `tailrace log repair {}` shows what is whole, and continues with it", .dir.display())]
     MetadataLost {
-        /// What was found.
+        /// The damage.
         error: Box<MetadataError>,
         /// The data folder.
         dir: PathBuf,
     },
-    /// The partition folders.
+    /// The partition folders failed.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// An address that cannot be listened on.
+    /// An address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// A node of a cluster has to say where its clients reach it.
-    #[error("cluster.listen is set, and there is no front that clients could be told of")]
+    /// A node of a cluster has to announce where clients reach it.
+    #[error("cluster.listen is set, but there is no front to announce to clients")]
     NoAddresses,
-    /// The files of TLS.
+    /// The TLS files failed.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The operating system gave no thread.
+    /// The operating system could not create a thread.
     #[error("cannot start threads: {0}")]
     Threads(#[source] io::Error),
 }
@@ -170,10 +171,12 @@ pub struct RunningNode {
     _lock: Option<DataDirLock>,
 }
 
-/// Opens a data folder: its metadata, its partitions, its links to other nodes. Everything works when this returns.
+/// Opens a data folder: its metadata, its partitions, its links to other nodes. Everything works when this
+/// returns.
 ///
 /// # Errors
-/// See [`StartError`]. Damaged partitions are no error: they are offline, and [`Node::problems`] says so.
+/// See [`StartError`]. Damaged partitions are not an error: they are offline, and [`Node::problems`] reports
+/// them.
 pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
     let Startup { settings, folder, metrics, mut addresses, workers, fronts } = startup;
     let DataFolder { path: data_dir, disk, lock, mut own } = folder;
@@ -200,11 +203,12 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         data_dir: data_dir.clone(),
         context: context.clone(),
         journal,
-        // A node that is alone has all metadata there are.
+        // A standalone server has all metadata there are.
         is_up_to_date: Arc::new(AtomicBool::new(config.cluster_address().is_none())),
         crowd: 0,
     };
-    // Before anybody hears of this node: whoever lost the log has to be taken for gone, until it gets another replica.
+    // Do this before any other node hears of this one. A replica that lost its log counts as gone until the
+    // node gets a new replica.
     let known = own.place().filter(|_| config.cluster_address().is_some());
     let known = known.map(|(id, founders)| replica_options(&config, id, founders));
     let others = own.others(&config.tailrace_cluster_seeds);
@@ -225,7 +229,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
             None
         }
         Some(address) => {
-            // Told before anybody is asked: a node that others cannot reach is of no use to them.
+            // Checked before we contact any node: a node that others cannot reach is of no use to them.
             let registration = cluster::registration(&config, &addresses.ok_or(StartError::NoAddresses)?)?;
             let registration = RegisterNode { renews, ..registration };
             let (tls, port) = (peer_tls(&config)?, Port::open("cluster.listen", address).await?);
@@ -239,8 +243,8 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         if !entered.bound.ip().is_loopback() && !config.tailrace_cluster_tls {
             tracing::warn!(
                 listener = "cluster", address = %entered.bound,
-                "LISTENING FOR OTHER NODES BEYOND LOOPBACK WITHOUT TLS: whoever reaches this address may speak as a node; \
-                 docs/security.md says how to demand certificates"
+                "LISTENING FOR OTHER NODES BEYOND LOOPBACK WITHOUT TLS: anyone who reaches this address may speak as a node; \
+                 docs/security.md says how to require certificates"
             );
         }
         links.connect(entered.peers.clone());
@@ -313,7 +317,8 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
     Ok(RunningNode { node, addresses, tasks, _lock: lock })
 }
 
-/// Certificates for the links to other nodes, if the settings ask for them. They are read again when they change.
+/// Loads certificates for the links to other nodes, if the settings ask for TLS, and reloads them when they
+/// change.
 fn peer_tls(config: &BrokerConfig) -> Result<Option<Arc<PeerTls>>, TlsError> {
     if !config.tailrace_cluster_tls {
         return Ok(None);
@@ -327,7 +332,7 @@ fn peer_tls(config: &BrokerConfig) -> Result<Option<Arc<PeerTls>>, TlsError> {
     Ok(Some(tls))
 }
 
-/// Begins to take part. Ends when this node knows of itself.
+/// Joins the work of the cluster. Returns when this node finds itself in the metadata.
 async fn live_in_cluster(
     here: &Arc<Node>,
     entered: Entered,
@@ -350,7 +355,7 @@ async fn live_in_cluster(
         let mut known = pin!(cluster::known_to_itself(here));
         select! {
             () = &mut known => {}
-            // One that the cluster does not know any more would wait for ever.
+            // A node that the cluster has removed would wait forever.
             said = &mut answer => {
                 said.unwrap_or(Ok(())).map_err(StartError::NotRegistered)?;
                 is_answered = true;
@@ -358,10 +363,11 @@ async fn live_in_cluster(
             }
         }
     }
-    // Clients must not be told that there is no such topic. Without a majority of the controllers there is nothing newer to be had.
+    // Catch up, so that clients are not told that a topic does not exist. Without a majority of the
+    // controllers there is nothing newer to get.
     let newest = async {
         if !is_answered {
-            // It lasts as long as the node does.
+            // The task that answers runs as long as the node does.
             answer.await.unwrap_or(Ok(()))?;
         }
         Ok(here.controller.catch_up(here.now()).await.is_ok())
@@ -371,42 +377,44 @@ async fn live_in_cluster(
         if here.links.peers().is_some_and(Peers::number_is_taken) {
             return Err(StartError::NumberTaken(here.id()));
         }
-        tracing::warn!("no controller answers: this node begins with the metadata that it has");
+        tracing::warn!("no controller answers: this node starts with the metadata that it has");
     }
     Ok(())
 }
 
 impl RunningNode {
-    /// The node, to work with.
+    /// Returns the node, to work with.
     pub fn node(&self) -> &Arc<Node> {
         &self.node
     }
 
-    /// Where its fronts listen, and where it listens for other nodes. `None` if that was not said.
+    /// Returns where its fronts listen, and where it listens for other nodes. `None` if the startup gave no
+    /// addresses.
     pub fn addresses(&self) -> Option<Addresses> {
         self.addresses
     }
 
-    /// Has other nodes take over what this one leads, if there are others and the settings say so. Clients are served meanwhile.
+    /// Has other nodes take over what this one leads, if there are others and the settings say so. Clients
+    /// are served meanwhile.
     pub async fn hand_over(&self) {
         if self.node.links.peers().is_some() && self.node.config().controlled_shutdown_enable {
             cluster::hand_over(&self.node, HAND_OVER_TIMEOUT).await;
         }
     }
 
-    /// Tells everybody that it is about to stop: those who wait for something give up, fronts take nothing more.
+    /// Announces that the node is about to stop: waiting requests end, and fronts accept nothing more.
     pub fn begin_to_stop(&self) {
         self.node.stopping.send_replace(true);
     }
 
-    /// Stops: everything on disk, partitions closed cleanly. Fronts have to be done with it by then. Returns how many partitions could
-    /// not be closed cleanly; the next start recovers those.
+    /// Stops the node: everything is on disk, partitions are closed cleanly. Fronts must have finished with
+    /// it by then. Returns how many partitions could not be closed cleanly. The next start recovers those.
     pub async fn stop(self) -> usize {
         self.begin_to_stop();
         for task in &self.tasks {
             task.abort();
         }
-        // From here on nobody opens a partition.
+        // From here on nothing opens a partition.
         self.node.controller.end_commands().await;
         let node = Arc::clone(&self.node);
         let stop = move || {
@@ -435,7 +443,7 @@ async fn run_coordinators(node: Arc<Node>) {
     node.coordinators.run(&node).await;
 }
 
-/// Opens the metadata log, and replays it.
+/// Opens the metadata log and replays it.
 async fn open_metadata(
     opener: &Opener,
     settings: &BTreeMap<String, String>,
@@ -446,7 +454,7 @@ async fn open_metadata(
     Ok(opened.expect("opening the metadata log does not panic")?)
 }
 
-/// Says what can be done where nobody else has the log.
+/// Adds what to do if no other node has the log.
 fn lost(error: StartError, data_dir: &Path) -> StartError {
     match error {
         StartError::Metadata(error) if error.is_loss() => {
@@ -456,7 +464,8 @@ fn lost(error: StartError, data_dir: &Path) -> StartError {
     }
 }
 
-/// Keeps in the data folder where the other nodes are, for as long as the server runs: a node whose metadata log is damaged asks them.
+/// Stores the addresses of the other nodes in the data folder for as long as the server runs. A node whose
+/// metadata log is damaged asks those nodes.
 async fn remember_nodes(node: Arc<Node>, mut own: Own) {
     let mut changes = node.controller.changes();
     loop {
@@ -474,11 +483,11 @@ async fn remember_nodes(node: Arc<Node>, mut own: Own) {
                     remembered
                 }
                 Err(error) => {
-                    return tracing::error!(%error, "writing down where the nodes are panicked: it is not done any more");
+                    return tracing::error!(%error, "storing the addresses of the nodes panicked: they are no longer stored");
                 }
             };
             if let Err(error) = remembered {
-                tracing::warn!(%error, "where the nodes are could not be written down");
+                tracing::warn!(%error, "could not store the addresses of the nodes");
             }
         }
         if changes.changed().await.is_err() {
@@ -491,8 +500,8 @@ fn folder_error(action: &'static str, path: &Path, error: &io::Error) -> StartEr
     StartError::Folder { action, path: path.to_owned(), error: error.to_string() }
 }
 
-/// Creates the folder where it is missing, and syncs the folders that name it: after a power loss a folder whose name
-/// was not synced may be gone with everything in it.
+/// Creates the folder if it is missing, and syncs the folders that name it: after a power loss, a folder
+/// whose name was not synced may be gone with everything in it.
 fn make_durable_folder(data_dir: &Path) -> Result<(), StartError> {
     if data_dir.is_dir() {
         return Ok(());
@@ -500,7 +509,7 @@ fn make_durable_folder(data_dir: &Path) -> Result<(), StartError> {
     std::fs::create_dir_all(data_dir).map_err(|error| folder_error("create", data_dir, &error))?;
     let whole = data_dir.canonicalize().map_err(|error| folder_error("find", data_dir, &error))?;
     for folder in whole.ancestors().skip(1) {
-        // A folder above that may not be read cannot have been created just now.
+        // A parent that we may not read cannot have been created just now.
         let Ok(opened) = std::fs::File::open(folder) else { break };
         opened.sync_all().map_err(|error| folder_error("sync", folder, &error))?;
     }

@@ -1,5 +1,6 @@
-//! Locks and atomics of what threads of a node share: the standard library's, or those of the model checker `shuttle` under
-//! `--cfg shuttle`, which then decides at every access which thread goes on. Modules `models` beside what they model say what must hold.
+//! Locks and atomics that threads of a node share: those of the standard library, or under `--cfg shuttle`
+//! those of the model checker `shuttle`, which decides at every access which thread continues. Modules named
+//! `models`, beside the code they model, state what must hold.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};

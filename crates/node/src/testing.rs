@@ -1,4 +1,4 @@
-//! Nodes for tests: without fronts, each in a folder of its own.
+//! Nodes for tests: without fronts, each in its own folder.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -43,13 +43,13 @@ pub(crate) fn identity() -> PartitionIdentity {
     PartitionIdentity { topic_id: TopicId([1; 16]), topic_partition }
 }
 
-/// The local disk.
+/// A log store on the local disk.
 pub(crate) fn log_store() -> LogStore<NodeDisk> {
     LogStore::new(NodeDisk::new(tailrace_runtime::disk::LocalDisk::default()), 16)
 }
 
-/// A partition without a node. Nobody syncs what is appended, and nobody hears what its replica says, unless
-/// the test sees to it.
+/// A partition without a node. Unless the test does so, nothing syncs what it appends and nothing delivers
+/// its messages.
 pub(crate) fn alone(core: Core) -> Arc<PartitionHandle> {
     tailrace_runtime::install();
     let PartitionIdentity { topic_id, topic_partition } = identity();

@@ -13,5 +13,9 @@ async fn a_program_without_protocol_and_port_stores_reads_and_taps() {
     let said = embedded::run(data.clone()).await.unwrap();
     assert_eq!(said, ["stored at offset 0", "read: hello", "tapped: hello"]);
     let said = embedded::run(data).await.unwrap();
-    assert_eq!(said, ["stored at offset 1", "read: hello", "tapped: hello"], "what was stored is there");
+    assert_eq!(
+        said,
+        ["stored at offset 1", "read: hello", "tapped: hello"],
+        "the first record is still there"
+    );
 }

@@ -1,4 +1,4 @@
-//! A sink that lacks something keeps no other partition's records from where they go.
+//! A sink that lacks something does not keep other partitions' records from their destination.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,17 +21,17 @@ use tokio::sync::{Semaphore, mpsc};
 /// More partitions than may have a piece at the same time.
 const PARTITIONS: i32 = 65;
 
-/// Longer than anything takes here.
+/// No step here takes this long.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What the sink has done.
+/// Events of the sink.
 #[derive(Debug, PartialEq, Eq)]
 enum Done {
     Waits,
     Took(String),
 }
 
-/// For records of the topic `large` it needs room, of which there is none at first.
+/// A sink that needs room for records of the topic `large`, of which there is none at first.
 struct Scarce {
     tell: mpsc::UnboundedSender<Done>,
     room: Semaphore,
@@ -90,7 +90,7 @@ impl Intake for Taking {
     }
 }
 
-/// Makes a topic, and appends a record to each of its partitions.
+/// Creates a topic, and appends a record to each of its partitions.
 async fn fill(node: &Arc<Node>, name: &str, partitions: i32) {
     let id = TopicId([name.as_bytes()[0]; 16]);
     let create = CreateTopic::with_defaults(name, id, node.now(), Requester::Client);

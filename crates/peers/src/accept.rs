@@ -1,4 +1,5 @@
-//! The port for nodes: accepts within the limits, makes the handshake, and lets each connection run as a task of its own.
+//! The port for nodes: accepts within the limits, does the handshake, and runs each connection in a task of
+//! its own.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,10 +21,10 @@ use tailrace_tls::HandshakeError;
 /// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A refusal has a moment to reach the other end before the connection is closed.
+/// How long a refusal may take to reach the other end before the connection is closed.
 const REFUSAL_MAX: Duration = Duration::from_millis(500);
 
-/// Why a connection did not get past the handshake.
+/// Why a connection failed the handshake.
 #[derive(Debug, thiserror::Error)]
 enum Rejected {
     #[error("{0}")]
@@ -32,12 +33,13 @@ enum Rejected {
     Greeting(#[from] GreetingError),
     #[error("{0}")]
     Tls(HandshakeError),
-    #[error("the handshake did not end in time")]
+    #[error("the handshake did not complete in time")]
     Slow,
 }
 
 impl Rejected {
-    /// A label for the metric, and a name for the log's pauses. `None` for who only looked whether the port is open.
+    /// Returns a label for the metric, and for limiting log lines. `None` if the other end only checked
+    /// whether the port is open.
     fn reason(&self) -> Option<&'static str> {
         match self {
             Self::Refused(refusal) => Some(refusal.reason()),
@@ -52,7 +54,7 @@ impl Rejected {
     }
 }
 
-/// Accepts until the links are stopped; connections end with it.
+/// Accepts until the links are stopped. Connections end with it.
 pub(super) async fn serve(listener: Listener, shared: Arc<Shared>, receiver: Arc<dyn PeerReceiver>) {
     let mut stopping = shared.stopping.subscribe();
     let strangers = Arc::new(Semaphore::new(shared.options.strangers_max));
@@ -72,7 +74,7 @@ pub(super) async fn serve(listener: Listener, shared: Arc<Shared>, receiver: Arc
                     connections.spawn(connection);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "accepting a connection of a node failed");
+                    tracing::warn!(%error, "could not accept a connection from a node");
                     time::sleep(ACCEPT_RETRY_INTERVAL).await;
                 }
             },
@@ -84,7 +86,7 @@ pub(super) async fn serve(listener: Listener, shared: Arc<Shared>, receiver: Arc
 
 fn log(shared: &Shared, reason: &'static str, address: SocketAddr, error: &dyn std::fmt::Display) {
     if let Some(left_out) = shared.quiet.may_log(reason) {
-        tracing::warn!(%address, %error, left_out, "a connection on the port for nodes was refused");
+        tracing::warn!(%address, %error, left_out, "refused a connection on the port for nodes");
     }
 }
 
@@ -117,7 +119,7 @@ async fn serve_one(
     }
 }
 
-/// A connection that is not, or not yet, a member's link.
+/// A connection that is not, or not yet, the link of a member.
 struct Stranger {
     shared: Arc<Shared>,
     _permit: OwnedSemaphorePermit,
@@ -144,7 +146,9 @@ async fn make_handshake(stream: Stream, shared: &Arc<Shared>) -> Result<(Halves,
     let call = Greeting::read(&mut halves.reader).await?;
     let own = shared.identity.load_full();
     let Some(purpose) = call.purpose() else {
-        return Err(GreetingError::Nonsense("it wants what this build does not know".to_owned()).into());
+        return Err(
+            GreetingError::Nonsense("it wants something that this build does not know".to_owned()).into()
+        );
     };
     let judged = call.judge_call(&own, purpose).and_then(|level| {
         let place = match purpose {
@@ -165,7 +169,7 @@ async fn make_handshake(stream: Stream, shared: &Arc<Shared>) -> Result<(Halves,
             Ok((halves, Standing { from, place, level }))
         }
         Err(refusal) => {
-            // Whoever does not take it learns nothing.
+            // The other end may not read it.
             let _ = time::timeout(REFUSAL_MAX, halves.send_last(&answer)).await;
             Err(Rejected::Refused(refusal))
         }

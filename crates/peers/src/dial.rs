@@ -13,7 +13,8 @@ use super::shared::Shared;
 use super::stream::{self, Halves};
 use super::types::PeerIdentity;
 
-/// Connects to `address` and makes the handshake. Within [`PeerOptions::handshake_timeout`](super::PeerOptions).
+/// Connects to `address` and does the handshake. Limited by
+/// [`PeerOptions::handshake_timeout`](super::PeerOptions).
 pub(super) async fn dial(
     shared: &Arc<Shared>,
     address: &str,
@@ -41,7 +42,7 @@ pub(super) async fn dial(
     };
     let outcome: Result<_, PeerError> = time::timeout(timeout, greeted).await.unwrap_or_else(|_| Err(late()));
     outcome.inspect_err(|error| {
-        // A refusal was counted where it was found, or told.
+        // A refusal was counted where it was found or received.
         if !matches!(error, PeerError::Refused { .. }) {
             shared.metrics.refused("this_node", error.reason());
         }
@@ -58,7 +59,7 @@ async fn greet(
     let no_peer = |reason: String| PeerError::NoPeer { address: address.to_owned(), reason };
     let own = shared.identity.load_full();
     let call: Bytes = Greeting::call(&own, purpose, expected).encode();
-    // Who refuses may have closed already; what it said can be read all the same.
+    // A node that refuses may have closed already, but its answer can still be read.
     let sent = halves.send_now(&call).await;
     let answer = match Greeting::read(&mut halves.reader).await {
         Ok(answer) => answer,
@@ -66,7 +67,7 @@ async fn greet(
             let tls = if shared.tls.is_some() { "" } else { " (it may demand TLS)" };
             return Err(no_peer(format!("it closed the connection within the handshake{tls}")));
         }
-        // How TLS tells that it does not like this node's certificate.
+        // This is how TLS reports that the other end rejects this node's certificate.
         Err(GreetingError::Socket(error)) if error.kind() == io::ErrorKind::InvalidData => {
             return Err(PeerError::Tls { address: address.to_owned(), error });
         }

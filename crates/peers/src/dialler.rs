@@ -18,7 +18,7 @@ use super::stream::Halves;
 use super::types::{PeerIdentity, PeerNode, PeerReceiver};
 use tailrace_env::random;
 
-/// Time between two lines that say the same about one node.
+/// Interval between two log lines with the same reason about one node.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Dials `node`, once `before`, its earlier link, has ended.
@@ -37,7 +37,7 @@ pub(super) fn start(
     };
     let task = shared.spawner.spawn(async move {
         if let Some(before) = before {
-            // It was aborted, which is no news.
+            // It was aborted, so the error is expected.
             let _ = before.await;
         }
         dialler.run().await;
@@ -46,7 +46,7 @@ pub(super) fn start(
     link
 }
 
-/// A link that is up; down when dropped.
+/// A link that is up. Dropping it marks the link as down.
 struct Up<'a> {
     dialler: &'a Dialler,
     session: Arc<Session>,
@@ -75,7 +75,7 @@ struct Dialler {
     shared: Arc<Shared>,
     receiver: Arc<dyn PeerReceiver>,
     link: Arc<Link>,
-    /// What was logged last, and when.
+    /// The last logged reason, and when.
     said: Option<(&'static str, Instant)>,
 }
 
@@ -103,7 +103,7 @@ impl Dialler {
                 Ok(ended) => self.log_end(&ended),
                 Err(error) => self.log_failure(&error),
             }
-            // What was up for a moment only is no success.
+            // A connection that was up only for a moment does not count as a success.
             pause = if began.elapsed() > max + max { min } else { pause };
             select! {
                 () = time::sleep(jittered(pause)) => {}
@@ -150,7 +150,7 @@ impl Dialler {
         tracing::warn!(%node, %address, reason = %ended, "the connection to another node ended");
     }
 
-    /// One line for each new reason, then one in a while.
+    /// Logs one line for each new reason, then one periodically.
     fn log_failure(&mut self, error: &PeerError) {
         let (node, reason) = (self.node(), error.reason());
         let is_news = self.said.is_none_or(|(said, at)| said != reason || at.elapsed() >= LOG_INTERVAL);
@@ -161,7 +161,8 @@ impl Dialler {
     }
 }
 
-/// Between three and five quarters of it, so that nodes that lost each other do not come back in step.
+/// Returns three to five quarters of the pause, so that nodes that lost each other do not reconnect in
+/// lockstep.
 fn jittered(pause: Duration) -> Duration {
     let half = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX) / 2;
     pause * 3 / 4 + Duration::from_micros(random::u64() % (half + 1))

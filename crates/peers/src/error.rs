@@ -1,4 +1,4 @@
-//! What goes wrong between nodes.
+//! Errors between nodes.
 
 use std::io;
 use tailrace_env::time::Duration;
@@ -12,68 +12,68 @@ use super::types::RequestError;
 /// Why a request to another node has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
-    /// Nothing was sent.
+    /// There is no connection. Nothing was sent.
     #[error("there is no connection to node {0}")]
     NotConnected(NodeId),
-    /// Nothing was sent.
-    #[error("too much waits to be sent to that node, or for its answers")]
+    /// A queue or limit is full. Nothing was sent.
+    #[error("too much is waiting to be sent to that node, or for its answers")]
     QueueFull,
-    /// Nothing was sent.
+    /// The request is too large. Nothing was sent.
     #[error("a frame of {bytes} bytes is larger than {max}")]
     TooLarge {
         /// Its length in bytes.
         bytes: usize,
-        /// The most that is taken.
+        /// The maximum.
         max: usize,
     },
-    /// It may have been carried out.
+    /// The answer did not arrive in time. The request may have been executed.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
-    /// It may have been carried out.
-    #[error("the connection ended before the answer came: {0}")]
+    /// The connection ended. The request may have been executed.
+    #[error("the connection ended before the answer arrived: {0}")]
     Disconnected(String),
-    /// The other node did not do it, or could not.
+    /// The other node did not execute the request.
     #[error(transparent)]
     Answer(#[from] RequestError),
     /// No connection was made.
     #[error("cannot connect to {address}: {error}")]
     Connect {
-        /// Where it should be.
+        /// The address that was dialled.
         address: String,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// TLS was not agreed on.
+    /// TLS failed.
     #[error("TLS with {address}: {error}")]
     Tls {
-        /// Where it should be.
+        /// The address that was dialled.
         address: String,
-        /// What went wrong.
+        /// The TLS error.
         error: io::Error,
     },
-    /// One of the two ends does not want this connection.
+    /// One of the two ends refuses this connection.
     #[error("{address}: {refusal}")]
     Refused {
-        /// Where it is.
+        /// The address that was dialled.
         address: String,
-        /// Why it refuses.
+        /// The reason.
         refusal: Refusal,
     },
-    /// Something else than a node of tailrace listens there.
-    #[error("{address} is no node of tailrace: {reason}")]
+    /// Whatever listens there is not a tailrace node.
+    #[error("{address} is not a tailrace node: {reason}")]
     NoPeer {
-        /// Where it is.
+        /// The address that was dialled.
         address: String,
-        /// What is wrong with it.
+        /// What is wrong.
         reason: String,
     },
-    /// This node stops.
+    /// This node is stopping.
     #[error("the links are stopped")]
     Stopped,
 }
 
 impl PeerError {
-    /// A label for the metrics.
+    /// Returns a label for the metrics.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::NotConnected(_) => "not_connected",
@@ -101,7 +101,7 @@ pub(super) enum Ended {
     ByPeer,
     #[error("the socket failed: {0}")]
     Socket(#[from] io::Error),
-    #[error("nothing came for {0:?}")]
+    #[error("nothing arrived for {0:?}")]
     Silent(Duration),
     #[error("a frame did not arrive whole in time")]
     SlowFrame,
@@ -109,14 +109,14 @@ pub(super) enum Ended {
     Stalled(Duration),
     #[error("{0}")]
     Frame(#[from] FrameError),
-    #[error("a frame that has no place here: {0}")]
+    #[error("an unexpected frame: {0}")]
     Misplaced(&'static str),
     #[error("a newer connection took its place")]
     Replaced,
 }
 
 impl Ended {
-    /// A label for the metric; `None` for an ordinary end.
+    /// Returns a label for the metric. `None` for an ordinary end.
     pub(super) fn reason(&self) -> Option<&'static str> {
         match self {
             Self::ByPeer | Self::Socket(_) | Self::Replaced => None,

@@ -1,6 +1,7 @@
-//! Frames as bytes: docs/cluster-protocol.md has them field by field. Integers are little endian.
+//! Frames as bytes. docs/cluster-protocol.md describes every field. Integers are little endian.
 //!
-//! Reading a frame takes no more memory than a small multiple of its bytes; batches and bodies are slices of it.
+//! Reading a frame takes no more memory than a small multiple of its bytes. Batches and bodies are slices of
+//! it.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use tailrace_replication::raft::{Heartbeat, PeerMessage, TERM_MAX, WireError};
@@ -11,27 +12,27 @@ use super::types::{NatsFrame, RequestError};
 /// Length and kind.
 pub(super) const HEADER_BYTES: usize = 5;
 
-/// Before the body of a request, or of an answer.
+/// Bytes before the body of a request or answer.
 pub(super) const BODY_HEAD_BYTES: usize = HEADER_BYTES + 8 + 1;
 
-/// Messages in one frame: as many as fit into [`RAFT_BATCH_BYTES`] and more. A frame of many tiny messages would
-/// otherwise become much larger in memory.
+/// Maximum messages in one frame: as many as fit into [`RAFT_BATCH_BYTES`] and more. Otherwise a frame of
+/// many tiny messages would become much larger in memory.
 pub(super) const MESSAGES_MAX: usize = 4096;
 
-/// Bytes of messages that are gathered into one frame, unless a single one has more.
+/// Bytes of messages that are gathered into one frame, unless a single message is larger.
 pub(super) const RAFT_BATCH_BYTES: usize = 256 * 1024;
 
-/// Largest payload of a frame of heartbeats. In memory they take about six times as much.
+/// Maximum payload of a frame of heartbeats. In memory they take about six times as much.
 pub(super) const HEARTBEATS_BYTES_MAX: usize = 256 * 1024;
 
-/// Bytes of a reason for a failure that are sent on.
+/// Maximum bytes of a failure's reason that are sent.
 const REASON_BYTES_MAX: usize = 1024;
 
 const GROUP_BYTES: usize = 20;
 const HEARTBEAT_FIXED_BYTES: usize = GROUP_BYTES + 1 + 4 * 8 + 1;
 const LEADING_ROW_BYTES: usize = GROUP_BYTES + 4;
 
-/// What a frame is about.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum FrameKind {
@@ -88,7 +89,7 @@ impl FrameKind {
 /// A frame that arrived.
 #[derive(Debug, PartialEq)]
 pub(super) enum Frame {
-    /// Of either kind.
+    /// Messages or heartbeats.
     Raft(Vec<(RaftGroup, PeerMessage)>),
     Leading {
         complete: bool,
@@ -107,7 +108,7 @@ pub(super) enum Frame {
     },
     Pong(u64),
     Beat(u64),
-    /// What is in it is the NATS front's business.
+    /// Only the NATS front understands its payload.
     Nats(NatsFrame, Bytes),
 }
 
@@ -120,7 +121,7 @@ impl From<NatsFrame> for FrameKind {
     }
 }
 
-/// Why bytes are no frame. The connection is of no use then.
+/// Why bytes are not a frame. The connection is then unusable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FrameError {
     #[error("a frame of {length} bytes, expected 1 to {max}")]
@@ -135,7 +136,7 @@ pub(super) enum FrameError {
     Message(#[from] WireError),
 }
 
-/// Begins a frame; returns where.
+/// Starts a frame. Returns its position.
 pub(super) fn begin(out: &mut BytesMut, kind: FrameKind) -> usize {
     let at = out.len();
     out.put_u32_le(0);
@@ -143,19 +144,19 @@ pub(super) fn begin(out: &mut BytesMut, kind: FrameKind) -> usize {
     at
 }
 
-/// Ends the frame that began at `at`.
+/// Ends the frame that started at `at`.
 pub(super) fn end(out: &mut BytesMut, at: usize) {
     patch(out, at);
 }
 
 /// Writes how many bytes follow the length field at `at`.
 fn patch(out: &mut BytesMut, at: usize) {
-    // No frame and no message is that long: queues have bounds far below.
+    // No frame or message is that long: queues have bounds far below.
     let length = u32::try_from(out.len() - at - 4).expect("a frame has fewer than 4 GiB");
     out[at..at + 4].copy_from_slice(&length.to_le_bytes());
 }
 
-/// How many bytes a message takes in a frame.
+/// Returns how many bytes a message takes in a frame.
 pub(super) fn message_bytes(message: &PeerMessage) -> usize {
     GROUP_BYTES + 4 + message.encoded_bytes()
 }
@@ -180,19 +181,21 @@ pub(super) fn put_heartbeat(out: &mut BytesMut, group: RaftGroup, heartbeat: &He
     out.put_slice(&heartbeat.context);
 }
 
-/// How many bytes a heartbeat takes in a frame.
+/// Returns how many bytes a heartbeat takes in a frame.
 pub(super) fn heartbeat_bytes(heartbeat: &Heartbeat) -> usize {
     HEARTBEAT_FIXED_BYTES + heartbeat.context.len()
 }
 
-/// A frame of a number: [`FrameKind::Cancel`], [`FrameKind::Ping`], [`FrameKind::Pong`], [`FrameKind::Beat`].
+/// Appends a frame that carries a number: [`FrameKind::Cancel`], [`FrameKind::Ping`], [`FrameKind::Pong`],
+/// [`FrameKind::Beat`].
 pub(super) fn put_number(out: &mut BytesMut, kind: FrameKind, number: u64) {
     let at = begin(out, kind);
     out.put_u64_le(number);
     end(out, at);
 }
 
-/// Frames of kind [`FrameKind::Leading`] of at most `max` bytes each. A list that takes more than one is not marked complete.
+/// Makes frames of kind [`FrameKind::Leading`] of at most `max` bytes each. A list that takes more than one
+/// is not marked complete.
 pub(super) fn leading_frames(complete: bool, groups: &[(RaftGroup, LeaderEpoch)], max: usize) -> Vec<Bytes> {
     let rows = (max - HEADER_BYTES - 1) / LEADING_ROW_BYTES;
     let complete = complete && groups.len() <= rows;
@@ -213,7 +216,8 @@ pub(super) fn leading_frames(complete: bool, groups: &[(RaftGroup, LeaderEpoch)]
     groups.chunks(rows).map(frame).collect()
 }
 
-/// What precedes the body of a request (`detail` is its kind) or of an answer (`detail` is its outcome).
+/// Returns what precedes the body of a request (`detail` is its kind) or of an answer (`detail` is its
+/// outcome).
 pub(super) fn body_head(kind: FrameKind, id: u64, detail: u8, body: &Bytes) -> [u8; BODY_HEAD_BYTES] {
     let length = u32::try_from(1 + 8 + 1 + body.len()).expect("bodies are bounded far below 4 GiB");
     let mut head = [0; BODY_HEAD_BYTES];
@@ -224,7 +228,7 @@ pub(super) fn body_head(kind: FrameKind, id: u64, detail: u8, body: &Bytes) -> [
     head
 }
 
-/// An answer's outcome and body on the wire.
+/// Encodes an answer's outcome and body.
 pub(super) fn outcome_to_wire(outcome: Result<Bytes, RequestError>) -> (u8, Bytes) {
     match outcome {
         Ok(body) => (0, body),
@@ -251,7 +255,7 @@ fn outcome_from_wire(outcome: u8, body: Bytes) -> Result<Bytes, RequestError> {
     }
 }
 
-/// Reads the payload of a frame, which must be all of `payload`. Says what kind it was, too.
+/// Decodes the payload of a frame, which must be all of `payload`. Also returns its kind.
 pub(super) fn decode(kind: u8, payload: Bytes) -> Result<(FrameKind, Frame), FrameError> {
     let kind = FrameKind::from_wire(kind)?;
     let frame = match kind {
@@ -355,7 +359,7 @@ fn put_group(out: &mut BytesMut, group: RaftGroup) {
     out.put_i32_le(group.partition.0);
 }
 
-/// `from` has [`GROUP_BYTES`] and more.
+/// `from` has at least [`GROUP_BYTES`] bytes.
 fn get_group(from: &mut Bytes) -> RaftGroup {
     let mut topic = [0; 16];
     from.copy_to_slice(&mut topic);

@@ -1,14 +1,14 @@
-//! What the fuzz target `peer_frame` calls.
+//! Entry point of the fuzz target `peer_frame`.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::frame::{self, Frame, FrameKind, HEADER_BYTES};
 use super::types::RequestError;
 
-/// Reads bytes as a frame, and what it was as bytes again.
+/// Decodes bytes as a frame, encodes it again, and compares.
 ///
 /// # Panics
-/// If that is not the same frame.
+/// If the result is not the same frame.
 pub fn peer_frame(kind: u8, payload: Bytes) {
     let Ok((kind, frame)) = frame::decode(kind, payload) else { return };
     let Some(encoded) = encode(kind, &frame) else { return };
@@ -17,7 +17,7 @@ pub fn peer_frame(kind: u8, payload: Bytes) {
     assert_eq!(again, (kind, frame));
 }
 
-/// `None` where a frame's bytes are made elsewhere.
+/// Encodes a frame. `None` if its bytes are produced elsewhere.
 fn encode(kind: FrameKind, frame: &Frame) -> Option<Bytes> {
     let mut out = BytesMut::new();
     match frame {
@@ -34,7 +34,7 @@ fn encode(kind: FrameKind, frame: &Frame) -> Option<Bytes> {
             }
             frame::end(&mut out, at);
         }
-        // A list that takes more than one frame is not what came.
+        // A list that takes more than one frame cannot have arrived in one.
         Frame::Leading { complete, groups } => {
             return Some(frame::leading_frames(*complete, groups, 1 << 20).remove(0));
         }
@@ -42,7 +42,7 @@ fn encode(kind: FrameKind, frame: &Frame) -> Option<Bytes> {
             out.put_slice(&frame::body_head(kind, *id, *detail, body));
             out.put_slice(body);
         }
-        // A reason is cut, and what is no text in it replaced.
+        // The encoder truncates a reason, and the decoder replaces what is not text in it.
         Frame::Answer { outcome: Err(RequestError::Failed(_)), .. } => return None,
         Frame::Answer { id, outcome } => {
             let (detail, body) = frame::outcome_to_wire(outcome.clone());

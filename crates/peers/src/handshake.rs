@@ -1,7 +1,7 @@
-//! The first words on a connection: a greeting each way, of one form.
+//! The start of a connection: a greeting each way, in one format.
 //!
-//! The first twelve bytes mean the same at every level of the protocol, for ever: magic, the levels that the sender
-//! speaks, and how many bytes follow. Later levels may append to these.
+//! The first twelve bytes mean the same at every level of the protocol, forever: magic, the levels that the
+//! sender supports, and how many bytes follow. Later levels may append to these.
 
 use std::ops::RangeInclusive;
 
@@ -14,61 +14,61 @@ use super::types::{CLUSTER_ID_BYTES_MAX, Identity, PeerIdentity};
 const MAGIC: [u8; 6] = *b"TRPEER";
 const HEAD_BYTES: usize = 12;
 const REST_FIXED_BYTES: usize = 1 + 2 + 4 + 4 + 16 + 16 + 1;
-/// Of a later level, too.
+/// Also at later levels.
 const REST_BYTES_MAX: usize = 1024;
 
-/// Stands for "any node".
+/// Means "any node".
 const ANY_NODE: i32 = -1;
 
-/// Why one node does not want a connection with another.
+/// Why one node refuses a connection with another.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// No level of the protocol is common to both.
+    /// The two nodes support no common level of the protocol.
     #[error("it speaks level {} of the protocol between nodes, this node {}", levels_text(.theirs), levels_text(.ours))]
     Levels {
-        /// What the other one speaks.
+        /// The levels that the other node supports.
         theirs: RangeInclusive<u16>,
-        /// What this one speaks.
+        /// The levels that this node supports.
         ours: RangeInclusive<u16>,
     },
-    /// The other one belongs to another cluster.
+    /// The other node belongs to another cluster.
     #[error("it belongs to cluster {theirs}, this node to {ours}")]
     OtherCluster {
-        /// The other one's cluster.
+        /// The other node's cluster.
         theirs: String,
-        /// This one's cluster.
+        /// This node's cluster.
         ours: String,
     },
     /// The node has connected to itself.
     #[error("it is this node itself")]
     Itself,
-    /// Another node has the same number.
+    /// The other node has the same id.
     #[error("it has this node's number, {0}: give one of them another node.id")]
     SameNode(NodeId),
     /// Another instance of the node is alive.
     #[error("another node with number {0} is alive: give one of them another node.id")]
     DuplicateNode(NodeId),
-    /// Another node is at that address.
-    #[error("node {expected} was called, node {found} is there")]
+    /// A different node is at that address.
+    #[error("node {expected} was called, but node {found} answered")]
     OtherNode {
-        /// Who was asked for.
+        /// The node that was called.
         expected: NodeId,
-        /// Who answered.
+        /// The node that answered.
         found: NodeId,
     },
-    /// The node has not joined a cluster yet.
+    /// One of the nodes has not joined a cluster yet.
     #[error("one of the two has not joined a cluster yet")]
     NotJoined,
-    /// There are as many links as are allowed.
+    /// The maximum number of links is reached.
     #[error("too many nodes are connected")]
     TooMany,
-    /// A reason that this node does not know, by its number.
+    /// A reason code that this node does not know.
     #[error("it gives a reason that this build does not know ({0})")]
     Unknown(u8),
 }
 
 impl Refusal {
-    /// A label for the metric.
+    /// Returns a label for the metric.
     pub(super) fn reason(&self) -> &'static str {
         match self {
             Self::Levels { .. } => "levels",
@@ -97,7 +97,7 @@ impl Refusal {
         }
     }
 
-    /// What the other end means, in this end's words.
+    /// Decodes the other end's refusal, from this end's point of view.
     fn from_wire(code: u8, own: &Identity, theirs: &Greeting) -> Self {
         match code {
             1 => Self::Levels { theirs: theirs.levels.clone(), ours: own.levels.clone() },
@@ -116,7 +116,7 @@ impl Refusal {
     }
 }
 
-/// For logs: `1` or `1 to 3`.
+/// Formats levels for logs: `1` or `1 to 3`.
 fn levels_text(levels: &RangeInclusive<u16>) -> String {
     if levels.start() == levels.end() {
         return levels.start().to_string();
@@ -124,7 +124,7 @@ fn levels_text(levels: &RangeInclusive<u16>) -> String {
     format!("{} to {}", levels.start(), levels.end())
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Everything, between members of one cluster. One for each pair of nodes and direction.
@@ -146,16 +146,17 @@ pub(super) enum GreetingError {
     Socket(#[from] std::io::Error),
 }
 
-/// What both ends say first.
+/// The first thing that each end sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Greeting {
     pub(super) levels: RangeInclusive<u16>,
-    /// Of the dialler: its purpose. Of the other end: 0, or the code of a refusal.
+    /// From the dialler: its purpose. From the other end: 0, or the code of a refusal.
     word: u8,
-    /// The level of this connection; 0 if it is not known (yet).
+    /// The level of this connection. 0 if it is not known (yet).
     level: u16,
     pub(super) node: NodeId,
-    /// Of the dialler: whom it calls, if it knows. Of the other end: whom the dialler called.
+    /// From the dialler: the node it calls, if it knows. From the other end: the node that the dialler
+    /// called.
     other: Option<NodeId>,
     directory: [u8; 16],
     pub(super) instance: [u8; 16],
@@ -163,7 +164,7 @@ pub(super) struct Greeting {
 }
 
 impl Greeting {
-    /// The dialler's.
+    /// Makes the dialler's greeting.
     pub(super) fn call(own: &Identity, purpose: Purpose, expected: Option<NodeId>) -> Self {
         let word = match purpose {
             Purpose::Link => 1,
@@ -172,7 +173,7 @@ impl Greeting {
         Self::of(own, word, 0, expected)
     }
 
-    /// The answer to `call`.
+    /// Makes the answer to `call`.
     pub(super) fn answer(own: &Identity, call: &Self, verdict: &Result<u16, Refusal>) -> Self {
         match verdict {
             Ok(level) => Self::of(own, 0, *level, call.other),
@@ -193,7 +194,7 @@ impl Greeting {
         }
     }
 
-    /// What a dialler wants.
+    /// Returns what a dialler wants. `None` if this build does not know it.
     pub(super) fn purpose(&self) -> Option<Purpose> {
         match self.word {
             1 => Some(Purpose::Link),
@@ -202,7 +203,7 @@ impl Greeting {
         }
     }
 
-    /// Of an answer: whether it says no.
+    /// Reports whether an answer is a refusal.
     pub(super) fn is_refusal(&self) -> bool {
         self.word != 0
     }
@@ -212,12 +213,13 @@ impl Greeting {
         PeerIdentity { node, directory, instance, cluster_id, level }
     }
 
-    /// Whether both ends belong to one cluster.
+    /// Reports whether both ends belong to one cluster.
     pub(super) fn is_of_cluster(&self, own: &Identity) -> bool {
         self.cluster_id.is_some() && self.cluster_id == own.cluster_id
     }
 
-    /// Whether `own` may talk with whoever says this, and at which level: the highest that both know.
+    /// Decides whether `own` may talk to the sender of this greeting, and at which level: the highest that
+    /// both know.
     pub(super) fn judge(&self, own: &Identity, purpose: Purpose) -> Result<u16, Refusal> {
         if self.instance == own.instance {
             return Err(Refusal::Itself);
@@ -240,7 +242,7 @@ impl Greeting {
         Ok(level)
     }
 
-    /// As [`Greeting::judge`], for who was called.
+    /// Like [`Greeting::judge`], for the node that was called.
     pub(super) fn judge_call(&self, own: &Identity, purpose: Purpose) -> Result<u16, Refusal> {
         let level = self.judge(own, purpose)?;
         match self.other {
@@ -249,7 +251,7 @@ impl Greeting {
         }
     }
 
-    /// As [`Greeting::judge`], for the dialler, who called `expected`.
+    /// Like [`Greeting::judge`], for the dialler, which called `expected`.
     pub(super) fn judge_answer(
         &self,
         own: &Identity,
@@ -288,7 +290,8 @@ impl Greeting {
         out.freeze()
     }
 
-    /// Reads one greeting, and nothing of what follows it. Gives up at the first byte that no greeting has there.
+    /// Reads one greeting, and nothing of what follows it. Stops at the first byte that cannot belong to a
+    /// greeting.
     ///
     /// # Errors
     /// [`GreetingError`].
@@ -337,9 +340,9 @@ impl Greeting {
             return Err(nonsense("a negative node, or a cluster id that is too long"));
         }
         let text = rest.split_to(length);
-        // It is shown in logs.
+        // It appears in logs.
         if !text.iter().all(|byte| byte.is_ascii_graphic()) {
-            return Err(nonsense("a cluster id that is no text"));
+            return Err(nonsense("a cluster id that is not text"));
         }
         let cluster_id = (length > 0).then(|| String::from_utf8_lossy(&text).into_owned());
         let other = (other >= 0).then_some(NodeId(other));
@@ -351,7 +354,8 @@ fn number(head: &[u8; HEAD_BYTES], at: usize) -> u16 {
     u16::from_le_bytes([head[at], head[at + 1]])
 }
 
-/// What the first bytes of a connection look like. Not the bytes themselves: logs are no place for them.
+/// Describes what the first bytes of a connection look like. Not the bytes themselves, which do not belong in
+/// logs.
 pub(super) fn describe(first: &[u8]) -> &'static str {
     const HTTP: [&[u8]; 6] = [b"GET ", b"POST", b"PUT ", b"HEAD", b"HTTP", b"OPTI"];
     match first {

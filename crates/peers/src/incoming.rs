@@ -1,7 +1,8 @@
-//! One connection that another node has dialled: what it sends is handed on, its requests are answered.
+//! One connection that another node has dialled: hands on what the node sends, and answers its requests.
 //!
-//! Bounds: requests that are served at once, their bytes, bytes of answers that wait. A peer that does not take its answers
-//! is not read from. A NATS message that takes long keeps nothing else waiting: its turns and the link's other frames take turns.
+//! Bounds: requests served concurrently, their bytes, bytes of answers that wait. A peer that does not read
+//! its answers is not read from. A NATS message that takes long delays nothing else: its turns alternate with
+//! the link's other frames.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -25,17 +26,17 @@ use super::shared::Shared;
 use super::stream::Halves;
 use super::types::{NatsReceiver, PeerReceiver, RequestError, RequestKind};
 
-/// Nothing is read while more than this waits to be taken by the peer.
+/// Reading stops while more than this many bytes of answers wait for the peer.
 const ANSWERS_BYTES_MAX: usize = 8 << 20;
 
-/// Largest frame of a node that is no member: a request to join has some hundred bytes.
+/// Maximum frame of a node that is not a member. A request to join has a few hundred bytes.
 const STRANGERS_FRAME_BYTES_MAX: usize = 64 * 1024;
 
 /// What the other end may do.
 pub(super) struct Standing {
     /// `None` if one of the two nodes belongs to no cluster.
     pub(super) from: Option<NodeId>,
-    /// Present on links.
+    /// `Some` on links.
     pub(super) place: Option<ConnectionPlace>,
     pub(super) level: u16,
 }
@@ -52,13 +53,13 @@ struct Serving {
     bytes: usize,
 }
 
-/// Requests being served, and who takes what NATS clients say.
+/// Requests being served, and the receiver of what is sent for NATS clients.
 #[derive(Default)]
 struct Served {
     nats: Option<Box<dyn NatsReceiver>>,
     tasks: JoinSet<Result<Bytes, RequestError>>,
     by_id: HashMap<u64, Serving>,
-    /// By the numbers of their tasks.
+    /// Request ids by the numbers of their tasks.
     ids: HashMap<u64, u64>,
     bytes: usize,
 }
@@ -135,7 +136,7 @@ impl Incoming {
     }
 }
 
-/// A member's link is counted.
+/// Counts a member's link while it exists.
 struct Counted<'a>(Option<&'a Shared>);
 
 impl<'a> Counted<'a> {
@@ -156,9 +157,9 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Leaves others their turn where no whole frame is left, and as soon as messages have taken one: a link is always busy, or
-/// brings messages for very many. Those go on for a turn where no whole frame is left, and once frames have been taken for one, since
-/// `frames_since`.
+/// Yields when no whole frame is left, and as soon as NATS messages have taken a turn, because a link may
+/// always be busy, or bring messages for very many subscribers. An unfinished message gets a turn when no
+/// whole frame is left, and once frames have had a turn since `frames_since`.
 pub(super) async fn give_way(nats: &mut dyn NatsReceiver, frames_since: &mut Instant, has_frame: bool) {
     if !nats.is_under_way() {
         if (nats.is_due() || !has_frame) && nats.settle() {
@@ -204,16 +205,16 @@ impl Server<'_> {
                     let (kind, payload) = frame?;
                     self.take(kind, payload, served)?;
                 }
-                // Nothing has come: the messages go on.
+                // No frame is there: continue with the unfinished message.
                 () = std::future::ready(()), if is_under_way => {}
             }
         }
     }
 
-    /// The next frame, once the peer has taken its answers.
+    /// Returns the next frame, once the peer has read its answers.
     async fn next(&self, reader: &mut FrameReader<impl AsyncRead + Unpin>) -> Result<(u8, Bytes), Ended> {
         if self.outgoing.is_above(ANSWERS_BYTES_MAX) {
-            // Also where this is dropped, and there is room by the next time.
+            // Also here, in case this is dropped and there is room the next time.
             reader.forgive();
             self.outgoing.room_below(ANSWERS_BYTES_MAX).await;
             reader.forgive();
@@ -221,7 +222,8 @@ impl Server<'_> {
         reader.next(|bytes| self.arrived(bytes)).await
     }
 
-    /// Gives signs of life, for ever. Answers to pings would not do: those wait behind whatever the peer is sending.
+    /// Sends signs of life forever. Answers to pings would not do, because they wait behind whatever the peer
+    /// is sending.
     async fn ping(&self) {
         let interval = self.shared.options.ping_interval;
         let mut ticks = time::interval_at(Instant::now() + interval, interval);
@@ -267,7 +269,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Drops what another node than the sender's wrote, or what is for another one than this.
+    /// Drops messages that claim another sender's node, or are for another node than this one.
     fn hand_on(&self, from: NodeId, mut messages: Vec<(RaftGroup, PeerMessage)>) {
         let (own, count) = (self.shared.identity.load().node, messages.len());
         self.shared.metrics.received_messages.inc_by(count as u64);
@@ -307,10 +309,10 @@ impl Server<'_> {
         let outcome = match done {
             Ok(outcome) => Some(outcome),
             Err(error) if error.is_panic() => {
-                tracing::error!(%error, "answering a request of another node panicked");
+                tracing::error!(%error, "a request from another node panicked");
                 Some(Err(RequestError::Failed("the node failed to answer".to_owned())))
             }
-            // Taken back by the asker.
+            // The asker canceled it.
             Err(_) => None,
         };
         if let (Some(id), Some(outcome)) = (served.remove(task), outcome) {

@@ -1,17 +1,19 @@
 //! Links between the nodes of a cluster: raft messages, announcements of leaders, requests.
 //!
-//! Each node dials every other one. A connection carries what its dialler sends, and the answers to its requests; so two
-//! nodes have two of them. docs/cluster-protocol.md describes the bytes. The road out: [`Peers::send`] -> `link` -> `outgoing`
-//! (lanes, bounded) -> socket; in: `accept` (handshake) -> `incoming` -> [`PeerReceiver`].
+//! Each node dials every other one. A connection carries what its dialler sends, and the answers to its
+//! requests, so two nodes have two of them. docs/cluster-protocol.md describes the bytes. The way out:
+//! [`Peers::send`] -> `link` -> `outgoing` (lanes, bounded) -> socket. The way in: `accept` (handshake) ->
+//! `incoming` -> [`PeerReceiver`].
 //!
-//! Deliberately not here: what messages and requests mean, who is a member, and whether a node is alive.
+//! Deliberately elsewhere: what messages and requests mean, who is a member, and whether a node is alive.
 //!
 //! # Traps
 //!
-//! * Between nodes heartbeats overtake whatever else waits (`outgoing.rs`): behind a queue of batches they would
-//!   look like the death of their sender.
-//! * Who closes a connection first, with bytes unread, takes back what the other end has not read yet. So a link
-//!   that ends in peace shuts down its direction and waits for the other end to close, and so does a refusal.
+//! * Between nodes, heartbeats overtake everything else that waits (`outgoing.rs`): behind a queue of batches
+//!   they would look like the death of their sender.
+//! * An end that closes a connection first, with bytes unread, takes back what the other end has not read
+//!   yet. So a link that ends in peace shuts down its direction and waits for the other end to close, and so
+//!   does a refusal.
 
 mod accept;
 mod dial;
@@ -69,10 +71,10 @@ use session::Session;
 use shared::{Links, Shared, WantedLinks};
 use tailrace_env::metrics::Metrics;
 
-/// What waits when the links are stopped may be sent for so long.
+/// How long the backlog may still be sent when the links are stopped.
 const FAREWELL_MAX: Duration = Duration::from_millis(500);
 
-/// A node that is silent for more of these does not keep another one with its number away.
+/// A node that is silent for more than this many pings does not block another one with its id.
 const PINGS_ALIVE: u32 = 3;
 
 /// All links of one node. Cheap to clone.
@@ -82,7 +84,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Links without nodes. To be called within the runtime on which they are to live.
+    /// Makes links without nodes. Call this within the runtime on which they should live.
     ///
     /// # Panics
     /// If [`PeerOptions::frame_bytes_max`] is below 1 MiB.
@@ -111,8 +113,8 @@ impl Peers {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Accepts connections until [`Peers::stop`], and hands everything that arrives, on any connection, to `receiver`. Nodes
-    /// are dialled from now on.
+    /// Accepts connections until [`Peers::stop`], and hands everything that arrives, on any connection, to
+    /// `receiver`. Starts dialling the nodes.
     pub fn serve(&self, port: Port, receiver: Arc<dyn PeerReceiver>) -> JoinHandle<()> {
         let accepting = accept::serve(port.0, Arc::clone(&self.shared), Arc::clone(&receiver));
         let task = self.shared.spawner.spawn(accepting);
@@ -122,15 +124,15 @@ impl Peers {
         task
     }
 
-    /// The other nodes from now on (this one may be among them and is left out): new ones are dialled, links to those that
-    /// are not named any more are closed, those with another address are dialled there.
+    /// Sets the other nodes. This one may be among them and is ignored. Dials new ones, closes links to those
+    /// that are no longer named, and dials those with a new address there.
     pub fn set_nodes(&self, nodes: Vec<PeerNode>) {
         let mut wanted = self.shared.wanted();
         wanted.nodes = nodes;
         self.adjust(&wanted);
     }
 
-    /// The cluster that this node now belongs to.
+    /// Sets the cluster that this node now belongs to.
     ///
     /// # Panics
     /// If the id is empty or longer than 64 bytes.
@@ -143,8 +145,8 @@ impl Peers {
         self.shared.links.load().values().for_each(|link| link.nudge());
     }
 
-    /// Sends a raft message. Never blocks. False if it was dropped: the link is down, its queue is full, or the message is
-    /// too large. Heartbeats may overtake other messages.
+    /// Sends a raft message. Never blocks. False if it was dropped: the link is down, its queue is full, or
+    /// the message is too large. Heartbeats may overtake other messages.
     pub fn send(&self, to: NodeId, group: RaftGroup, message: PeerMessage) -> bool {
         let dropped = |reason| {
             self.shared.metrics.dropped(reason, 1);
@@ -169,12 +171,12 @@ impl Peers {
         self.shared.spawner.spawn(work);
     }
 
-    /// Counts a raft message that arrived and was not taken.
+    /// Counts a raft message that arrived and was dropped.
     pub fn not_taken(&self, reason: &'static str) {
         self.shared.metrics.dropped(reason, 1);
     }
 
-    /// Queues a frame of NATS clients with a payload of so many bytes. Never blocks.
+    /// Queues a frame for NATS clients with a payload of this many bytes. Never blocks.
     ///
     /// # Errors
     /// Why it was not queued. Nothing of it is sent.
@@ -203,12 +205,12 @@ impl Peers {
         }
     }
 
-    /// Bytes of NATS clients that wait for a node; 0 while its link is down.
+    /// Returns the bytes for NATS clients that wait for a node. 0 while its link is down.
     pub fn nats_pending(&self, node: NodeId) -> usize {
         self.with_session(node, |session| session.outgoing.nats_bytes()).unwrap_or(0)
     }
 
-    /// Waits until no more than `bytes` of NATS clients wait for a node, or its link ends.
+    /// Waits until no more than `bytes` for NATS clients wait for a node, or its link ends.
     pub async fn nats_room(&self, node: NodeId, bytes: usize) {
         let session = self.shared.links.load().get(&node).and_then(|link| link.session());
         if let Some(session) = session {
@@ -216,12 +218,13 @@ impl Peers {
         }
     }
 
-    /// Tells all nodes which groups this one leads; `complete` if these are all. Never blocks. Nodes whose links are down do
-    /// not hear it: whoever calls repeats the whole list at [`PeerReceiver::connected`] and now and then.
+    /// Tells all nodes which groups this one leads. `complete` if these are all. Never blocks. Nodes whose
+    /// links are down miss it, so the caller repeats the whole list at [`PeerReceiver::connected`] and
+    /// periodically.
     pub fn send_leading(&self, complete: bool, groups: &[(RaftGroup, LeaderEpoch)]) {
         let frames = frame::leading_frames(complete, groups, self.shared.options.frame_bytes_max);
         for link in self.shared.links.load().values() {
-            // Who is down, or far behind, is told later.
+            // A node whose link is down, or that is far behind, gets it later.
             let _ = link.with_session(|session| session.outgoing.push_leading(complete, &frames));
         }
     }
@@ -233,13 +236,14 @@ impl Peers {
         }
     }
 
-    /// As [`Peers::send_leading`], to one node.
+    /// Like [`Peers::send_leading`], to one node.
     pub fn send_leading_to(&self, to: NodeId, complete: bool, groups: &[(RaftGroup, LeaderEpoch)]) {
         let frames = frame::leading_frames(complete, groups, self.shared.options.frame_bytes_max);
         let _ = self.with_session(to, |session| session.outgoing.push_leading(complete, &frames));
     }
 
-    /// Asks a node. Whoever drops the future takes the request back; it may have been carried out all the same.
+    /// Sends a request to a node. Dropping the future cancels the request, but the other node may still have
+    /// executed it.
     ///
     /// # Errors
     /// See [`PeerError`].
@@ -255,11 +259,11 @@ impl Peers {
         self.timed(kind, async { session?.request(kind, body, timeout).await }).await
     }
 
-    /// Asks whoever listens at `address` (HOST:PORT), over a connection of its own, and says who it was. `timeout` is for
-    /// all of it.
+    /// Sends a request to the node that listens at `address` (HOST:PORT), over a connection of its own, and
+    /// returns its identity and answer. `timeout` covers all of it.
     ///
     /// # Errors
-    /// See [`PeerError`]; [`Refusal::Itself`] if the address leads here.
+    /// See [`PeerError`]. [`Refusal::Itself`] if the address leads to this node.
     pub async fn ask(
         &self,
         address: &str,
@@ -309,18 +313,18 @@ impl Peers {
         outcome
     }
 
-    /// True while the link to `node` is up.
+    /// Reports whether the link to `node` is up.
     pub fn is_up(&self, node: NodeId) -> bool {
         self.level(node).is_some()
     }
 
-    /// True if another node refuses this one, because another instance with its number is alive. One that was killed a moment ago counts
-    /// as alive for three pings.
+    /// Reports whether another node refuses this one, because another instance with its id is alive. An
+    /// instance that was just killed counts as alive for three pings.
     pub fn number_is_taken(&self) -> bool {
         self.shared.links.load().values().any(|link| link.number_is_taken())
     }
 
-    /// The level of the protocol on the link to `node`, while that is up.
+    /// Returns the protocol level on the link to `node`. `None` while the link is down.
     pub(crate) fn level(&self, node: NodeId) -> Option<u16> {
         self.with_session(node, |session| session.peer.level)
     }
@@ -329,8 +333,8 @@ impl Peers {
         self.shared.links.load().get(&node)?.with_session(f)
     }
 
-    /// Closes all connections, after what waits has had a moment (500 ms) to be sent. Requests under way end with
-    /// [`PeerError::Stopped`] or [`PeerError::Disconnected`]. The receiver is let go.
+    /// Closes all connections. The backlog gets 500 ms to be sent first. Requests in flight end with
+    /// [`PeerError::Stopped`] or [`PeerError::Disconnected`]. Drops the receiver.
     pub async fn stop(&self) {
         let links = {
             let mut wanted = self.shared.wanted();
@@ -354,7 +358,7 @@ impl Peers {
         self.shared.stopping.closed().await;
     }
 
-    /// Dials and closes what it takes to have the links that are wanted.
+    /// Dials and closes links until they match those that are wanted.
     fn adjust(&self, wanted: &WantedLinks) {
         let Some(receiver) = &wanted.receiver else { return };
         let own = self.shared.identity.load().node;

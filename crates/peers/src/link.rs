@@ -1,4 +1,4 @@
-//! The link to one other node, as those see it who send on it. `dialler` keeps it up.
+//! The link to one other node, as senders see it. `dialler` keeps it up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,18 +13,18 @@ use super::types::PeerNode;
 /// The link to one node, up or down.
 pub(crate) struct Link {
     pub(super) node: PeerNode,
-    /// Present while it is up.
+    /// `Some` while it is up.
     session: ArcSwapOption<Session>,
     /// Ends the pause before the next attempt.
     nudge: Notify,
     finishing: AtomicBool,
-    /// At the last attempt the other node said that another one with this node's number is alive.
+    /// At the last attempt the other node reported that another one with this node's id is alive.
     number_is_taken: AtomicBool,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Link {
-    /// A link that nobody dials yet.
+    /// Makes a link that is not being dialled yet.
     pub(super) fn new(node: PeerNode) -> Self {
         Self {
             node,
@@ -36,7 +36,7 @@ impl Link {
         }
     }
 
-    /// The task that dials the node: the link ends with it.
+    /// Sets the task that dials the node. The link ends with it.
     pub(super) fn set_task(&self, task: JoinHandle<()>) {
         *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
     }
@@ -45,17 +45,17 @@ impl Link {
         self.session.load_full()
     }
 
-    /// As [`Link::session`], without counting a reference.
+    /// Like [`Link::session`], without counting a reference.
     pub(super) fn with_session<T>(&self, f: impl FnOnce(&Session) -> T) -> Option<T> {
         self.session.load().as_deref().map(f)
     }
 
-    /// The link is up with this session, or down without one.
+    /// Marks the link as up with this session, or as down without one.
     pub(super) fn set_session(&self, session: Option<Arc<Session>>) {
         self.session.store(session);
     }
 
-    /// The node gave a sign of life: it is dialled at once, if it is down.
+    /// Reports a sign of life from the node, which is dialled at once if the link is down.
     pub(super) fn nudge(&self) {
         self.nudge.notify_one();
     }
@@ -65,7 +65,7 @@ impl Link {
         self.nudge.notified().await;
     }
 
-    /// True if the other node refuses this one, because another node with its number is alive.
+    /// Reports whether the other node refuses this one, because another node with its id is alive.
     pub(super) fn number_is_taken(&self) -> bool {
         self.number_is_taken.load(Ordering::Acquire)
     }
@@ -74,13 +74,13 @@ impl Link {
         self.number_is_taken.store(taken, Ordering::Release);
     }
 
-    /// Lets the link end once what waits is with the other node. It does not come back.
+    /// Lets the link end once the backlog has reached the other node. It does not come back.
     pub(super) fn finish(&self) -> Option<Arc<Session>> {
         self.finishing.store(true, Ordering::Release);
         self.session().inspect(|session| session.outgoing.finish())
     }
 
-    /// True if it is not to be dialled again.
+    /// Reports whether it must not be dialled again.
     pub(super) fn is_finishing(&self) -> bool {
         self.finishing.load(Ordering::Acquire)
     }

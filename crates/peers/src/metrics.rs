@@ -23,14 +23,14 @@ struct RequestLabel {
     request: &'static str,
 }
 
-/// A connection that came to nothing: which end did not want it, and why.
+/// Label of a connection that failed: which end refused it, and why.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RefusalLabel {
     by: &'static str,
     reason: &'static str,
 }
 
-/// One counter for each kind of frame, found without a look-up.
+/// One counter for each kind of frame, found without a lookup.
 struct FrameCounters {
     family: Family<FrameLabel, Counter>,
     /// In the order of [`FrameKind::ALL`].
@@ -100,7 +100,7 @@ impl PeerMetrics {
         r.register("peer_connections", "Connections from other members", self.connections.clone());
         r.register(
             "peer_strangers",
-            "Connections on the nodes' port that have not made the handshake, or are no members'",
+            "Connections on the port for nodes that have not completed the handshake, or are not from members",
             self.strangers.clone(),
         );
         r.register("peer_sent_bytes", "Bytes sent to other nodes", self.sent_bytes.clone());
@@ -132,7 +132,7 @@ impl PeerMetrics {
         );
         r.register(
             "peer_refusals",
-            "Connections between nodes that came to nothing, by who refused and why",
+            "Connections between nodes that failed, by which end refused and why",
             self.refusals.clone(),
         );
         r.register("peer_cuts", "Connections between nodes that were cut, by reason", self.cuts.clone());
@@ -145,7 +145,7 @@ impl PeerMetrics {
         );
         r.register(
             "peer_request_failures",
-            "Requests to other nodes without the answer, by reason",
+            "Requests to other nodes that got no answer, by reason",
             self.request_failures.clone(),
         );
         r.register(
@@ -155,7 +155,7 @@ impl PeerMetrics {
         );
         r.register_with_unit(
             "peer_round_trip",
-            "Time from a ping to its answer, whatever waits before it in the sockets included",
+            "Time from a ping to its answer, including what waits before it in the sockets",
             Unit::Seconds,
             self.round_trip_seconds.clone(),
         );

@@ -1,8 +1,8 @@
-//! What waits to be sent on one connection.
+//! The backlog of one connection.
 //!
-//! There are lanes: control frames and heartbeats go before everything else, or a queue of batches would look like the death of
-//! this node; then announcements, then raft messages in their order, then what NATS clients say, then bodies. Everything is bounded in
-//! bytes.
+//! There are lanes. Control frames and heartbeats go before everything else, because behind a queue of
+//! batches they would be late and this node would look dead. Then come announcements, then raft messages in
+//! order, then frames for NATS clients, then bodies. Everything is bounded in bytes.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -22,13 +22,14 @@ use super::frame::{
 };
 use super::metrics::PeerMetrics;
 
-/// Bytes of heartbeats that wait: those of 10,000 groups, seven times over.
+/// Maximum bytes of waiting heartbeats: those of 10,000 groups, seven times over.
 const HEARTBEATS_WAITING_BYTES_MAX: usize = 4 << 20;
 
-/// Bytes of what NATS clients say that are gathered before they are written, unless a single frame has more.
+/// Bytes of frames for NATS clients that are gathered before they are written, unless a single frame is
+/// larger.
 const NATS_CHUNK_BYTES: usize = 128 * 1024;
 
-/// The buffer that frames are written to keeps no more memory than this.
+/// The buffer for outgoing frames keeps at most this much memory.
 const BUFFER_BYTES_KEPT: usize = 1 << 20;
 
 /// Why something is not sent.
@@ -61,24 +62,24 @@ struct NatsChunk {
 #[derive(Default)]
 struct Lanes {
     closed: bool,
-    /// What waits is sent, and nothing more is taken.
+    /// The backlog is being sent, and nothing more is accepted.
     finishing: bool,
     /// Whole frames.
     control: BytesMut,
     control_frames: Vec<FrameKind>,
-    /// Payloads of frames, with the number of rows; only the last one grows.
+    /// Payloads of frames, with the number of rows. Only the last one grows.
     heartbeats: VecDeque<(BytesMut, usize)>,
     heartbeat_bytes: usize,
     /// Whole frames.
     leading: VecDeque<Bytes>,
     messages: VecDeque<Message>,
-    /// Whole frames in their order, and how many of them are messages.
+    /// Whole frames in order, and how many of them are messages.
     nats: VecDeque<NatsChunk>,
     nats_bytes: usize,
     bodies: VecDeque<Body>,
-    /// Of announcements, messages and bodies.
+    /// Bytes of announcements, messages and bodies.
     bytes: usize,
-    /// Something was taken and is not with the socket yet.
+    /// Something was taken and has not reached the socket yet.
     writing: bool,
 }
 
@@ -105,20 +106,20 @@ impl Lanes {
     }
 }
 
-/// The lanes of one connection, and who waits for them.
+/// The lanes of one connection, and their waiters.
 pub(super) struct Outgoing {
     lanes: Mutex<Lanes>,
     bytes_max: usize,
     work: Notify,
-    /// Whoever waits for room, or for the end.
+    /// Notifies waiters for room, or for the end.
     taken: Notify,
 }
 
-/// What is left once a batch was written.
+/// What remains after a batch was written.
 enum Settled {
     More,
     Empty,
-    /// Nothing, for ever.
+    /// Nothing, and nothing more will come.
     Finished,
 }
 
@@ -137,7 +138,7 @@ impl Outgoing {
         Self { lanes: Mutex::default(), bytes_max, work: Notify::new(), taken: Notify::new() }
     }
 
-    /// Queues a raft message that is no heartbeat.
+    /// Queues a raft message that is not a heartbeat.
     pub(super) fn push_message(&self, group: RaftGroup, message: PeerMessage) -> Result<(), Unsent> {
         let bytes = frame::message_bytes(&message);
         let mut lanes = self.room(bytes)?;
@@ -169,7 +170,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Queues whole frames. A complete list takes the place of what waited before it.
+    /// Queues whole frames. A complete list replaces what waited before it.
     pub(super) fn push_leading(&self, complete: bool, frames: &[Bytes]) -> Result<(), Unsent> {
         let bytes = frames.iter().map(Bytes::len).sum();
         let mut lanes = self.room(bytes)?;
@@ -183,7 +184,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Queues a frame of NATS clients, of so many bytes with its header, if no more than `room` wait then.
+    /// Queues a frame for NATS clients, of this many bytes with its header, if no more than `room` wait then.
     pub(super) fn push_nats(
         &self,
         kind: FrameKind,
@@ -219,12 +220,12 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Bytes of NATS clients that wait.
+    /// Returns the bytes for NATS clients that wait.
     pub(super) fn nats_bytes(&self) -> usize {
         self.lock().nats_bytes
     }
 
-    /// Waits until no more than `bytes` of NATS clients wait.
+    /// Waits until no more than `bytes` for NATS clients wait.
     pub(super) async fn nats_room(&self, bytes: usize) {
         self.until(|lanes| lanes.nats_bytes <= bytes).await;
     }
@@ -236,7 +237,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Queues an answer, however much waits: whoever reads requests waits for [`Outgoing::room_below`] before.
+    /// Queues an answer, however much waits: the reader of requests waits for [`Outgoing::room_below`] first.
     pub(super) fn push_answer(&self, id: u64, detail: u8, body: Bytes) {
         let lanes = self.lock();
         if lanes.is_open() {
@@ -251,7 +252,7 @@ impl Outgoing {
         self.wake(lanes);
     }
 
-    /// Takes a request back: out of the queue, or by word to the other end if it is on its way already.
+    /// Cancels a request: removes it from the queue, or tells the other end if it is already in flight.
     pub(super) fn cancel(&self, id: u64) {
         let mut lanes = self.lock();
         if let Some(at) = lanes.bodies.iter().position(|body| body.id == id) {
@@ -264,7 +265,8 @@ impl Outgoing {
         self.push_control(FrameKind::Cancel, id);
     }
 
-    /// Queues a frame of a number. There are never many: each answers one, or belongs to a request or a tick.
+    /// Queues a frame that carries a number. There are never many: each answers one, or belongs to a request
+    /// or a tick.
     pub(super) fn push_control(&self, kind: FrameKind, number: u64) {
         let mut lanes = self.lock();
         if lanes.is_open() {
@@ -274,13 +276,13 @@ impl Outgoing {
         }
     }
 
-    /// Drops what waits, and takes nothing more.
+    /// Drops the backlog, and accepts nothing more.
     pub(super) fn close(&self) {
         *self.lock() = Lanes { closed: true, ..Lanes::default() };
         self.taken.notify_waiters();
     }
 
-    /// True if more than `bytes` wait.
+    /// Reports whether more than `bytes` wait.
     pub(super) fn is_above(&self, bytes: usize) -> bool {
         self.lock().waiting_bytes() > bytes
     }
@@ -290,7 +292,7 @@ impl Outgoing {
         self.until(|lanes| lanes.waiting_bytes() < bytes).await;
     }
 
-    /// Takes nothing more, and sends what waits; then it is the other end's turn to close.
+    /// Accepts nothing more, and sends the backlog. Then it is the other end's turn to close.
     pub(super) fn finish(&self) {
         self.lock().finishing = true;
         self.work.notify_one();
@@ -316,7 +318,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends what waits, and what comes. Ends with the connection only.
+    /// Sends the backlog and what is added to it. Ends only with the connection.
     pub(super) async fn send_all(
         &self,
         socket: &mut (impl AsyncWrite + Unpin),
@@ -340,7 +342,7 @@ impl Outgoing {
                 Settled::More => {}
                 Settled::Empty => self.work.notified().await,
                 Settled::Finished => {
-                    // To close right away would take back what the other end has not read.
+                    // Closing right away would take back what the other end has not read.
                     return match socket.shutdown().await {
                         Ok(()) => std::future::pending().await,
                         Err(error) => Ended::Socket(error),
@@ -350,7 +352,7 @@ impl Outgoing {
         }
     }
 
-    /// Moves what comes next from the lanes to the batch. False if there is nothing.
+    /// Moves what is next from the lanes to the batch. False if there is nothing.
     fn take(&self, batch: &mut Batch, metrics: &PeerMetrics) -> bool {
         let mut lanes = self.lock();
         if lanes.is_empty() {
@@ -390,7 +392,7 @@ impl Outgoing {
         true
     }
 
-    /// Takes note that all that was taken is with the socket.
+    /// Records that all that was taken has reached the socket.
     fn settle(&self) -> Settled {
         let mut lanes = self.lock();
         lanes.writing = false;
@@ -416,7 +418,7 @@ impl Outgoing {
     fn wake(&self, lanes: MutexGuard<'_, Lanes>) {
         let writing = lanes.writing;
         drop(lanes);
-        // A writer at work looks again before it waits.
+        // A busy writer checks again before it waits.
         if !writing {
             self.work.notify_one();
         }
@@ -471,7 +473,7 @@ async fn send_batch(
     let parts = [&batch.buffer[..], &batch.nats[..], &batch.head_of_tail[..], &batch.tail[..]];
     let mut vectors = parts.map(IoSlice::new);
     let mut left = &mut vectors[..];
-    // Empty ones in front are skipped.
+    // Skips empty ones in front.
     IoSlice::advance_slices(&mut left, 0);
     while !left.is_empty() {
         let sent = match time::timeout(stall_max, socket.write_vectored(left)).await {

@@ -18,10 +18,10 @@ impl Port {
         listen(key, address).await.map(Self)
     }
 
-    /// Where it listens; with the port that was picked where 0 was asked for.
+    /// Returns the address it listens on. If port 0 was asked for, it has the port that was picked.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }

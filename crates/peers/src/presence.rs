@@ -1,4 +1,4 @@
-//! Which nodes are connected, and whether two of them claim to be one.
+//! Tracks which nodes are connected, and whether two of them claim the same id.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use tailrace_types::NodeId;
 
 use super::handshake::Refusal;
 
-/// Who dialled.
+/// Which end dialled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Outgoing,
@@ -34,7 +34,7 @@ struct Present {
 /// All nodes that have a connection.
 pub(super) struct Presence {
     began: Instant,
-    /// A node that was not heard of for so long does not keep another one with its number away.
+    /// A node that was not heard from for this long does not block another one with its id.
     alive: Duration,
     incoming_max: usize,
     state: Mutex<(u64, HashMap<NodeId, Present>)>,
@@ -45,10 +45,11 @@ impl Presence {
         Self { began: Instant::now(), alive, incoming_max, state: Mutex::default() }
     }
 
-    /// Lets a node in. Its earlier connection in this direction ends, and all of an earlier instance.
+    /// Admits a node. Ends its earlier connection in this direction, and all connections of an earlier
+    /// instance.
     ///
     /// # Errors
-    /// [`Refusal::DuplicateNode`] while another instance with this number is alive; [`Refusal::TooMany`].
+    /// [`Refusal::DuplicateNode`] while another instance with this id is alive, or [`Refusal::TooMany`].
     pub(super) fn admit(
         self: &Arc<Self>,
         node: NodeId,
@@ -102,7 +103,7 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A connection's place; given back when dropped.
+/// A connection's place. Dropping it frees the place.
 pub(super) struct ConnectionPlace {
     presence: Arc<Presence>,
     node: NodeId,
@@ -115,7 +116,7 @@ pub(super) struct ConnectionPlace {
 const HEARD_INTERVAL_MS: u64 = 100;
 
 impl ConnectionPlace {
-    /// Takes note of a sign of life. True if some time has passed since the last one on any connection of the node.
+    /// Records a sign of life. True if some time has passed since the last one on any connection of the node.
     pub(super) fn heard(&self) -> bool {
         let now = self.presence.now();
         let before = self.heard.load(Ordering::Relaxed);
@@ -126,7 +127,7 @@ impl ConnectionPlace {
         is_news
     }
 
-    /// Ends when another connection has taken this place.
+    /// Resolves when another connection has taken this place.
     pub(super) async fn replaced(&self) {
         self.replaced.notified().await;
     }
@@ -168,7 +169,7 @@ mod tests {
         let newer = admit(Direction::Incoming);
         assert!(is_replaced(&incoming).await);
         assert!(!is_replaced(&outgoing).await && !is_replaced(&newer).await);
-        // The end of what was replaced frees nothing.
+        // The end of a replaced connection frees nothing.
         drop(incoming);
         assert!(presence.admit(ONE, [2; 16], Direction::Outgoing).is_err());
     }
@@ -206,7 +207,7 @@ mod tests {
         let _second = admit(2, Direction::Incoming).unwrap();
         assert_eq!(admit(3, Direction::Incoming).err(), Some(Refusal::TooMany));
         let _outgoing = admit(3, Direction::Outgoing).unwrap();
-        // Coming back is no new one.
+        // A node that reconnects does not count as new.
         let _again = admit(2, Direction::Incoming).unwrap();
         drop(first);
         assert!(admit(4, Direction::Incoming).is_ok());

@@ -1,18 +1,20 @@
-//! Log lines that a stranger could cause without end, one in a while for each reason.
+//! Limits log lines that a stranger could cause without end to one per interval and reason.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use tailrace_env::time::{Duration, Instant};
 
-/// Time between two lines with one reason.
+/// Interval between two lines with one reason.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// When each reason was last logged, and how often it was not since. Reasons are the program's own, so they are few.
+/// When each reason was last logged, and how many lines were left out since. Reasons are constants of the
+/// program, so there are few.
 #[derive(Default)]
 pub(super) struct Quiet(Mutex<HashMap<&'static str, (Instant, u64)>>);
 
 impl Quiet {
-    /// How many lines with this reason were left out before this one; `None` if this one is left out, too.
+    /// Returns how many lines with this reason were left out before this one. `None` if this one is left out,
+    /// too.
     pub(super) fn may_log(&self, reason: &'static str) -> Option<u64> {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match lines.get_mut(reason) {

@@ -1,4 +1,4 @@
-//! Frames from one connection.
+//! Reads frames from one connection.
 
 use tailrace_env::time::Duration;
 use tailrace_env::{select, time};
@@ -10,22 +10,23 @@ use tailrace_env::time::Instant;
 use super::error::Ended;
 use super::frame::FrameError;
 
-/// Room for reading where nothing is known of what comes.
+/// Room for reading when the size of what comes is unknown.
 const READ_BYTES: usize = 64 * 1024;
 
-/// With less room than this a new buffer is taken.
+/// With less room than this, a new buffer is allocated.
 const READ_BYTES_LEAST: usize = 4 * 1024;
 
-/// Memory for a frame is taken in steps of this, or as much as has arrived of it: a length that lies takes no more.
+/// Memory for a frame is allocated in steps of this, or as much as has arrived of it, so that a false length
+/// takes no more.
 const STEP_BYTES: usize = 1 << 20;
 
 /// A quiet connection keeps no larger buffer.
 const BUFFER_BYTES_KEPT: usize = 4 * READ_BYTES;
 
-/// Slower frames than this many bytes in a second are given up.
+/// A frame that arrives with fewer bytes per second than this ends the connection.
 const BYTES_PER_SECOND_MIN: usize = 1 << 20;
 
-/// Reads frames. May be dropped between any two polls and goes on where it was.
+/// Reads frames. May be dropped between any two polls and continues where it was.
 pub(super) struct FrameReader<R> {
     socket: R,
     input: BytesMut,
@@ -33,7 +34,7 @@ pub(super) struct FrameReader<R> {
     silence_max: Duration,
     /// Since when the frame in `input` is incomplete.
     incomplete_since: Option<Instant>,
-    /// Since when the next frame is waited for, and nothing of it has come.
+    /// Since when the next frame is awaited without any of it having arrived.
     silent_since: Option<Instant>,
 }
 
@@ -43,7 +44,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         Self { socket, input, frame_bytes_max, silence_max, incomplete_since: None, silent_since: None }
     }
 
-    /// The next frame's kind and payload. `arrived` is told of bytes whenever some come.
+    /// Returns the next frame's kind and payload. Calls `arrived` whenever bytes come.
     pub(super) async fn next(&mut self, mut arrived: impl FnMut(usize)) -> Result<(u8, Bytes), Ended> {
         loop {
             let missing = match self.frame_bytes()? {
@@ -68,12 +69,13 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// True if the next frame is there already.
+    /// Reports whether the next frame is already complete.
     pub(super) fn has_frame(&self) -> bool {
         matches!(self.frame_bytes(), Ok(Some(bytes)) if self.input.len() >= bytes)
     }
 
-    /// Length of the frame in front with its length field, `None` while that has not arrived.
+    /// Returns the length of the frame in front, including its length field. `None` while that has not
+    /// arrived.
     fn frame_bytes(&self) -> Result<Option<usize>, FrameError> {
         let Some(prefix) = self.input.first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(*prefix) as usize;
@@ -97,13 +99,13 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         self.input.capacity()
     }
 
-    /// Nothing was read for a while, for reasons of this end: what is left in the socket is not late.
+    /// Resets the timeouts after this end has not read for a while: what is left in the socket is not late.
     pub(super) fn forgive(&mut self) {
         self.incomplete_since = None;
         self.silent_since = None;
     }
 
-    /// How long the next bytes may take. None at all is long enough for those that are in the socket already.
+    /// Returns how long the next bytes may take. Zero is enough for bytes that are already in the socket.
     fn patience(&mut self) -> Duration {
         if self.input.is_empty() {
             let since = *self.silent_since.get_or_insert_with(Instant::now);
@@ -126,8 +128,8 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 }
 
-/// What comes of it by then. Without any time left it is what is there by now: a timer would have to be waited for, which a future that
-/// is dropped and made again does not.
+/// Returns the result of `work` if it completes in time. If no time is left, returns what is ready now: a
+/// timer would have to be polled again, which does not happen if the future is dropped and created again.
 async fn within<T>(patience: Duration, work: impl Future<Output = T>) -> Option<T> {
     if !patience.is_zero() {
         return time::timeout(patience, work).await.ok();

@@ -22,11 +22,11 @@ type Outcome = Result<Bytes, RequestError>;
 
 #[derive(Default)]
 struct Waiting {
-    /// Why nothing is waited for any more.
+    /// Why no more answers are awaited.
     ended: Option<String>,
     last_id: u64,
     answers: HashMap<u64, (oneshot::Sender<Outcome>, usize)>,
-    /// Of the bodies of requests without an answer.
+    /// Bytes of the bodies of requests without an answer.
     bytes: usize,
 }
 
@@ -54,7 +54,7 @@ impl Session {
         })
     }
 
-    /// Sends and reads until the connection ends; `arrived` is told of signs of life.
+    /// Sends and reads until the connection ends. Calls `arrived` for signs of life.
     pub(super) async fn run(
         &self,
         mut halves: Halves,
@@ -72,7 +72,7 @@ impl Session {
         ended
     }
 
-    /// Fails all that is under way.
+    /// Fails all requests in flight.
     pub(super) fn close(&self, reason: &str) {
         self.outgoing.close();
         let mut waiting = self.lock();
@@ -109,7 +109,7 @@ impl Session {
         }
     }
 
-    /// Asks for signs of life, for ever.
+    /// Asks for signs of life, forever.
     async fn ping(&self, interval: Duration) {
         let mut ticks = time::interval(interval);
         ticks.set_missed(MissedTicks::Delay);
@@ -119,7 +119,7 @@ impl Session {
         }
     }
 
-    /// An answer that nobody waits for any more is dropped.
+    /// Delivers an answer, or drops it if its request was canceled.
     fn answered(&self, id: u64, outcome: Outcome) {
         let mut waiting = self.lock();
         if let Some((answer, bytes)) = waiting.answers.remove(&id) {
@@ -129,7 +129,7 @@ impl Session {
         }
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     pub(super) async fn request(
         self: &Arc<Self>,
         kind: RequestKind,
@@ -160,7 +160,7 @@ impl Session {
             return Err(PeerError::NotConnected(self.peer.node));
         }
         let is_full = waiting.answers.len() >= self.in_flight_max;
-        // A single large one may be larger than the bound.
+        // A single large request may be larger than the bound.
         if is_full || (waiting.bytes > 0 && waiting.bytes + bytes > self.bytes_max) {
             return Err(PeerError::QueueFull);
         }
@@ -181,7 +181,7 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Takes a request back that has no answer when this is dropped.
+/// Cancels a request that has no answer when this is dropped.
 struct GivenUp<'a> {
     session: &'a Session,
     id: u64,
@@ -191,7 +191,7 @@ impl Drop for GivenUp<'_> {
     fn drop(&mut self) {
         let mut waiting = self.session.lock();
         if let Some((_, bytes)) = waiting.answers.remove(&self.id) {
-            // Not while a panic is under way: a second one would end the process.
+            // Not during a panic: a second one would end the process.
             if !std::thread::panicking() {
                 take_off(&mut waiting.bytes, bytes, "bytes of requests without an answer");
             }

@@ -14,7 +14,7 @@ use super::presence::Presence;
 use super::quiet::Quiet;
 use super::types::{Identity, PeerNode, PeerOptions, PeerReceiver};
 
-/// The links by the number of the node they lead to.
+/// The links, by the id of the node they lead to.
 pub(super) type Links = BTreeMap<NodeId, Arc<Link>>;
 
 /// What all connections share.
@@ -31,7 +31,7 @@ pub(super) struct Shared {
     pub(super) spawner: tailrace_env::task::Spawner,
 }
 
-/// What the links are to be.
+/// The wanted links.
 #[derive(Default)]
 pub(super) struct WantedLinks {
     pub(super) nodes: Vec<PeerNode>,
@@ -45,7 +45,7 @@ impl Shared {
         let _ = stopping.wait_for(|stopping| *stopping).await;
     }
 
-    /// Another node gave a sign of life: it is dialled at once.
+    /// Reports a sign of life from another node, which is dialled at once.
     pub(super) fn nudge(&self, node: NodeId) {
         if let Some(link) = self.links.load().get(&node) {
             link.nudge();

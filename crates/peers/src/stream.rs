@@ -30,7 +30,8 @@ impl Halves {
         self.writer.flush().await
     }
 
-    /// Sends, and waits for the other end to close: to close first, with bytes unread, would take back what was sent.
+    /// Sends, and waits for the other end to close. Closing first, with bytes unread, would take back what
+    /// was sent.
     pub(super) async fn send_last(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.send_now(bytes).await?;
         self.writer.shutdown().await?;
@@ -40,13 +41,13 @@ impl Halves {
     }
 }
 
-/// Connects to HOST:PORT; every address of the host is tried.
+/// Connects to HOST:PORT. Tries every address of the host.
 pub(super) async fn connect(address: &str, timeout: Duration) -> io::Result<Stream> {
     let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {timeout:?}"));
     time::timeout(timeout, net::connect(address)).await.map_err(|_| late())?
 }
 
-/// The host of HOST:PORT, without the brackets of an IPv6 address.
+/// Returns the host of HOST:PORT, without the brackets of an IPv6 address.
 pub(super) fn host(address: &str) -> &str {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)

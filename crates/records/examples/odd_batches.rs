@@ -1,13 +1,13 @@
-//! Prints batches with one defect or oddity each: name, topic and bytes in hex, separated by tabs.
+//! Prints batches with one defect or oddity each, as tab-separated name, topic and hex bytes.
 //!
-//! `tests/fixtures/ask_kafka.py` sends them to a real Kafka and records its answers in `tests/fixtures/answers.tsv`,
-//! against which `tests/kafka_answers.rs` checks `validate`.
+//! `tests/fixtures/ask_kafka.py` sends them to a real Kafka and records its answers in
+//! `tests/fixtures/answers.tsv`. `tests/batches/kafka_answers.rs` checks `validate` against these answers.
 
 use tailrace_records::*;
 use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs};
 
 const TIME: i64 = 1_700_000_000_000;
-/// A topic with Kafka's defaults. The others are described in `ask_kafka.py`.
+/// A topic with Kafka's defaults. `ask_kafka.py` describes the other topics.
 const PLAIN: &str = "plain";
 
 fn main() {
@@ -27,7 +27,7 @@ fn print(name: &str, topic: &str, bytes: &[u8]) {
     println!("{name}\t{topic}\t{hex}");
 }
 
-/// A sound batch of `n` records, `change`d in its header, with a right CRC and length.
+/// A valid batch of `n` records whose header is `change`d, with the matching CRC and length.
 fn batch(n: usize, compression: Compression, change: impl FnOnce(&mut BatchHeader)) -> Vec<u8> {
     let mut builder = BatchBuilder::new(BatchOptions { compression, ..BatchOptions::default() });
     for i in 0..n {
@@ -48,7 +48,7 @@ fn join(mut header: BatchHeader, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A batch whose body, once uncompressed, is `body`.
+/// A batch whose uncompressed body is `body`.
 fn with_body(count: i32, compression: Compression, body: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     compress(compression, CompressionLevels::default(), body, &mut out);
@@ -193,7 +193,7 @@ fn timestamps() {
     }
 }
 
-/// A record of the parts given, behind its right length.
+/// A record made of `parts`, after its correct length.
 fn framed(parts: &[&[u8]]) -> Vec<u8> {
     let body = parts.concat();
     [&[(body.len() * 2) as u8], &body[..]].concat()
@@ -300,7 +300,8 @@ fn snappy_frames(case: &impl Fn(&str, Compression, &[u8]), body: &[u8]) {
     case("block_length_0_first", Compression::Snappy, &[&body[..16], &[0, 0, 0, 0], &body[16..]].concat());
 }
 
-/// An LZ4 frame of one stored block with these flags. `extra` is put before, `tail` after the end mark.
+/// An LZ4 frame of one stored block with these flags. `extra` goes before the block, `tail` after the end
+/// mark.
 fn lz4_frame(flags: u8, block: u8, extra: &[u8], body: &[u8], tail: &[u8]) -> Vec<u8> {
     let descriptor = [&[flags, block], extra].concat();
     let check = (xxhash(&descriptor) >> 8) as u8;
@@ -309,7 +310,7 @@ fn lz4_frame(flags: u8, block: u8, extra: &[u8], body: &[u8], tail: &[u8]) -> Ve
     [&magic, &descriptor[..], &[check], &length, body, &[0; 4], tail].concat()
 }
 
-/// xxHash32 of at most 15 bytes, or of anything through the public door: the frame that `compress` writes has none.
+/// xxHash32 of at most 15 bytes. The crate's own implementation is private.
 fn xxhash(bytes: &[u8]) -> u32 {
     let (prime_1, prime_2, prime_3, prime_4, prime_5) =
         (0x9E37_79B1u32, 0x85EB_CA77u32, 0xC2B2_AE3Du32, 0x27D4_EB2Fu32, 0x1656_67B1u32);
@@ -380,7 +381,7 @@ fn topics() {
         print(&format!("compacted_no_key_{compression}"), "compacted", &with_body(1, compression, &keyless));
         let empty = framed(&[&[0, 0, 0], &[0], &[2, b'v'], &[0]]);
         print(&format!("compacted_empty_key_{compression}"), "compacted", &with_body(1, compression, &empty));
-        // 2^42 ms after the base: another century.
+        // 2^42 ms after the base, in another century.
         let late = [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02];
         let far = framed(&[&[0], &late, &[2], &[2, b'k'], &[2, b'v'], &[0]]);
         let both = with_body(2, compression, &[keyless.clone(), far].concat());

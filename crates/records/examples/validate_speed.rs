@@ -1,4 +1,4 @@
-//! Prints how fast `validate` is, per codec and record size, in bytes as received.
+//! Prints the speed of `validate` per codec and record size, in bytes as received.
 //!
 //! `cargo run --release -p tailrace-records --example validate_speed`
 
@@ -27,7 +27,7 @@ fn batch(compression: Compression, batch_bytes: usize, record_bytes: usize) -> B
     builder.build()
 }
 
-/// Best of ten runs of about 50 ms, in GB/s: the machine is shared.
+/// The best of ten runs of about 50 ms, in GB/s, because the machine is shared.
 fn speed(bytes: usize, mut work: impl FnMut()) -> f64 {
     let run = |work: &mut dyn FnMut()| {
         let (start, mut rounds) = (Instant::now(), 0);

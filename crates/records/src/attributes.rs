@@ -5,18 +5,18 @@ use std::fmt;
 use crate::codec::Compression;
 use crate::error::BatchError;
 
-/// Whose clock the timestamps of a batch come from.
+/// The clock behind the timestamps of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TimestampType {
-    /// The producer's: each record has its own.
+    /// The producer's clock. Each record has its own timestamp.
     #[default]
     CreateTime,
-    /// The server's: every record of the batch has the batch's largest timestamp.
+    /// The server's clock. Every record has the batch's largest timestamp.
     LogAppendTime,
 }
 
 impl TimestampType {
-    /// Kafka's name of it, as in `message.timestamp.type`.
+    /// Returns Kafka's name, as in `message.timestamp.type`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::CreateTime => "CreateTime",
@@ -31,8 +31,9 @@ impl fmt::Display for TimestampType {
     }
 }
 
-/// The attributes of a batch. Bits 0-2 name the codec, 3 the timestamp type, 4 says transactional, 5 control,
-/// 6 that the base timestamp is a delete horizon. The others are unused and ignored, as Kafka does.
+/// The attributes of a batch. Bits 0-2 are the codec, bit 3 the timestamp type, bit 4 transactional, bit 5
+/// control, and bit 6 says that the base timestamp is a delete horizon. The others are unused and ignored, as
+/// in Kafka.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Attributes(pub i16);
 
@@ -43,7 +44,7 @@ impl Attributes {
     const CONTROL: i16 = 0x20;
     const DELETE_HORIZON: i16 = 0x40;
 
-    /// The codec of the records.
+    /// Returns the codec of the records.
     ///
     /// # Errors
     /// [`BatchError::UnknownCompression`] for the ids 5 to 7.
@@ -55,57 +56,58 @@ impl Attributes {
         }
     }
 
-    /// Whose clock the timestamps come from.
+    /// Returns the clock behind the timestamps.
     pub const fn timestamp_type(self) -> TimestampType {
         if self.has(Self::LOG_APPEND_TIME) { TimestampType::LogAppendTime } else { TimestampType::CreateTime }
     }
 
-    /// Part of a transaction.
+    /// True if the batch is part of a transaction.
     pub const fn is_transactional(self) -> bool {
         self.has(Self::TRANSACTIONAL)
     }
 
-    /// Holds a marker, not application data.
+    /// True if the batch holds a marker instead of application data.
     pub const fn is_control(self) -> bool {
         self.has(Self::CONTROL)
     }
 
-    /// The base timestamp is the time from which compaction may drop the batch's tombstones (KIP-534).
+    /// True if the base timestamp is the time from which compaction may drop the batch's tombstones
+    /// (KIP-534).
     pub const fn has_delete_horizon(self) -> bool {
         self.has(Self::DELETE_HORIZON)
     }
 
-    /// The same with another codec.
+    /// Returns the attributes with another codec.
     #[must_use]
     pub const fn with_compression(self, compression: Compression) -> Self {
         Self((self.0 & !Self::COMPRESSION) | compression.id() as i16)
     }
 
-    /// The same with another timestamp type.
+    /// Returns the attributes with another timestamp type.
     #[must_use]
     pub const fn with_timestamp_type(self, timestamp_type: TimestampType) -> Self {
         self.with(Self::LOG_APPEND_TIME, matches!(timestamp_type, TimestampType::LogAppendTime))
     }
 
-    /// The same, transactional or not.
+    /// Returns the attributes, transactional or not.
     #[must_use]
     pub const fn with_transactional(self, transactional: bool) -> Self {
         self.with(Self::TRANSACTIONAL, transactional)
     }
 
-    /// The same, control or not.
+    /// Returns the attributes, control or not.
     #[must_use]
     pub const fn with_control(self, control: bool) -> Self {
         self.with(Self::CONTROL, control)
     }
 
-    /// The same, with a delete horizon or without.
+    /// Returns the attributes, with or without a delete horizon.
     #[must_use]
     pub(crate) const fn with_delete_horizon(self, horizon: bool) -> Self {
         self.with(Self::DELETE_HORIZON, horizon)
     }
 
-    /// Without the bits that mean nothing. Kafka clears them when it rewrites a batch's attributes.
+    /// Clears the unused bits. Kafka does the same when it rewrites a batch's attributes.
     #[must_use]
     pub(crate) const fn known(self) -> Self {
         Self(self.0 & 0x7f)

@@ -1,4 +1,4 @@
-//! Builds a batch record by record, as a producer does.
+//! Builds a batch record by record, like a producer.
 
 use bytes::Bytes;
 use tailrace_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TimestampMs};
@@ -11,32 +11,32 @@ use crate::{
     TimestampType,
 };
 
-/// Most uncompressed bytes of one built batch: far above any sensible batch, and far enough below the format's
-/// 2 GiB that no codec's overhead reaches it.
+/// The most uncompressed bytes of one built batch. It is far above any sensible batch, and far enough below
+/// the format's 2 GiB that no codec's overhead reaches that limit.
 pub(crate) const BUILDER_BYTES_MAX: usize = 1 << 30;
 
-/// What a batch says besides its records.
+/// The fields of a batch besides its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchOptions {
     /// Codec of the records.
     pub compression: Compression,
-    /// How hard it tries.
+    /// The levels of compression.
     pub levels: CompressionLevels,
-    /// With a time, the batch is of type LogAppendTime and this is the time of all its records.
+    /// If set, the batch is of type LogAppendTime, and this is the timestamp of all its records.
     pub log_append_time: Option<TimestampMs>,
-    /// Offset of the first record; producers leave it 0.
+    /// Offset of the first record. Producers leave it 0.
     pub base_offset: Offset,
-    /// The leader's epoch; producers leave it unknown.
+    /// The leader's epoch. Producers leave it unknown.
     pub leader_epoch: LeaderEpoch,
-    /// Idempotent producer, or none.
+    /// The idempotent producer, or none.
     pub producer_id: ProducerId,
-    /// Generation of the producer id, -1 if none.
+    /// Epoch of the producer id, -1 if none.
     pub producer_epoch: ProducerEpoch,
     /// Sequence of the first record, -1 if none.
     pub base_sequence: i32,
-    /// Part of a transaction.
+    /// True if the batch is part of a transaction.
     pub transactional: bool,
-    /// Holds a marker. Control batches are never compressed.
+    /// True if the batch holds a marker. Control batches are never compressed.
     pub control: bool,
 }
 
@@ -61,7 +61,7 @@ impl Default for BatchOptions {
 #[derive(Clone, Debug)]
 pub struct BatchBuilder {
     options: BatchOptions,
-    /// Room for the header, then the records.
+    /// Space for the header, then the records.
     bytes: Vec<u8>,
     count: i32,
     base_timestamp: TimestampMs,
@@ -69,21 +69,21 @@ pub struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub fn new(options: BatchOptions) -> Self {
         let (base_timestamp, max_timestamp) = (TimestampMs::NONE, TimestampMs::NONE);
         Self { options, bytes: vec![0; HEADER_BYTES], count: 0, base_timestamp, max_timestamp }
     }
 
-    /// Makes room for so many bytes of further records.
+    /// Reserves space for `bytes` more bytes of records.
     pub fn reserve(&mut self, bytes: usize) {
         self.bytes.reserve(bytes);
     }
 
-    /// Appends a record. The first one's timestamp is the base of the others.
+    /// Appends a record. The first record's timestamp is the base of the others.
     ///
     /// # Errors
-    /// `Full` if the batch would exceed `BUILDER_BYTES_MAX`; the batch is then unchanged.
+    /// `Full` if the batch would exceed `BUILDER_BYTES_MAX`. The batch is unchanged then.
     pub fn push(
         &mut self,
         timestamp: TimestampMs,
@@ -94,10 +94,10 @@ impl BatchBuilder {
         self.push_within(BUILDER_BYTES_MAX, timestamp, key, value, headers)
     }
 
-    /// Appends a record if the batch then takes `bytes_max` bytes at most, before compression.
+    /// Appends a record if the batch then takes at most `bytes_max` bytes before compression.
     ///
     /// # Errors
-    /// `Full` if it would take more, or more than `BUILDER_BYTES_MAX`; the batch is then unchanged.
+    /// `Full` if it would take more than that, or more than `BUILDER_BYTES_MAX`. The batch is unchanged then.
     pub fn push_within(
         &mut self,
         bytes_max: usize,
@@ -140,17 +140,17 @@ impl BatchBuilder {
         self.count == 0
     }
 
-    /// Bytes of the batch before compression: exact for an uncompressed one, an upper estimate otherwise.
+    /// Bytes of the batch before compression: exact for an uncompressed batch, otherwise an upper bound.
     pub const fn bytes_estimate(&self) -> usize {
         self.bytes.len()
     }
 
-    /// True if finishing it compresses it.
+    /// True if `build` will compress the batch.
     pub fn is_compressed(&self) -> bool {
         self.compression() != Compression::None
     }
 
-    /// True if the level is one at which even little takes long to compress.
+    /// True at levels that take long to compress even a little.
     pub fn is_compressed_slowly(&self) -> bool {
         self.options.levels.are_slow(self.compression())
     }
@@ -159,7 +159,7 @@ impl BatchBuilder {
         if self.options.control { Compression::None } else { self.options.compression }
     }
 
-    /// Makes it a batch of an idempotent producer, whose first record has this sequence.
+    /// Makes this a batch of an idempotent producer. `base_sequence` is the sequence of the first record.
     #[must_use]
     pub fn of_producer(mut self, id: ProducerId, epoch: ProducerEpoch, base_sequence: i32) -> Self {
         let options = &mut self.options;
@@ -170,15 +170,15 @@ impl BatchBuilder {
     /// Finishes the batch.
     ///
     /// # Panics
-    /// If there is no record: Kafka knows no empty batch from a producer.
+    /// If there is no record, because Kafka accepts no empty batch from a producer.
     pub fn build(self) -> Bytes {
         self.build_with_header().1
     }
 
-    /// As [`BatchBuilder::build`], with the header that the batch got.
+    /// Like [`BatchBuilder::build`]. Also returns the batch's header.
     ///
     /// # Panics
-    /// As [`BatchBuilder::build`].
+    /// See [`BatchBuilder::build`].
     pub fn build_with_header(self) -> (BatchHeader, Bytes) {
         assert!(self.count > 0, "a batch needs a record");
         let compression = self.compression();

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How the records of a batch are compressed.
+/// The codec of a batch's records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     #[default]
     None,
     /// gzip, RFC 1952.
@@ -20,15 +20,15 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// Every codec, by id.
+    /// All codecs, by id.
     pub const ALL: [Self; 5] = [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd];
 
-    /// The id in the low three bits of the attributes.
+    /// Returns the id in the low three bits of the attributes.
     pub const fn id(self) -> u8 {
         self as u8
     }
 
-    /// The codec of an id; `None` for an unknown one.
+    /// Returns the codec with this id. `None` for an unknown id.
     pub const fn from_id(id: u8) -> Option<Self> {
         match id {
             0 => Some(Self::None),
@@ -40,7 +40,7 @@ impl Compression {
         }
     }
 
-    /// Kafka's name of it, as in `compression.type` of a producer.
+    /// Returns Kafka's name, as in a producer's `compression.type`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -58,15 +58,15 @@ impl fmt::Display for Compression {
     }
 }
 
-/// A text that names no codec.
+/// The error of a text that names no codec.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no compression: expected none, gzip, snappy, lz4 or zstd")]
+#[error("'{0}' is not a compression type: expected none, gzip, snappy, lz4 or zstd")]
 pub struct UnknownCompressionName(pub String);
 
 impl FromStr for Compression {
     type Err = UnknownCompressionName;
 
-    /// Reads Kafka's names. A topic's `uncompressed` means `none`; its `producer` is no codec.
+    /// Parses Kafka's names. A topic's `uncompressed` means `none`. A topic's `producer` is not a codec.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let named = Self::ALL.into_iter().find(|c| c.name() == text);
         match text {

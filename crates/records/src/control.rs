@@ -1,44 +1,45 @@
-//! Control records: what a log says about itself, between the records of applications.
+//! Control records: entries about the log itself, between the records of applications.
 //!
-//! The only kind that is written here ends a transaction (KIP-98). Its key is a version (0) and a type (0 abort, 1
-//! commit), both `i16`; its value a version (0, `i16`) and the epoch of the coordinator that decided (`i32`). Fields
-//! that a later version adds come behind these, so they are skipped. The types of KRaft's own log mean nothing here.
+//! The only kind written here ends a transaction (KIP-98). Its key is a version (0) and a type (0 abort, 1
+//! commit), both `i16`. Its value is a version (0, `i16`) and the epoch of the coordinator that decided
+//! (`i32`). Later versions append fields, which are skipped. The record types of KRaft's own log mean nothing
+//! here.
 
 use bytes::Bytes;
 use tailrace_types::{ProducerEpoch, ProducerId, TimestampMs};
 
 use crate::{BatchBuilder, BatchError, BatchHeader, BatchOptions, DecodedBatch, TimestampType};
 
-/// The newest version known of key and value.
+/// The newest known version of key and value.
 const VERSION: i16 = 0;
 const ABORT: i16 = 0;
 const COMMIT: i16 = 1;
 
-/// Most bytes that a compressed control batch may expand to. Kafka never compresses one.
+/// The most bytes that a compressed control batch may expand to. Kafka never compresses one.
 const DECOMPRESSED_BYTES_MAX: usize = 1 << 20;
 
-/// The end of a transaction, as its control record says it.
+/// The end of a transaction, as in its control record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndTransactionMarker {
-    /// Whether the transaction's records count.
+    /// True if the transaction was committed, false if it was aborted.
     pub committed: bool,
-    /// Generation of the coordinator that decided it.
+    /// Epoch of the coordinator that decided it.
     pub coordinator_epoch: i32,
 }
 
-/// Why a control batch cannot be understood.
+/// The reason why a control batch cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
     /// The batch itself is unreadable.
     #[error(transparent)]
     Batch(#[from] BatchError),
-    /// A key that is missing, too short, or of a negative version.
+    /// The key is missing, too short, or of a negative version.
     #[error("the key of a control record has {bytes} bytes or a negative version")]
     Key {
         /// Its length.
         bytes: usize,
     },
-    /// The same of a value.
+    /// The value is missing, too short, or of a negative version.
     #[error("the value of an end-of-transaction marker has {bytes} bytes or a negative version")]
     Value {
         /// Its length.
@@ -47,8 +48,8 @@ pub enum ControlError {
 }
 
 impl EndTransactionMarker {
-    /// The marker in the control batch at the start of `bytes`. `None` if the batch is empty, as compaction leaves
-    /// them, or holds control records of another type. The CRC is not checked.
+    /// Reads the marker in the control batch at the start of `bytes`. `None` if the batch was emptied by
+    /// compaction, or holds control records of another type. Does not check the CRC.
     ///
     /// # Errors
     /// [`ControlError`] if the batch or its first record cannot be read.
@@ -64,10 +65,10 @@ impl EndTransactionMarker {
         }
     }
 
-    /// The marker in a control record. `None` if it is of another type.
+    /// Decodes the marker in a control record. `None` if the record is of another type.
     ///
     /// # Errors
-    /// [`ControlError`] if key or value are too short or of a negative version.
+    /// [`ControlError`] if the key or the value is too short or of a negative version.
     pub fn from_record(key: &[u8], value: &[u8]) -> Result<Option<Self>, ControlError> {
         let kind = versioned(key).ok_or(ControlError::Key { bytes: key.len() })?;
         let committed = match i16::from_be_bytes(kind) {
@@ -79,8 +80,8 @@ impl EndTransactionMarker {
         Ok(Some(Self { committed, coordinator_epoch: i32::from_be_bytes(epoch) }))
     }
 
-    /// The control batch that ends the transaction of a producer, with its header. It carries no sequence. The time is said to be of the
-    /// type that records of its topic have.
+    /// Builds the control batch that ends a producer's transaction, and its header. It carries no sequence.
+    /// Its timestamp type is that of the topic's records.
     pub fn build(
         &self,
         producer_id: ProducerId,
@@ -110,7 +111,7 @@ impl EndTransactionMarker {
     }
 }
 
-/// The field behind a version, if both are there and the version is one.
+/// Returns the field after the version. `None` if either is missing or the version is negative.
 fn versioned<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
     let (version, rest) = bytes.split_first_chunk::<2>()?;
     if i16::from_be_bytes(*version) < 0 {
@@ -140,7 +141,7 @@ mod tests {
         }
     }
 
-    /// Byte by byte; tests/produced_by_others.rs compares with what a real Kafka wrote.
+    /// Checks every byte. tests/batches/produced_by_others.rs compares with what a real Kafka wrote.
     #[test]
     fn the_bytes_of_a_marker() {
         let marker = EndTransactionMarker { committed: true, coordinator_epoch: 9 };

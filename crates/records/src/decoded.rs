@@ -1,4 +1,4 @@
-//! A whole batch with its records uncompressed, for readers: consume, dump, lookups within a batch.
+//! A whole batch with its records uncompressed, for readers: consumers, dumps, lookups within a batch.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,8 @@ use crate::compress::decompress;
 use crate::split::whole;
 use crate::{BatchError, BatchHeader, Compression, RecordIter, Strictness, check};
 
-/// A batch whose records can be read. Owns the uncompressed bytes, or borrows them from a batch that was not
-/// compressed.
+/// A batch whose records can be read. Owns the uncompressed bytes, or borrows them from an uncompressed
+/// batch.
 #[derive(Clone, Debug)]
 pub struct DecodedBatch<'a> {
     header: BatchHeader,
@@ -15,17 +15,18 @@ pub struct DecodedBatch<'a> {
 }
 
 impl<'a> DecodedBatch<'a> {
-    /// Decodes the batch at the start of `bytes`. The CRC is checked. At most `decompressed_bytes_max` bytes are
-    /// held for its records.
+    /// Decodes the batch at the start of `bytes` and checks the CRC. Holds at most `decompressed_bytes_max`
+    /// bytes of its records.
     ///
     /// # Errors
-    /// As [`check`]; `UnknownCompression`, `Decompression`, `ExpandsTooLarge`.
+    /// Those of [`check`], `UnknownCompression`, `Decompression` and `ExpandsTooLarge`.
     pub fn new(bytes: &'a [u8], decompressed_bytes_max: usize) -> Result<Self, BatchError> {
         let header = check(bytes)?;
         Self::trusted(header, bytes, decompressed_bytes_max)
     }
 
-    /// The same for a batch whose header has been read and whose CRC the caller has checked, or does not care for.
+    /// Like [`DecodedBatch::new`], for a batch whose header was read and whose CRC the caller has checked or
+    /// does not need.
     ///
     /// # Errors
     /// `Incomplete`, `UnknownCompression`, `Decompression`, `ExpandsTooLarge`.
@@ -56,12 +57,12 @@ impl<'a> DecodedBatch<'a> {
         &self.body
     }
 
-    /// The records, whatever their offset deltas.
+    /// Iterates over the records, whatever their offset deltas.
     pub fn records(&self) -> RecordIter<'_> {
         self.records_with(Strictness::Lenient)
     }
 
-    /// The records, judged as `strictness` says.
+    /// Iterates over the records, with offset deltas checked according to `strictness`.
     pub fn records_with(&self, strictness: Strictness) -> RecordIter<'_> {
         RecordIter::new(&self.header, &self.body, strictness)
     }

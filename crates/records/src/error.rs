@@ -1,5 +1,6 @@
-//! Why bytes are no acceptable record batch. One variant per answer that Kafka tells apart, so that the edge can
-//! translate each into a protocol error code; no protocol code appears here.
+//! The reasons why bytes are not an acceptable record batch. There is one variant per answer that Kafka
+//! distinguishes, so that the server can translate each into a protocol error code. No protocol code appears
+//! here.
 
 use std::fmt;
 
@@ -7,14 +8,15 @@ use tailrace_types::{ProducerId, TimestampMs};
 
 use crate::codec::Compression;
 
-/// Most rejected records that one error lists. The rest is only counted: the list goes back to the client, and a
-/// compressed batch may hold millions of records.
+/// The most rejected records that one error lists. The rest is only counted, because the list goes back to
+/// the client, and a compressed batch may hold millions of records.
 pub const REJECTIONS_MAX: usize = 1_000;
 
-/// Why a batch was refused. The text after "Kafka:" is what Kafka 4.3 answers to a producer that sends such a batch.
+/// The reason why a batch was refused. The text after "Kafka:" is what Kafka 4.3 answers to a producer that
+/// sends such a batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
-    /// No complete batch lies in the bytes. Kafka: INVALID_RECORD.
+    /// The bytes hold no complete batch. Kafka: INVALID_RECORD.
     #[error("no complete record batch: {bytes_needed} bytes needed, {bytes} given")]
     Incomplete {
         /// Bytes that a complete batch would take, as far as known.
@@ -25,9 +27,9 @@ pub enum BatchError {
     /// The batch length is too small for any batch. Kafka: CORRUPT_MESSAGE.
     #[error("the batch length {batch_length} is below the least possible {batch_length_min}")]
     Length {
-        /// The length field: bytes after itself.
+        /// The length field, which counts the bytes after itself.
         batch_length: i32,
-        /// The least legal one.
+        /// The smallest legal value.
         batch_length_min: i32,
     },
     /// A magic that no Kafka version has written. Kafka: CORRUPT_MESSAGE.
@@ -45,10 +47,10 @@ pub enum BatchError {
     /// More than one batch where exactly one is allowed. Kafka: INVALID_RECORD.
     #[error("a second record batch follows the first at byte {position}: exactly one is allowed")]
     SecondBatch {
-        /// Where it begins.
+        /// Where it starts.
         position: usize,
     },
-    /// A client's batch that does not begin at offset 0. Kafka: INVALID_RECORD.
+    /// A client's batch that does not start at offset 0. Kafka: INVALID_RECORD.
     #[error("the base offset of a batch from a client should be 0, but is {base_offset}")]
     BaseOffset {
         /// The base offset.
@@ -62,12 +64,12 @@ pub enum BatchError {
         /// The limit.
         bytes_max: usize,
     },
-    /// The stored CRC-32C is not that of the bytes. Kafka: CORRUPT_MESSAGE.
+    /// The stored CRC-32C does not match the bytes. Kafka: CORRUPT_MESSAGE.
     #[error("the batch is corrupt: stored checksum {stored:#010x}, computed {computed:#010x}")]
     Checksum {
-        /// In the header.
+        /// The checksum in the header.
         stored: u32,
-        /// Of the bytes.
+        /// The checksum of the bytes.
         computed: u32,
     },
     /// Compression ids 5 to 7. Kafka: UNKNOWN_SERVER_ERROR, by an unhandled exception.
@@ -92,7 +94,7 @@ pub enum BatchError {
     Sequence {
         /// The producer.
         producer_id: ProducerId,
-        /// Its first sequence in this batch.
+        /// The first sequence of this batch.
         base_sequence: i32,
     },
     /// A record that cannot be read. Kafka: INVALID_RECORD.
@@ -102,7 +104,7 @@ pub enum BatchError {
         index: i32,
         /// Position in the uncompressed bytes after the batch header.
         position: usize,
-        /// What is wrong there.
+        /// The fault.
         fault: RecordFault,
     },
     /// Bytes after the last record. Kafka: INVALID_RECORD.
@@ -110,10 +112,10 @@ pub enum BatchError {
     TrailingBytes {
         /// The number of records in the header.
         record_count: i32,
-        /// How many bytes follow, uncompressed.
+        /// The number of bytes that follow, uncompressed.
         bytes: usize,
     },
-    /// Records that a topic's rules refuse, timestamps among the reasons. Kafka: INVALID_TIMESTAMP.
+    /// Records that a topic's rules refuse, at least one for its timestamp. Kafka: INVALID_TIMESTAMP.
     #[error("{0}")]
     InvalidTimestamps(Rejections),
     /// Records that a topic's rules refuse for other reasons. Kafka: INVALID_RECORD.
@@ -124,7 +126,7 @@ pub enum BatchError {
     Decompression {
         /// The codec that the attributes name.
         compression: Compression,
-        /// What the codec found.
+        /// The codec's message.
         reason: String,
     },
     /// The records expand beyond the limit. Kafka has no such limit.
@@ -133,7 +135,7 @@ pub enum BatchError {
         /// The limit.
         bytes_max: usize,
     },
-    /// The builder cannot hold more: a batch's length and count are `i32`.
+    /// The builder cannot hold more. A batch's length and count are `i32`.
     #[error("the batch cannot hold another record of {bytes} bytes")]
     Full {
         /// Bytes of the record that did not fit.
@@ -141,7 +143,7 @@ pub enum BatchError {
     },
 }
 
-/// What is wrong at one place of a record.
+/// A fault at one position of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordFault {
     /// The bytes end within the record.
@@ -153,7 +155,7 @@ pub enum RecordFault {
     /// A record length that is negative or exceeds the bytes left.
     #[error("the record length {declared} does not fit the {remaining} bytes left")]
     Length {
-        /// The length it claims.
+        /// The declared length.
         declared: i32,
         /// Bytes left after the length.
         remaining: usize,
@@ -161,21 +163,21 @@ pub enum RecordFault {
     /// The fields take more or fewer bytes than the record's length.
     #[error("the record claims {declared} bytes, but its fields take {actual}")]
     LengthMismatch {
-        /// The length it claims.
+        /// The declared length.
         declared: usize,
-        /// Bytes that its fields take.
+        /// The bytes that its fields take.
         actual: usize,
     },
     /// A negative number of headers, or more than there are bytes.
     #[error("{count} headers are impossible")]
     HeaderCount {
-        /// The number it claims.
+        /// The declared number.
         count: i32,
     },
-    /// A header key must not be null.
+    /// A null header key, which is illegal.
     #[error("the header key length {length} is negative")]
     HeaderKey {
-        /// The length it claims.
+        /// The declared length.
         length: i32,
     },
     /// The offset delta is not the record's number in the batch.
@@ -183,7 +185,7 @@ pub enum RecordFault {
     OffsetDelta {
         /// The record's number.
         expected: i32,
-        /// The delta it carries.
+        /// The delta found.
         found: i32,
     },
 }
@@ -193,7 +195,7 @@ pub enum RecordFault {
 pub struct Rejections {
     /// The first [`REJECTIONS_MAX`] of them, in order.
     pub records: Vec<Rejection>,
-    /// How many there are in all.
+    /// The total number.
     pub count: usize,
 }
 
@@ -202,11 +204,11 @@ pub struct Rejections {
 pub struct Rejection {
     /// Number of the record in its batch, from 0.
     pub index: i32,
-    /// Why it is refused.
+    /// The reason.
     pub reason: RejectReason,
 }
 
-/// Why a topic's rules refuse a record.
+/// The reason why a topic's rules refuse a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RejectReason {
     /// A compacted topic needs a key in every record.
@@ -221,12 +223,12 @@ pub enum RejectReason {
         timestamp: TimestampMs,
         /// The server's clock.
         now: TimestampMs,
-        /// How far the timestamp may lie in the past.
+        /// How far the timestamp may be in the past.
         before_max_ms: i64,
-        /// How far it may lie in the future.
+        /// How far the timestamp may be in the future.
         after_max_ms: i64,
     },
-    /// Only the server may say that a time is its own.
+    /// Only the server may set LogAppendTime.
     #[error("a producer must not set the timestamp type to LogAppendTime")]
     TimestampType,
 }

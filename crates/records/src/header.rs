@@ -1,4 +1,4 @@
-//! The 61 bytes that lead a record batch, as a plain struct.
+//! The 61-byte header of a record batch, as a plain struct.
 
 use tailrace_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TimestampMs};
 
@@ -6,15 +6,16 @@ use crate::{Attributes, BatchError};
 
 /// Bytes of a batch before its records.
 pub const HEADER_BYTES: usize = 61;
-/// Bytes that a server stamps and that the CRC does not cover: base offset, batch length, leader epoch.
+/// Leading bytes that a server stamps and that the CRC does not cover: base offset, batch length, leader
+/// epoch.
 pub const PREFIX_BYTES: usize = 16;
-/// Bytes before the first one that `batch_length` counts.
+/// Bytes before the part that `batch_length` counts.
 pub const LENGTH_OVERHEAD: usize = 12;
-/// Least legal `batch_length`: a header without records.
+/// The smallest legal `batch_length`: a header without records.
 pub(crate) const BATCH_LENGTH_MIN: i32 = (HEADER_BYTES - LENGTH_OVERHEAD) as i32;
 /// The only magic that is stored.
 pub const MAGIC: i8 = 2;
-/// "No sequence": batches of a producer that is not idempotent.
+/// The base sequence of batches whose producer is not idempotent.
 pub const NO_SEQUENCE: i32 = -1;
 
 /// Position of the base offset, `i64`.
@@ -44,14 +45,14 @@ pub(crate) const BASE_SEQUENCE_OFFSET: usize = 53;
 /// Position of the record count, `i32`.
 pub const RECORD_COUNT_OFFSET: usize = 57;
 
-/// The fields of a batch header, in the order in which they lie there.
+/// The fields of a batch header, in the order in which they are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchHeader {
     /// Offset of the first record.
     pub base_offset: Offset,
     /// Bytes of the batch after this field, which ends at byte 12.
     pub batch_length: i32,
-    /// Generation of the leader that appended the batch; -1 if none has.
+    /// Epoch of the leader that appended the batch, -1 if none has.
     pub leader_epoch: LeaderEpoch,
     /// Version of the format: 2.
     pub magic: i8,
@@ -59,15 +60,15 @@ pub struct BatchHeader {
     pub crc: u32,
     /// Codec, timestamp type and flags.
     pub attributes: Attributes,
-    /// Offset of the last record, less the base offset.
+    /// Offset of the last record minus the base offset.
     pub last_offset_delta: i32,
-    /// What the records' timestamp deltas add to.
+    /// The base of the records' timestamp deltas.
     pub base_timestamp: TimestampMs,
-    /// The largest timestamp of a record; with LogAppendTime that of all of them.
+    /// The largest timestamp of a record. With LogAppendTime, the timestamp of all records.
     pub max_timestamp: TimestampMs,
-    /// Idempotent producer, or -1.
+    /// The idempotent producer, or -1.
     pub producer_id: ProducerId,
-    /// Generation of the producer id, or -1.
+    /// Epoch of the producer id, or -1.
     pub producer_epoch: ProducerEpoch,
     /// Sequence of the first record, or -1.
     pub base_sequence: i32,
@@ -82,9 +83,9 @@ fn field<const N: usize>(header: &[u8; HEADER_BYTES], at: usize) -> [u8; N] {
 }
 
 impl BatchHeader {
-    /// Reads and checks the first 61 bytes of a stored batch: magic, length, and that count and last offset delta
-    /// are possible. Gaps are allowed, since compaction leaves them. The CRC is not checked, and the bytes after
-    /// the header need not be there.
+    /// Reads and checks the first 61 bytes of a stored batch: the magic, the length, and whether the count
+    /// and the last offset delta are possible. Gaps are allowed, since compaction leaves them. Does not check
+    /// the CRC, and the bytes after the header may be missing.
     ///
     /// # Errors
     /// `Incomplete`, `Length`, `UnknownMagic`, `OldMagic` or `Count`.
@@ -99,7 +100,7 @@ impl BatchHeader {
         Ok(header)
     }
 
-    /// Reads the fields without judging them.
+    /// Reads the fields without checking them.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, BatchError> {
         let Some(h) = bytes.first_chunk::<HEADER_BYTES>() else {
             return Err(BatchError::Incomplete { bytes_needed: HEADER_BYTES, bytes: bytes.len() });
@@ -121,7 +122,7 @@ impl BatchHeader {
         })
     }
 
-    /// The 61 bytes, the CRC as it stands in `crc`.
+    /// Returns the 61 bytes, with the CRC from `crc`.
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
@@ -141,17 +142,17 @@ impl BatchHeader {
         out
     }
 
-    /// The first 16 bytes of the batch as it is stored: base offset, length and leader epoch of this header.
+    /// Returns the first 16 bytes of the stored batch: base offset, length and leader epoch of this header.
     pub fn prefix(&self) -> [u8; PREFIX_BYTES] {
         let mut out = [0; PREFIX_BYTES];
         out.copy_from_slice(&self.to_bytes()[..PREFIX_BYTES]);
         out
     }
 
-    /// Number of records, of a header that was checked.
+    /// Number of records, from a checked header.
     ///
     /// # Panics
-    /// If it is negative: nothing reads or makes such a header but what refuses it.
+    /// If it is negative. Everything that reads or makes a header refuses such a number.
     pub const fn records(&self) -> u64 {
         assert!(self.record_count >= 0, "a batch has a negative number of records");
         self.record_count.unsigned_abs() as u64
@@ -162,7 +163,7 @@ impl BatchHeader {
         LENGTH_OVERHEAD + if self.batch_length < 0 { 0 } else { self.batch_length as usize }
     }
 
-    /// Offset of the last record. Compaction may have removed that record; the offset stays.
+    /// Offset of the last record. The offset stays even if compaction has removed that record.
     pub const fn last_offset(&self) -> Offset {
         self.base_offset.plus(self.last_offset_delta as i64)
     }
@@ -172,7 +173,7 @@ impl BatchHeader {
         self.last_offset().plus(1)
     }
 
-    /// Sequence of the last record. Wraps from the largest `i32` to 0, as Kafka's does; -1 if there is none.
+    /// Sequence of the last record, -1 if there is none. Wraps from the largest `i32` to 0, as in Kafka.
     pub const fn last_sequence(&self) -> i32 {
         if self.base_sequence == NO_SEQUENCE {
             return NO_SEQUENCE;
@@ -180,7 +181,7 @@ impl BatchHeader {
         self.base_sequence.wrapping_add(self.last_offset_delta) & i32::MAX
     }
 
-    /// Sequence that follows the last record's; -1 if there is none.
+    /// Sequence after that of the last record, -1 if there is none.
     pub const fn next_sequence(&self) -> i32 {
         if self.base_sequence == NO_SEQUENCE {
             return NO_SEQUENCE;
@@ -198,11 +199,11 @@ impl BatchHeader {
     }
 }
 
-/// Least batch length that Kafka goes on to look at: that of a message of format 0.
+/// The smallest batch length that Kafka inspects further: that of a message of format 0.
 const OLD_LENGTH_MIN: i32 = 14;
 
-/// Finds the end of the batch at the start of `bytes`, of any message format. Yields its bytes, which may not all be
-/// there.
+/// Finds the end of the batch at the start of `bytes`, of any message format. Returns its length in bytes,
+/// which may exceed `bytes`.
 pub(crate) fn frame(bytes: &[u8]) -> Result<usize, BatchError> {
     let incomplete = BatchError::Incomplete { bytes_needed: HEADER_BYTES, bytes: bytes.len() };
     let Some((_, length)) = bytes.get(..LENGTH_OVERHEAD).and_then(|head| head.split_last_chunk::<4>()) else {
@@ -219,7 +220,7 @@ pub(crate) fn frame(bytes: &[u8]) -> Result<usize, BatchError> {
     }
 }
 
-/// The same, and the batch must be of the one format that is stored.
+/// Like [`frame`], and requires the one format that is stored.
 pub(crate) fn current_frame(bytes: &[u8]) -> Result<usize, BatchError> {
     let total = frame(bytes)?;
     match bytes.get(MAGIC_OFFSET).map(|&magic| magic as i8) {

@@ -1,11 +1,12 @@
-//! Record batches, version 2: the unit that producers send, that lies on disk, and that consumers get.
+//! Record batches, version 2: the unit that producers send, that is stored on disk, and that consumers
+//! receive.
 //!
-//! The crate reads, checks, builds and (de)compresses batches. It performs no I/O, reads no clock, knows no protocol
-//! error code, and never changes bytes that it was given.
+//! The crate reads, checks, builds, compresses and decompresses batches. It performs no I/O, reads no clock,
+//! knows no protocol error code, and never changes its input bytes.
 //!
-//! A producer's batch passes [`validate`] once. After that, only its first [`PREFIX_BYTES`] bytes differ between the
-//! wire and the disk; the CRC does not cover them. Everything else that reads batches uses [`check`],
-//! [`split_batches`] or [`DecodedBatch`].
+//! A producer's batch passes [`validate`] once. After that, only its first [`PREFIX_BYTES`] bytes differ
+//! between the wire and the disk, and the CRC does not cover these. All other code that reads batches uses
+//! [`check`], [`split_batches`] or [`DecodedBatch`].
 //!
 //! ```
 //! use tailrace_records::{AppendRules, BatchBuilder, BatchOptions, DecodedBatch, validate};
@@ -21,13 +22,16 @@
 //! ```
 //!
 //! # Not obvious
-//! - With LogAppendTime every record has the batch's largest timestamp; the deltas still hold the producer's times.
-//! - A batch's largest timestamp is not trusted: Kafka corrects a wrong one, with a new CRC, and so does [`validate`].
-//! - A client may send the LogAppendTime bit to a CreateTime topic: Kafka clears it and gives each record the batch's
-//!   largest timestamp. The other way round it answers INVALID_TIMESTAMP.
+//! - With LogAppendTime every record has the batch's largest timestamp. The deltas still hold the producer's
+//!   times.
+//! - A batch's largest timestamp is not trusted. Kafka corrects a wrong one, with a new CRC, and so does
+//!   [`validate`].
+//! - A client may send the LogAppendTime bit to a CreateTime topic. Kafka clears it and gives each record the
+//!   batch's largest timestamp. In the reverse case Kafka answers INVALID_TIMESTAMP.
 //! - Any negative length of a key, value or header value means null, not only -1.
-//! - Bytes after the batch that are no complete batch are ignored, as Kafka ignores them; a complete one is an error.
-//! - Compaction leaves gaps: of stored batches only the first and last offset are certain, not the count.
+//! - Bytes after the batch that are not a complete batch are ignored, as in Kafka. A complete second batch is
+//!   an error.
+//! - Compaction leaves gaps. Of a stored batch only the first and last offset are certain, not the count.
 //! - Control batches carry a producer id but no sequence.
 //! - A last sequence wraps from the largest `i32` to 0, never to a negative number.
 

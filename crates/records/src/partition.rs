@@ -1,7 +1,8 @@
-//! Which partition a key belongs to. Kafka's Java client decides it, and everybody else follows: producers of one key must
-//! agree, or its records lose their order.
+//! The partition that a key belongs to. Kafka's Java client defines the rule, and all others follow it:
+//! producers of the same key must agree, or its records lose their order.
 
-/// The partition of `key` in a topic of `partitions` partitions, as Kafka's Java client chooses it. 0 if there are none.
+/// Returns the partition of `key` in a topic of `partitions` partitions, as Kafka's Java client chooses it. 0
+/// if there are no partitions.
 pub fn partition_of_key(key: &[u8], partitions: u32) -> u32 {
     match partitions {
         0 | 1 => 0,
@@ -9,7 +10,8 @@ pub fn partition_of_key(key: &[u8], partitions: u32) -> u32 {
     }
 }
 
-/// MurmurHash 2, 32 bits, little-endian, with the seed that Kafka's Java client uses. Public domain, by Austin Appleby.
+/// 32-bit MurmurHash 2, little-endian, with the seed of Kafka's Java client. Public domain, by Austin
+/// Appleby.
 fn murmur2(bytes: &[u8]) -> u32 {
     const M: u32 = 0x5bd1_e995;
     let mut hash = 0x9747_b28c ^ bytes.len() as u32;
@@ -32,7 +34,7 @@ fn murmur2(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// The vectors that Kafka's own test of its hash uses.
+    /// The test vectors of Kafka's own test.
     #[test]
     fn hashes_are_kafkas() {
         for (text, expected) in [

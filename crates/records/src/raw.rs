@@ -1,28 +1,28 @@
-//! Records as they lie in a body, for compaction: the key is made out, everything else stays bytes.
+//! Records as stored in a body, for compaction. Only the key is decoded, the rest stays as bytes.
 
 use crate::varint::Cursor;
 use crate::{BatchError, RecordFault};
 
-/// One record of an uncompressed body. Its value and headers were not looked at.
+/// One record of an uncompressed body. Its value and headers are not checked.
 #[derive(Clone, Copy, Debug)]
 pub struct RawRecord<'a> {
-    /// All of it, its length included.
+    /// The whole record, including its length.
     pub bytes: &'a [u8],
-    /// Timestamp, less the batch's base timestamp.
+    /// Timestamp minus the batch's base timestamp.
     pub timestamp_delta: i64,
-    /// Offset, less the batch's base offset.
+    /// Offset minus the batch's base offset.
     pub offset_delta: i32,
-    /// The key; null is not the same as empty.
+    /// The key. Null differs from empty.
     pub key: Option<&'a [u8]>,
-    /// It has no value: the key is deleted.
+    /// True if it has no value, which deletes the key.
     pub is_tombstone: bool,
     /// The unused attributes of the record.
     pub(crate) attributes: u8,
-    /// Everything behind the timestamp.
+    /// Everything after the timestamp.
     pub(crate) after_timestamp: &'a [u8],
 }
 
-/// Reads the records of an uncompressed body one after the other. Ends after the last record or the first error.
+/// Iterates over the records of an uncompressed body. Ends after the last record or the first error.
 #[derive(Clone, Debug)]
 pub struct RawRecords<'a> {
     body: &'a [u8],
@@ -32,7 +32,7 @@ pub struct RawRecords<'a> {
 }
 
 impl<'a> RawRecords<'a> {
-    /// `body` are the uncompressed bytes after the header of a batch of `record_count` records.
+    /// `body` is the uncompressed bytes after the header of a batch of `record_count` records.
     pub const fn new(record_count: i32, body: &'a [u8]) -> Self {
         Self { body, cursor: Cursor::new(body), index: 0, count: record_count }
     }

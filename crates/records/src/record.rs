@@ -1,4 +1,4 @@
-//! The records of a batch, once uncompressed: borrowed views, read one after the other.
+//! The records of a decompressed batch: borrowed views, read one after the other.
 
 use std::borrow::Cow;
 
@@ -10,19 +10,19 @@ use crate::{BatchError, BatchHeader, RecordFault, TimestampType};
 /// One record, borrowed from its batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// Unused bits of the format. Kafka ignores them, and so do we.
+    /// Unused bits of the format. Ignored here, as in Kafka.
     pub attributes: i8,
-    /// Offset, less the batch's base offset.
+    /// Offset minus the batch's base offset.
     pub offset_delta: i32,
-    /// Producer's timestamp, less the batch's base timestamp.
+    /// The producer's timestamp minus the batch's base timestamp.
     pub timestamp_delta: i64,
     /// Offset in the partition.
     pub offset: Offset,
-    /// Timestamp as consumers see it: with LogAppendTime that of the batch.
+    /// The timestamp that consumers see. With LogAppendTime it is the batch's.
     pub timestamp: TimestampMs,
-    /// The key; null is not the same as empty.
+    /// The key. Null differs from empty.
     pub key: Option<&'a [u8]>,
-    /// The value; null is a tombstone in compacted topics.
+    /// The value. Null is a tombstone in compacted topics.
     pub value: Option<&'a [u8]>,
     /// The headers, in order.
     pub headers: Headers<'a>,
@@ -31,14 +31,14 @@ pub struct Record<'a> {
 /// One header of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
-    /// Kafka's clients write UTF-8, but no broker checks it.
+    /// The key. Kafka's clients write UTF-8, but no broker checks it.
     pub key: &'a [u8],
     /// The value, which may be null.
     pub value: Option<&'a [u8]>,
 }
 
 impl<'a> Header<'a> {
-    /// The key as text, with replacement characters where it is not UTF-8.
+    /// Returns the key as text, with replacement characters for invalid UTF-8.
     pub fn key_text(&self) -> Cow<'a, str> {
         String::from_utf8_lossy(self.key)
     }
@@ -66,16 +66,16 @@ impl<'a> Iterator for Headers<'a> {
 
 impl ExactSizeIterator for Headers<'_> {}
 
-/// How offset deltas are judged.
+/// How offset deltas are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
-    /// Each must be the record's number: what a producer has to send.
+    /// Each must be the record's number, as required of a producer.
     Strict,
-    /// Not at all: what a reader of stored batches wants, since compaction leaves gaps.
+    /// Not at all, for readers of stored batches, since compaction leaves gaps.
     Lenient,
 }
 
-/// Reads the records of an uncompressed body. Ends after the last record or the first error.
+/// Iterates over the records of an uncompressed body. Ends after the last record or the first error.
 #[derive(Clone, Debug)]
 pub struct RecordIter<'a> {
     header: BatchHeader,
@@ -85,7 +85,7 @@ pub struct RecordIter<'a> {
 }
 
 impl<'a> RecordIter<'a> {
-    /// `body` are the uncompressed bytes after the header of the batch.
+    /// `body` is the uncompressed bytes after the header of the batch.
     pub const fn new(header: &BatchHeader, body: &'a [u8], strictness: Strictness) -> Self {
         Self { header: *header, strictness, cursor: Cursor::new(body), index: 0 }
     }
@@ -95,8 +95,9 @@ impl<'a> RecordIter<'a> {
         self.cursor.position()
     }
 
-    /// Passes over the next record without looking at its key, value and headers, if it says that it is longer than `bytes_max` bytes
-    /// behind its length. Yields its offset. `None`, with nothing passed over, if it is not so long, or not a record.
+    /// Skips the next record without decoding its key, value and headers, if its declared length exceeds
+    /// `bytes_max`. Returns its offset. `None`, without skipping anything, if it is not that long or not a
+    /// record.
     pub fn skip_longer(&mut self, bytes_max: usize) -> Option<Offset> {
         if self.index < 0 || self.index >= self.header.record_count {
             return None;
@@ -163,7 +164,7 @@ impl<'a> Iterator for RecordIter<'a> {
     }
 }
 
-/// Reads one record; offset and timestamp are not yet absolute.
+/// Reads one record. Its offset and timestamp are not yet absolute.
 #[inline]
 fn read_record<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, RecordFault> {
     let declared = cursor.varint()?;

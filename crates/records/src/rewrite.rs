@@ -1,8 +1,8 @@
-//! Writes a stored batch anew with fewer records: what compaction leaves of it.
+//! Rewrites a stored batch with fewer records, for compaction.
 //!
-//! Offsets stay: base offset, last offset, leader epoch and sequences are those of the original, whatever was removed.
-//! Records are copied as bytes. Only a batch that gets a delete horizon (KIP-534) has its timestamps encoded anew, since
-//! the horizon takes the place of the base timestamp.
+//! Offsets stay: base offset, last offset, leader epoch and sequences are those of the original, whatever was
+//! removed. Records are copied as bytes. Only a batch that gets a delete horizon (KIP-534) has its timestamps
+//! encoded again, since the horizon replaces the base timestamp.
 
 use tailrace_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TimestampMs};
 
@@ -14,11 +14,11 @@ use crate::{
     RawRecord, TimestampType,
 };
 
-/// Collects the records that stay of one batch after another. Keeps its buffer.
+/// Collects the remaining records of one batch after another. Reuses its buffer.
 #[derive(Debug, Default)]
 pub struct BatchRewriter {
     header: Option<BatchHeader>,
-    /// The new base of timestamps, if it differs.
+    /// The new base timestamp, if it changes.
     horizon: Option<TimestampMs>,
     body: Vec<u8>,
     count: i32,
@@ -26,8 +26,8 @@ pub struct BatchRewriter {
 }
 
 impl BatchRewriter {
-    /// Begins with a batch's original header. With `horizon` the batch gets this delete horizon in place of its base
-    /// timestamp; a horizon that it has already stays without.
+    /// Starts with a batch's original header. With `horizon`, the batch gets this delete horizon in place of
+    /// its base timestamp. Without it, a horizon that the batch already has stays.
     pub fn begin(&mut self, original: &BatchHeader, horizon: Option<TimestampMs>) {
         self.header = Some(*original);
         self.horizon = horizon;
@@ -36,7 +36,7 @@ impl BatchRewriter {
         self.max_timestamp = TimestampMs::NONE;
     }
 
-    /// Adds a record of the original that stays.
+    /// Adds a remaining record of the original.
     ///
     /// # Panics
     /// Before [`BatchRewriter::begin`].
@@ -71,7 +71,7 @@ impl BatchRewriter {
     /// Appends the batch to `out`, compressed with its own codec, and returns its header.
     ///
     /// # Errors
-    /// `UnknownCompression`; nothing is appended then.
+    /// `UnknownCompression`. Nothing is appended then.
     ///
     /// # Panics
     /// Before [`BatchRewriter::begin`].
@@ -94,7 +94,7 @@ impl BatchRewriter {
     }
 }
 
-/// Appends to `out` what stays of a batch without its records: a header that tells of its offsets and its producer's
+/// Appends to `out` what remains of a batch without records: a header with its offsets and its producer's
 /// sequences, as Kafka writes it. Returns that header.
 pub fn write_empty(original: &BatchHeader, out: &mut Vec<u8>) -> BatchHeader {
     let attributes =
@@ -107,11 +107,12 @@ pub fn write_empty(original: &BatchHeader, out: &mut Vec<u8>) -> BatchHeader {
     header
 }
 
-/// Appends to `out` a batch without records and without a producer that stands for `base_offset` up to and including `last_offset`, whose
-/// records are lost. Returns its header. It has no timestamp: [`is_lost`] tells it from a batch whose records compaction has taken.
+/// Appends to `out` a batch without records and without a producer, in place of lost records at offsets
+/// `base_offset` to `last_offset` inclusive. Returns its header. The batch has no timestamp, so that
+/// [`is_lost`] can tell it from a batch whose records compaction has removed.
 ///
 /// # Panics
-/// If `last_offset` lies below `base_offset`, or more than `i32::MAX` above it.
+/// If `last_offset` is below `base_offset`, or more than `i32::MAX` above it.
 pub fn write_lost(
     base_offset: Offset,
     last_offset: Offset,
@@ -137,10 +138,11 @@ pub fn write_lost(
     write_empty(&header, out)
 }
 
-/// The same for offsets at which compaction has left nothing on another copy. Returns its header.
+/// Like [`write_lost`], for offsets at which compaction has left nothing on another replica. Returns its
+/// header.
 ///
 /// # Panics
-/// As [`write_lost`].
+/// See [`write_lost`].
 pub fn write_hole(
     base_offset: Offset,
     last_offset: Offset,
@@ -154,7 +156,7 @@ pub fn write_hole(
     header
 }
 
-/// True for what [`write_hole`] writes: there is nothing to know of these offsets.
+/// True for a batch of [`write_hole`]. There is nothing to know about its offsets.
 pub fn is_hole(batch: &BatchHeader) -> bool {
     batch.record_count == 0
         && batch.producer_id == ProducerId(-1)
@@ -162,7 +164,7 @@ pub fn is_hole(batch: &BatchHeader) -> bool {
         && !batch.attributes.is_control()
 }
 
-/// True for what [`write_lost`] writes: nobody knows what was in it, records, the ends of transactions, or both.
+/// True for a batch of [`write_lost`]. Its content is lost: records, ends of transactions, or both.
 pub fn is_lost(batch: &BatchHeader) -> bool {
     batch.record_count == 0
         && batch.producer_id == ProducerId(-1)

@@ -1,18 +1,18 @@
-//! Batches that lie one after the other, and the check of one of them.
+//! Sequences of batches, and the check of a single batch.
 
 use crate::header::current_frame;
 use crate::{BatchError, BatchHeader, crc};
 
-/// True if `bytes` begin with a complete batch whose CRC-32C is right.
+/// True if `bytes` starts with a complete batch whose CRC-32C is correct.
 pub fn verify_crc(bytes: &[u8]) -> bool {
     check(bytes).is_ok()
 }
 
-/// Checks the batch at the start of `bytes`: header, completeness, CRC. Bytes after the batch are ignored. The
-/// records are not looked at.
+/// Checks the batch at the start of `bytes`: header, completeness, CRC. Ignores bytes after the batch, and
+/// does not inspect the records.
 ///
 /// # Errors
-/// As [`BatchHeader::parse`], `Incomplete` if bytes of the batch are missing, and `Checksum`.
+/// Those of [`BatchHeader::parse`], `Incomplete` if bytes of the batch are missing, and `Checksum`.
 pub fn check(bytes: &[u8]) -> Result<BatchHeader, BatchError> {
     let header = BatchHeader::parse(bytes)?;
     check_crc(&header, whole(bytes, header.total_bytes())?)?;
@@ -29,9 +29,9 @@ pub(crate) fn check_crc(header: &BatchHeader, batch: &[u8]) -> Result<(), BatchE
     if computed == header.crc { Ok(()) } else { Err(BatchError::Checksum { stored: header.crc, computed }) }
 }
 
-/// Walks over batches that lie one after the other, as in a segment or a fetch response. CRCs are not checked. A
-/// batch that is cut off at the end ends the walk, as Kafka's clients do it; an impossible header is an error, after
-/// which the walk ends, since the next batch cannot be found.
+/// Iterates over consecutive batches, as in a segment or a fetch response. Does not check CRCs. A truncated
+/// batch at the end ends the iteration, as in Kafka's clients. An impossible header yields an error, and then
+/// the iteration ends too, since the next batch cannot be found.
 pub fn split_batches(bytes: &[u8]) -> Batches<'_> {
     Batches { bytes, position: 0 }
 }
@@ -44,7 +44,7 @@ pub struct Batches<'a> {
 }
 
 impl Batches<'_> {
-    /// Position of the next batch. At the end, the number of bytes that were whole batches.
+    /// Position of the next batch. At the end, the number of bytes in whole batches.
     pub const fn position(&self) -> usize {
         self.position
     }
@@ -72,7 +72,7 @@ impl<'a> Iterator for Batches<'a> {
 }
 
 impl<'a> Batches<'a> {
-    /// Reports `error` once, and nothing after it. The position stays that of the bad batch.
+    /// Reports `error` once, and ends the iteration. The position stays at the bad batch.
     fn end(&mut self, error: BatchError) -> Option<<Self as Iterator>::Item> {
         self.bytes = &self.bytes[..self.position];
         Some(Err(error))

@@ -1,11 +1,11 @@
-//! The gate that a producer's batch passes once, before it is appended.
+//! The check that a producer's batch passes once, before it is appended.
 //!
-//! Everything is checked that Kafka checks of a client's batch of magic 2, in Kafka's order, so that a batch with two
-//! defects gets Kafka's answer. The received bytes are never changed: what must differ is written to new bytes. That
-//! is the case only if the topic's rules ask for another codec or timestamp type, or if the batch's largest timestamp
-//! is not that of its records, which Kafka corrects as well.
+//! Everything is checked that Kafka checks of a client's batch of magic 2, in Kafka's order, so that a batch
+//! with two defects gets Kafka's answer. The received bytes are never changed. If anything must differ, new
+//! bytes are written. That happens only if the topic's rules require another codec or timestamp type, or if
+//! the batch's largest timestamp is not that of its records, which Kafka corrects too.
 //!
-//! Not done here: whether the producer may write, whether its sequence is next, whether the epoch is current.
+//! Not done here: checks of the producer's permissions, of its next sequence and of the current epoch.
 
 use std::cell::RefCell;
 
@@ -22,40 +22,40 @@ use crate::{
     Strictness, TimestampType, crc,
 };
 
-/// Bytes of decompressed records that a thread keeps for the next batch. A larger batch's are given back at once, so
-/// that the memory kept is at most this per thread.
+/// Bytes of decompressed records that a thread keeps for the next batch. Larger buffers are freed at once, so
+/// this is the most memory kept per thread.
 pub(crate) const SCRATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a topic demands of a batch.
+/// A topic's requirements of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppendRules {
-    /// `compression.type`: the codec to store with; `None` means `producer`, whatever the batch has.
+    /// `compression.type`: the codec to store with. `None` means `producer`, the batch's own codec.
     pub compression: Option<Compression>,
-    /// `compression.gzip.level` and `compression.zstd.level`, used when a batch is compressed anew.
+    /// `compression.gzip.level` and `compression.zstd.level`, used when a batch is recompressed.
     pub levels: CompressionLevels,
     /// `message.timestamp.type`.
     pub timestamp_type: TimestampType,
-    /// `message.timestamp.before.max.ms`: how far a CreateTime may lie before `now`.
+    /// `message.timestamp.before.max.ms`: how far a CreateTime may be before `now`.
     pub timestamp_before_max_ms: i64,
-    /// `message.timestamp.after.max.ms`: how far a CreateTime may lie after `now`.
+    /// `message.timestamp.after.max.ms`: how far a CreateTime may be after `now`.
     pub timestamp_after_max_ms: i64,
     /// `max.message.bytes`: bytes of a whole batch, as received and as stored.
     pub batch_bytes_max: usize,
     /// Bytes that a batch's records may take when decompressed.
     pub decompressed_bytes_max: usize,
-    /// The topic is compacted: each record needs a key.
+    /// True if the topic is compacted, so that each record needs a key.
     pub keys_required: bool,
     /// The server's clock.
     pub now: TimestampMs,
 }
 
 impl AppendRules {
-    /// Kafka's defaults for a topic: any codec, CreateTime, any past, at most an hour ahead, 1 MiB and 12 bytes per
-    /// batch, no keys needed. Records may take 64 MiB when decompressed.
+    /// Returns Kafka's defaults for a topic: any codec, CreateTime, any past, at most an hour ahead, 1 MiB
+    /// and 12 bytes per batch, no keys needed. Records may take 64 MiB when decompressed.
     pub const fn kafka_defaults(now: TimestampMs) -> Self {
         Self {
             compression: None,
@@ -76,14 +76,14 @@ impl AppendRules {
 pub struct Validated {
     /// The header of `bytes`. Base offset and leader epoch are still the client's.
     pub header: BatchHeader,
-    /// The received bytes, without what trailed the batch, or new ones.
+    /// The received bytes without anything after the batch, or new ones.
     pub bytes: Bytes,
 }
 
-/// Judges one partition's bytes of a produce request, and rewrites them where `rules` ask for it.
+/// Checks one partition's bytes of a produce request, and rewrites them if `rules` require it.
 ///
 /// # Errors
-/// Any [`BatchError`] but `Full`; each names Kafka's answer.
+/// Any [`BatchError`] except `Full`. Each names Kafka's answer.
 pub fn validate(batch: Bytes, rules: &AppendRules) -> Result<Validated, BatchError> {
     let total = only_batch(&batch)?;
     let bytes = if total == batch.len() { batch } else { batch.slice(..total) };
@@ -107,8 +107,8 @@ fn with_scratch<T>(work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
     })
 }
 
-/// Bytes of the first batch, if no second one follows it. Like Kafka, bytes at the end that are no complete batch are
-/// ignored.
+/// Returns the size of the first batch, provided that no second one follows. Trailing bytes that are not a
+/// complete batch are ignored, as in Kafka.
 fn only_batch(bytes: &[u8]) -> Result<usize, BatchError> {
     let total = current_frame(bytes)?;
     let rest =
@@ -120,7 +120,7 @@ fn only_batch(bytes: &[u8]) -> Result<usize, BatchError> {
     }
 }
 
-/// What can be judged without looking at a record, in Kafka's order.
+/// Checks what does not need the records, in Kafka's order.
 fn check_batch(header: &BatchHeader, bytes: &[u8], rules: &AppendRules) -> Result<(), BatchError> {
     if header.base_offset.0 != 0 {
         return Err(BatchError::BaseOffset { base_offset: header.base_offset.0 });
@@ -143,7 +143,7 @@ fn check_batch(header: &BatchHeader, bytes: &[u8], rules: &AppendRules) -> Resul
     Ok(())
 }
 
-/// Walks the records and decides whether the bytes may stay as they are.
+/// Walks the records and decides whether the bytes can stay as they are.
 fn finish(
     header: &BatchHeader,
     bytes: Bytes,
@@ -169,7 +169,7 @@ fn finish(
     if target == source { Ok(restamped(wanted, &bytes)) } else { recompressed(wanted, target, body, rules) }
 }
 
-/// Checks each record. Yields the largest timestamp, -1 if none is larger.
+/// Checks each record. Returns the largest timestamp, at least -1.
 fn walk(header: &BatchHeader, body: &[u8], rules: &AppendRules) -> Result<TimestampMs, BatchError> {
     let mut largest = TimestampMs::NONE;
     let mut rejected = Rejections::default();
@@ -209,14 +209,15 @@ fn judge(header: &BatchHeader, record: &Record<'_>, rules: &AppendRules) -> Opti
         .then_some(RejectReason::TimestampType)
 }
 
-/// A copy with another timestamp type or largest timestamp.
+/// Returns a copy with another timestamp type or largest timestamp.
 fn restamped(mut header: BatchHeader, bytes: &[u8]) -> Validated {
     let mut out = bytes.to_vec();
     seal(&mut header, &mut out);
     Validated { header, bytes: out.into() }
 }
 
-/// The same records behind another codec. They are not encoded anew: their deltas stay as the producer chose them.
+/// Compresses the same records with another codec. They are not encoded again: their deltas stay as the
+/// producer chose them.
 fn recompressed(
     mut header: BatchHeader,
     compression: Compression,
@@ -238,7 +239,7 @@ fn recompressed(
     Ok(Validated { header, bytes: out.into() })
 }
 
-/// Writes `header` over the first 61 bytes of a whole batch, with the length and CRC that these bytes have.
+/// Writes `header` over the first 61 bytes of a whole batch, with the length and CRC of these bytes.
 pub(crate) fn seal(header: &mut BatchHeader, batch: &mut [u8]) {
     let length = i32::try_from(batch.len() - LENGTH_OVERHEAD);
     header.batch_length = length.expect("a batch is bounded below 2 GiB");

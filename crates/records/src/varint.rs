@@ -1,4 +1,4 @@
-//! Zigzag varints, as Kafka and Protocol Buffers write them, and a cursor over bytes.
+//! Zigzag varints, as in Kafka and Protocol Buffers, and a cursor over bytes.
 
 use crate::RecordFault;
 
@@ -37,7 +37,7 @@ impl<'a> Cursor<'a> {
         Ok(taken)
     }
 
-    /// A varint of at most 5 bytes. Bits beyond the 32nd are dropped, as Kafka drops them.
+    /// Reads a varint of at most 5 bytes. Drops bits beyond the 32nd, like Kafka.
     #[inline]
     pub(crate) fn varint(&mut self) -> Result<i32, RecordFault> {
         let first = self.byte()?;
@@ -55,7 +55,7 @@ impl<'a> Cursor<'a> {
         Err(RecordFault::Varint)
     }
 
-    /// A varint of at most 10 bytes. Bits beyond the 64th are dropped.
+    /// Reads a varint of at most 10 bytes. Drops bits beyond the 64th.
     #[inline]
     pub(crate) fn varlong(&mut self) -> Result<i64, RecordFault> {
         let mut value = 0;
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
         Err(RecordFault::Varint)
     }
 
-    /// Bytes behind a varint length; any negative length means null, as in Kafka.
+    /// Reads bytes after their varint length. Any negative length means null, as in Kafka.
     #[inline]
     pub(crate) fn nullable(&mut self) -> Result<Option<&'a [u8]>, RecordFault> {
         let length = self.varint()?;
@@ -97,7 +97,7 @@ fn put_unsigned(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Bytes of a varint or varlong.
+/// Returns the bytes that a varint or varlong takes.
 pub(crate) const fn varint_bytes(value: i64) -> usize {
     let zigzag = ((value << 1) ^ (value >> 63)) as u64;
     let bits = 64 - (zigzag | 1).leading_zeros() as usize;

@@ -1,4 +1,5 @@
-//! Small batches that expand, or claim to expand, beyond the limit: refused, in memory that the limit bounds.
+//! Small batches that expand, or claim to expand, beyond the limit are refused, with memory bounded by the
+//! limit.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,10 +11,11 @@ use tailrace_types::TimestampMs;
 
 const LIMIT: usize = 8 << 20;
 const EXPANDED: usize = 64 << 20;
-/// What a codec itself may hold: the window and tables of inflate, mostly.
+/// The memory of a codec itself, mostly the window and tables of inflate.
 const CODEC_BYTES: usize = 128 << 10;
 
-/// Counts what a thread holds, and the most that it held. (zstd's contexts are the C library's: they are not counted.)
+/// Counts the bytes that a thread holds, and their peak. It does not count zstd's contexts, which the C
+/// library allocates.
 struct Counting;
 
 thread_local! {
@@ -31,7 +33,7 @@ fn count(bytes: isize) {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller's promises are those that `System` needs.
+        // SAFETY: the caller upholds the contract of `System`.
         unsafe { System.alloc(layout) }
     }
 
@@ -45,7 +47,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The most that `work` held at once beyond what was held before it.
+/// Returns the peak of `work` beyond what was held before it.
 fn peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.get();
     PEAK.set(before);
@@ -80,7 +82,7 @@ fn a_large_value_of_zeros_in_each_codec() {
         let size = bytes.len();
         let (answer, held) = peak(|| validate(bytes, &rules));
         assert_eq!(answer, Err(BatchError::ExpandsTooLarge { bytes_max: LIMIT }), "{compression}");
-        // A growing buffer is copied once in a while, so that two of them exist for a moment.
+        // A growing buffer is copied occasionally, so that two of them exist for a moment.
         assert!(held < 2 * LIMIT + CODEC_BYTES, "{compression}: {held} bytes held for {size}");
     }
 }
@@ -99,7 +101,7 @@ fn many_records_as_small_as_can_be() {
     }
 }
 
-/// Headers that promise much, and hardly anything behind them: no memory for promises.
+/// Headers that claim much, with hardly any bytes after them. No memory is allocated for claims.
 #[test]
 fn claims_alone_allocate_nothing() {
     let snappy = b"\x82SNAPPY\x00\0\0\0\x01\0\0\0\x01";
@@ -136,7 +138,8 @@ fn claims_alone_allocate_nothing() {
     }
 }
 
-/// The hot path allocates nothing at all, and a compressed batch nothing once the thread's buffer has grown.
+/// The hot path allocates nothing at all. A compressed batch allocates nothing once the thread's buffer has
+/// grown.
 #[test]
 fn a_sound_batch_allocates_nothing() {
     for compression in [Compression::None, Compression::Snappy, Compression::Lz4, Compression::Zstd] {

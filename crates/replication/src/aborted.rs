@@ -1,37 +1,38 @@
-//! The aborted transactions of a partition, in the order of their markers: what consumers that read only committed
-//! records must skip.
+//! The aborted transactions of a partition, in the order of their markers. Consumers that read only committed
+//! records must skip these.
 //!
-//! Readers hold snapshots of the list and take no lock. A snapshot shares all but the last piece with its successors,
-//! so that adding an entry costs some microseconds even when the list is full.
+//! Readers hold snapshots of the list and take no lock. A snapshot shares all but its last piece with its
+//! successors, so that adding an entry takes only microseconds even when the list is full.
 
 use std::sync::Arc;
 
 use tailrace_types::{Offset, ProducerId};
 
-/// Aborted transactions remembered for each partition, those that are still open counted with them: 32 MB. When they
-/// are as many, new transactions are refused until the log start moves, or compaction has removed their records.
+/// The most aborted transactions kept per partition, open ones included: 32 MB. At this number, new
+/// transactions are refused until the log start moves or compaction has removed their records.
 pub const ABORTED_TRANSACTIONS_MAX: usize = 1_000_000;
 
-/// Entries of one piece: 32 KiB are copied when one is added.
+/// Entries per piece. Adding an entry copies 32 KiB.
 const PIECE: usize = 1024;
 
 /// One aborted transaction of one producer, as far as it touched this partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbortedTransaction {
-    /// Whose records it is about.
+    /// The producer of its records.
     pub producer_id: ProducerId,
     /// Offset of its first record.
     pub first_offset: Offset,
     /// Offset of its marker.
     pub last_offset: Offset,
-    /// The last stable offset when the marker was appended: no transaction that is aborted later begins below it.
+    /// The last stable offset when the marker was appended. No transaction that is aborted later starts below
+    /// it.
     pub last_stable_offset: Offset,
 }
 
-/// A list of them, ascending by [`AbortedTransaction::last_offset`]. Cheap to clone.
+/// A list of aborted transactions, ascending by [`AbortedTransaction::last_offset`]. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct AbortedTransactions {
-    /// All full but the last, none empty.
+    /// All but the last are full. None is empty.
     pieces: Arc<Vec<Arc<Vec<AbortedTransaction>>>>,
     count: usize,
 }
@@ -45,22 +46,22 @@ impl PartialEq for AbortedTransactions {
 impl Eq for AbortedTransactions {}
 
 impl AbortedTransactions {
-    /// How many there are.
+    /// Number of transactions in the list.
     pub const fn len(&self) -> usize {
         self.count
     }
 
-    /// True if there are none.
+    /// True if the list is empty.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// All of them, in the order of their markers.
+    /// Iterates over all transactions in the order of their markers.
     pub fn iter(&self) -> impl Iterator<Item = &AbortedTransaction> {
         self.pieces.iter().flat_map(|piece| piece.iter())
     }
 
-    /// Those with records or their marker within `from..upto`, in the order of their markers.
+    /// Returns the transactions with records or a marker within `from..upto`, in the order of their markers.
     pub(crate) fn within(&self, from: Offset, upto: Offset) -> Vec<AbortedTransaction> {
         let ends_before =
             |piece: &Arc<Vec<AbortedTransaction>>| piece.last().is_some_and(|t| t.last_offset < from);
@@ -77,7 +78,7 @@ impl AbortedTransactions {
         found
     }
 
-    /// The one whose marker comes last.
+    /// Returns the transaction with the last marker.
     pub(crate) fn newest(&self) -> Option<&AbortedTransaction> {
         self.pieces.last()?.last()
     }
@@ -86,7 +87,7 @@ impl AbortedTransactions {
         let newest = self.newest();
         assert!(
             newest.is_none_or(|newest| newest.last_offset < transaction.last_offset),
-            "markers come in the order of their offsets: {transaction:?} after {newest:?}"
+            "markers must be in the order of their offsets: {transaction:?} after {newest:?}"
         );
         let pieces = Arc::make_mut(&mut self.pieces);
         match pieces.last_mut() {
@@ -96,7 +97,7 @@ impl AbortedTransactions {
         self.count += 1;
     }
 
-    /// Keeps those that `keep` says. Returns true if any went.
+    /// Keeps the transactions that `keep` accepts. Returns true if any were removed.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&AbortedTransaction) -> bool) -> bool {
         let kept: Vec<_> = self.iter().filter(|transaction| keep(transaction)).copied().collect();
         let went = kept.len() < self.count;
@@ -106,7 +107,7 @@ impl AbortedTransactions {
         went
     }
 
-    /// Forgets those that end below the log start. Returns true if there were any.
+    /// Removes the transactions that end below the log start. Returns true if there were any.
     pub(crate) fn trim(&mut self, log_start: Offset) -> bool {
         let oldest = self.pieces.first().and_then(|piece| piece.first());
         oldest.is_some_and(|oldest| oldest.last_offset < log_start)

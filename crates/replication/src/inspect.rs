@@ -1,4 +1,4 @@
-//! Looking at a partition's folder offline: what `tailrace log verify` cannot learn from the log alone.
+//! Offline checks of a partition's folder, beyond those that `tailrace log verify` makes on the log alone.
 
 use std::path::Path;
 
@@ -9,16 +9,17 @@ use tailrace_types::Offset;
 use crate::producers::Producers;
 use crate::unended::FoundTransactions;
 
-/// The aborted transactions of the newest producer snapshot whose marker is not in the log: clients that read only committed records
-/// would skip all that their producers have written since. The next start forgets them, unless records of theirs are left.
+/// Returns the aborted transactions in the newest producer snapshot whose marker is missing from the log.
+/// Clients that read only committed records would skip everything that those producers have written since.
+/// The next start forgets these transactions, unless some of their records are left.
 ///
-/// Reads the snapshot and rows of indexes, and batches only if something is wrong.
+/// Reads the snapshot and index rows. Reads batches only if something is wrong.
 ///
 /// # Errors
-/// What the disk says.
+/// The disk's errors.
 pub fn check_aborted<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<Problem>, LogError> {
     let Some((file, _, sections)) = newest_snapshot_in(disk, dir)? else { return Ok(Vec::new()) };
-    // The next start does without one that it cannot read.
+    // The next start ignores a snapshot that it cannot read.
     let Some(Ok(producers)) = Producers::from_sections(&sections) else { return Ok(Vec::new()) };
     let markers: Vec<Offset> =
         producers.aborted().iter().map(|transaction| transaction.last_offset).collect();
@@ -32,7 +33,7 @@ pub fn check_aborted<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<Problem>, LogE
     for batch in dump_dir(disk, dir)? {
         match batch {
             Ok(batch) => found.batch(&batch.header),
-            // It is reported where the batches are verified.
+            // Reported where the batches are verified.
             Err(LogError::Damaged { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -41,7 +42,7 @@ pub fn check_aborted<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<Problem>, LogE
         file: file.clone(),
         position: 0,
         reason: format!(
-            "it lists a transaction of producer {} from offset {} on as aborted, and the marker at offset {} is not in the log",
+            "it lists a transaction of producer {} from offset {} on as aborted, but its marker at offset {} is not in the log",
             transaction.producer_id, transaction.first_offset, transaction.last_offset
         ),
         is_recoverable: !found.with_records.contains(&transaction.last_offset),

@@ -1,4 +1,4 @@
-//! A partition whose state contradicts itself panics before anybody is told of it.
+//! A partition whose state contradicts itself panics before it reports the state to anyone.
 
 use tailrace_log::{Log, LogConfig, LogStore, PartitionIdentity, RealDisk};
 use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
@@ -31,7 +31,7 @@ fn batch(base_offset: i64, epoch: i16, base_sequence: i32) -> (BatchHeader, byte
     (BatchHeader { base_offset: Offset(base_offset), leader_epoch: LeaderEpoch(1), ..header }, bytes)
 }
 
-/// The reading side of a partition with the records 0 and 1, of which nothing is committed.
+/// The reader of a partition with records 0 and 1, none committed.
 fn reader() -> (PartitionReader<RealDisk>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let (dir, store) = (folder.path().join("t-0"), LogStore::new(RealDisk, 16));
@@ -79,7 +79,7 @@ fn the_leader_epoch_does_not_go_back() {
     reader.raise_epoch(LeaderEpoch(4));
 }
 
-/// Producer 7 has written sequences 0 and 1 of epoch 3 at offsets 10 and 11.
+/// A table in which producer 7 has written sequences 0 and 1 of epoch 3 at offsets 10 and 11.
 fn producers() -> Producers {
     let mut producers = Producers::default();
     producers.remember(&batch(10, 3, 0).0, NOW);
@@ -87,7 +87,7 @@ fn producers() -> Producers {
 }
 
 #[test]
-#[should_panic(expected = "sequence 3 of producer 7 is appended behind 1")]
+#[should_panic(expected = "sequence 3 of producer 7 is appended after 1")]
 fn a_gap_in_sequences_is_not_appended() {
     producers().assert_continues(&batch(12, 3, 3).0);
 }
@@ -110,7 +110,7 @@ fn what_follows_is_appended() {
     producers().assert_continues(&batch(12, 4, 0).0);
 }
 
-/// The file is no invariant: such a table would have the next marker, or the next batch, end the partition.
+/// A file's content is no invariant. With such a table, the next marker or batch would panic the partition.
 #[test]
 fn a_table_that_tells_of_what_comes_behind_it_is_as_good_as_none() {
     let folder = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ fn a_table_with_impossible_batches_is_refused() {
     }
     let good = table.snapshot();
     assert!(Producers::from_snapshot(&good).is_ok());
-    // One producer: how many batches it has is at byte 6 + 30, and each takes 32.
+    // One producer: the number of its batches is at byte 6 + 30, and each batch takes 32 bytes.
     let (count_at, first_at) = (36, 37);
     assert_eq!(good[count_at], 5);
     let refused = Err(SnapshotError::Batches { producer: ProducerId(7) });

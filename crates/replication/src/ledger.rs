@@ -1,4 +1,4 @@
-//! A partition's log with all that follows from it: what [`Solo`](crate::Solo) and a replica have in common.
+//! A partition's log with all state derived from it, shared by [`Solo`](crate::Solo) and replicas.
 
 use tailrace_log::{Discarded, Disk, Log, LogError, Patch, Rewritten, SNAPSHOT_BYTES_MAX, Sections, Trim};
 #[cfg(feature = "raft")]
@@ -22,22 +22,24 @@ pub(crate) struct Ledger<D: Disk> {
     pub(crate) log: Log<D>,
     pub(crate) reader: PartitionReader<D>,
     pub(crate) producers: Producers,
-    /// The table of producers was read where batches are damaged that others may have; from here on it may be wrong. It is not kept, and what
-    /// lies behind is not stable.
+    /// The offset from which the table of producers may be wrong, because it was read while batches were
+    /// damaged that other replicas may have. The table is not saved then, and nothing above this offset is
+    /// stable.
     pub(crate) partial_from: Option<Offset>,
     pub(crate) verifications: Verifications,
     pub(crate) policy: Policy,
-    /// Records in the log that no successful sync covers, and since when.
+    /// Records in the log that no successful sync covers, and the time of the first.
     pub(crate) unsynced: u64,
     pub(crate) unsynced_since: Option<TimestampMs>,
-    /// The newest marker that the table of producers does not list as undecided any more, because the high watermark has passed it
-    /// since the partition was opened.
+    /// The newest marker that the high watermark has passed since the partition was opened. Its transaction
+    /// is no longer listed as undecided.
     #[cfg(feature = "raft")]
     pub(crate) newest_settled: Option<Offset>,
 }
 
 impl<D: Disk> Ledger<D> {
-    /// A partition that was just opened: `producers` are those at the log's end, `committed` is one past the last record that counts.
+    /// Creates the ledger of a partition that was just opened. `producers` is the table at the log's end, and
+    /// `committed` is one past the last committed record.
     pub(crate) fn new(
         log: Log<D>,
         producers: Producers,
@@ -48,7 +50,8 @@ impl<D: Disk> Ledger<D> {
         Self::partial(log, RebuiltProducers { producers, partial_from: None }, policy, committed, epoch)
     }
 
-    /// The same with a table of producers that may be wrong from some offset on, see [`Ledger::partial_from`].
+    /// Like [`Ledger::new`], with a table of producers that may be wrong from some offset on. See
+    /// [`Ledger::partial_from`].
     pub(crate) fn partial(
         log: Log<D>,
         rebuilt: RebuiltProducers,
@@ -77,7 +80,7 @@ impl<D: Disk> Ledger<D> {
         }
     }
 
-    /// Decides about a client's batch without changing anything. A batch that repeats another one yields that.
+    /// Checks a client's batch without changing anything. Returns the stored batch that it repeats, if any.
     pub(crate) fn check(
         &self,
         header: &BatchHeader,
@@ -97,8 +100,9 @@ impl<D: Disk> Ledger<D> {
         Ok(None)
     }
 
-    /// True if a client's batch would be the first of its transaction here, so that the transaction's coordinator has to be
-    /// asked before. Batches without a sequence come from coordinators, who know what they do.
+    /// Reports whether a client's batch would be the first of its transaction here, so that the transaction's
+    /// coordinator has to be asked first. Batches without a sequence come from coordinators, which need no
+    /// check.
     pub(crate) fn begins_transaction(&self, header: &BatchHeader) -> bool {
         header.attributes.is_transactional()
             && header.has_producer_id()
@@ -106,8 +110,9 @@ impl<D: Disk> Ledger<D> {
             && !self.producers.has_transaction(header.producer_id, header.producer_epoch)
     }
 
-    /// Draws a guard if the batch begins a transaction here. Also for one that is refused for its epoch or its sequence: its coordinator
-    /// is asked all the same, as in Kafka, and knows better what became of the producer.
+    /// Draws a guard if the batch starts a transaction here, even if the batch is refused for its epoch or
+    /// its sequence. As in Kafka, the coordinator is asked all the same, because it knows better what became
+    /// of the producer.
     pub(crate) fn begin_verification_if_needed(
         &mut self,
         header: &BatchHeader,
@@ -122,8 +127,8 @@ impl<D: Disk> Ledger<D> {
         needed.then(|| self.verifications.begin(header, epochs_are_bumped, now))
     }
 
-    /// Writes a batch whose header is stamped. `remember` takes note of it before anybody can see it. True if it began a new
-    /// segment.
+    /// Writes a batch whose header is stamped. Calls `remember` before the batch becomes visible. Returns
+    /// true if the batch started a new segment.
     pub(crate) fn write(
         &mut self,
         stamped: &BatchHeader,
@@ -164,7 +169,8 @@ impl<D: Disk> Ledger<D> {
         self.reader.raise_last_stable_offset(stable);
     }
 
-    /// Reads the table of producers from the log, in which other batches lie than before. What is committed stays so.
+    /// Reads the table of producers from the log again, after its batches have changed. Committed
+    /// transactions stay committed.
     #[cfg(feature = "raft")]
     pub(crate) fn read_producers_again(&mut self, now: TimestampMs) -> Result<(), LogError> {
         let mut recovery = Recovery::default();
@@ -177,7 +183,7 @@ impl<D: Disk> Ledger<D> {
         Ok(())
     }
 
-    /// A repeated batch waits for the same point as its original did.
+    /// Returns the outcome of a repeated batch. It waits for the same high watermark as the original.
     pub(crate) fn duplicate(&self, original: RememberedBatch) -> Appended {
         Appended {
             base_offset: original.base_offset,
@@ -203,7 +209,8 @@ impl<D: Disk> Ledger<D> {
         self.unsynced_since.is_some_and(|since| now.since(since) >= limit)
     }
 
-    /// Plans a sync of everything appended so far; with a recovery checkpoint behind it, and `sections` in that, if asked for.
+    /// Plans a sync of everything appended so far. If `checkpoint` is set, a recovery checkpoint with
+    /// `sections` follows it.
     pub(crate) fn begin_sync(
         &mut self,
         checkpoint: bool,
@@ -223,7 +230,7 @@ impl<D: Disk> Ledger<D> {
         Some(SyncTicket(plan))
     }
 
-    /// What is durable after a sync.
+    /// Returns the durable end after a sync.
     pub(crate) fn finish_sync(
         &mut self,
         ticket: &SyncTicket<D>,
@@ -249,11 +256,11 @@ impl<D: Disk> Ledger<D> {
         sections_of(&self.producers)
     }
 
-    /// Puts in place what a round of compaction has written, or a segment that was mended.
+    /// Puts the output of a round of compaction, or a mended segment, in place.
     ///
-    /// The transactions whose abort markers are no longer there are forgotten before readers can miss the marker, and before the
-    /// table is kept. Their records went in an earlier round, which is durable (see [`Log::begin_compaction`]): whatever a
-    /// crash brings back, nothing of them is among it.
+    /// Forgets the transactions whose abort markers were removed, before readers can miss a marker and before
+    /// the table is saved. Their records were removed in an earlier round, which is durable (see
+    /// [`Log::begin_compaction`]), so a crash cannot bring any of them back.
     pub(crate) fn install_compacted(
         &mut self,
         rewritten: Rewritten<D>,
@@ -275,9 +282,9 @@ impl<D: Disk> Ledger<D> {
         log.install_compacted(rewritten, table).map_err(refusal)
     }
 
-    /// Puts in place a segment that was mended. If it lacks abort markers that were there, nobody reads committed records before those
-    /// transactions are forgotten: readers would wait for the marker and skip all that follows of the producer. Those of which records are left
-    /// stay on the list.
+    /// Puts a mended segment in place. If it lacks abort markers that existed before, committed reads are
+    /// suspended until those transactions are forgotten. Otherwise readers would wait for the markers and
+    /// skip everything that follows from those producers. Transactions with records left stay on the list.
     fn install_mended(
         &mut self,
         rewritten: Rewritten<D>,
@@ -290,7 +297,7 @@ impl<D: Disk> Ledger<D> {
         }
         let table = || if keeps_table { sections_of(producers) } else { None };
         let installed = log.install_compacted(rewritten, table).map_err(refusal);
-        // Also if it failed, since the log may have either segment then.
+        // This also runs after a failure, because the log may hold either segment then.
         if !lost.is_empty()
             && let Err(error) = self.end_exchange()
         {
@@ -300,16 +307,16 @@ impl<D: Disk> Ledger<D> {
         installed
     }
 
-    /// Forgets the aborted transactions that the log which is there now has no marker of, and lets committed records be read. After an error
-    /// they are not read until the partition is opened again.
+    /// Forgets the aborted transactions whose markers are no longer in the log, and resumes committed reads.
+    /// After an error, committed reads stay suspended until the partition is opened again.
     fn end_exchange(&mut self) -> Result<(), LogError> {
         forget_unended(&mut self.log, &mut self.producers, &mut Vec::new())?;
         self.reader.end_exchange(self.producers.aborted());
         Ok(())
     }
 
-    /// Lets a copy of another replica's log, and the table of producers at its end, take the place of what is here. The table may be older
-    /// than that replica's last round of compaction.
+    /// Replaces the log with a copy of another replica's, and the table with the one at the end of that copy.
+    /// The table may be older than that replica's last round of compaction.
     #[cfg(feature = "raft")]
     pub(crate) fn install(
         &mut self,
@@ -322,7 +329,7 @@ impl<D: Disk> Ledger<D> {
         if installed.is_ok() {
             self.producers = producers;
         }
-        // Also if it failed, since the log may be either of the two then.
+        // This also runs after a failure, because the log may be either of the two then.
         let ended = self.end_exchange();
         installed.and(ended)
     }
@@ -341,8 +348,9 @@ impl<D: Disk> Ledger<D> {
     }
 }
 
-/// What is kept with a checkpoint. `None` for a table that the log would not take: of a partition that more producers have transactions open in than are let in
-/// here, or that is not sure of some. Its next start reads more of the log.
+/// Returns the sections to save with a checkpoint. `None` if the table is unsure about some transactions, or
+/// exceeds [`SNAPSHOT_BYTES_MAX`], which takes more producers with open transactions than are admitted here.
+/// The partition's next start then reads more of the log.
 pub(crate) fn sections_of(producers: &Producers) -> Option<Sections> {
     if producers.is_unsure() {
         return None;

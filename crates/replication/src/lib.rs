@@ -1,30 +1,30 @@
 //! One partition: what may be appended, what counts as committed, and what a reader may see.
 //!
-//! [`Solo`] is a partition with a single replica. It keeps the same index rows as a replicated one will: every batch
-//! has a raft index and an epoch, and the epoch is raised and made durable before the first append after each start,
-//! so that one (offset, epoch) pair never names two records.
+//! [`Solo`] is a partition with a single replica. It keeps the same index rows as a replicated partition:
+//! every batch has a raft index and an epoch. Before the first append after each start, the epoch is raised
+//! and made durable, so that one (offset, epoch) pair never names two records.
 //!
-//! The types here take `&mut self`, are handed the time, and never wait: locks, threads and wakers belong to the
-//! server. Deliberately not here: sockets, requests, protocol error codes.
+//! The types here take `&mut self`, receive the time as an argument, and never wait. Locks, threads and
+//! wakers belong to the server. Deliberately not here: sockets, requests, protocol error codes.
 //!
 //! # Traps
 //!
-//! * A leader that has not committed anything in its term does not know what is committed. Nobody but its own
-//!   replica is told that it leads before.
-//! * The engine's own bound on uncommitted bytes is not used: it takes off what it reads back of committed
-//!   entries, and those are read without their records. A partition took nothing any more after 64 MiB
-//!   (`raft/uncommitted.rs` counts).
-//! * The engine panics where it cannot read its log. `raft/engine.rs` makes that the end of the replica, and asks
-//!   the engine nothing more; whatever is half done then must not be published.
-//! * Members are exchanged one by one, and one that is behind is taken out first only of an even number of voters:
-//!   of an odd one its removal frees no majority, and it may come back.
-//! * A single replica's epochs begin at 0, which for raft is the term of what is not there: a log that is taken
-//!   over gets an entry of a term of its own, and everything below is snapshot.
-//! * Readers take the last stable offset first, then the list of aborted transactions, then the log. The list is
-//!   published before the offset passes a marker, and forgets one only after the log start has: any other order
-//!   lets aborted records through. Compaction is the other way round: it takes a marker out of the log only when
-//!   the list has forgotten the transaction, and a reader that holds the list from before reads again
-//!   (`PartitionReader::read_committed`); else the client would skip what follows.
+//! * A leader that has not committed an entry of its own term does not know what is committed. Until then,
+//!   only its own replica treats it as the leader.
+//! * The engine's own bound on uncommitted bytes is not used. It subtracts the bytes of committed entries as
+//!   it reads them back, but those are read without their records, so a partition stopped accepting appends
+//!   after 64 MiB. `raft/uncommitted.rs` counts instead.
+//! * The engine panics if it cannot read its log. `raft/engine.rs` turns that into the end of the replica and
+//!   never calls the engine again. State that is half done at that point must not be published.
+//! * Members are exchanged one by one. A member that is behind is removed first only if the number of voters
+//!   is even. With an odd number, its removal frees no majority, and it may come back.
+//! * A single replica's epochs start at 0. In raft, term 0 belongs to entries that do not exist. So a log
+//!   that raft takes over gets an entry of a new term, and everything below that entry counts as a snapshot.
+//! * Readers take the last stable offset first, then the list of aborted transactions, then the log. The list
+//!   is published before the offset passes a marker, and drops a transaction only after the log start has
+//!   passed it. Any other order lets aborted records through. Compaction does the reverse: it removes a
+//!   marker from the log only after the list has dropped the transaction. A reader that holds the older list
+//!   reads again (`PartitionReader::read_committed`). Otherwise the client would skip what follows.
 
 mod aborted;
 mod append;

@@ -15,16 +15,16 @@ use crate::solo::Solo;
 use crate::ticket::{SyncOutcome, SyncTicket};
 use crate::verification::VerificationGuard;
 
-/// A partition as one node has it. What is the same for both kinds is described at [`Solo`].
+/// A partition on one node. [`Solo`] documents what both kinds have in common.
 #[derive(Debug)]
 pub enum Partition<D: Disk> {
-    /// It has one replica.
+    /// The partition has one replica.
     Solo(Box<Solo<D>>),
     /// This is one of several replicas.
     Replica(Box<Replica<D>>),
 }
 
-/// Calls the same method of either.
+/// Calls the same method of either kind.
 macro_rules! either {
     ($self:expr, $core:ident => $call:expr) => {
         match $self {
@@ -55,7 +55,7 @@ impl<D: Disk> Partition<D> {
         either!(self, core => core.halted())
     }
 
-    /// The replica, if it is one of several.
+    /// Returns the replica if it is one of several.
     pub fn replica(&mut self) -> Option<&mut Replica<D>> {
         match self {
             Self::Solo(_) => None,
@@ -63,7 +63,7 @@ impl<D: Disk> Partition<D> {
         }
     }
 
-    /// The same, for those who change nothing.
+    /// Like [`Partition::replica`], by shared reference.
     pub fn as_replica(&self) -> Option<&Replica<D>> {
         match self {
             Self::Solo(_) => None,
@@ -76,7 +76,8 @@ impl<D: Disk> Partition<D> {
         either!(self, core => core.sync_due())
     }
 
-    /// The epoch in which this node takes appends; see [`Replica::leads`]. A single replica always leads.
+    /// Returns the epoch in which this node takes appends. See [`Replica::leads`]. A single replica always
+    /// leads.
     pub fn leads(&self) -> Option<LeaderEpoch> {
         match self {
             Self::Solo(solo) => Some(solo.reader().epoch()),
@@ -84,7 +85,7 @@ impl<D: Disk> Partition<D> {
         }
     }
 
-    /// See [`Solo::needs_epoch`]. A replica's elections see to that.
+    /// See [`Solo::needs_epoch`]. Always false for a replica, whose elections start its epochs.
     pub fn needs_epoch(&self) -> bool {
         match self {
             Self::Solo(solo) => solo.needs_epoch(),
@@ -181,7 +182,7 @@ impl<D: Disk> Partition<D> {
         }
     }
 
-    /// See [`Solo::retain`]. Blocks on the disk where this is one of several replicas.
+    /// See [`Solo::retain`]. Blocks on the disk if this is one of several replicas.
     ///
     /// # Errors
     /// As there.
@@ -189,7 +190,8 @@ impl<D: Disk> Partition<D> {
         either!(self, core => core.retain(now))
     }
 
-    /// See [`Solo::advance_log_start`]. `None` where this is one of several replicas: see [`Replica::advance_log_start`].
+    /// See [`Solo::advance_log_start`]. `None` if this is one of several replicas: see
+    /// [`Replica::advance_log_start`].
     ///
     /// # Errors
     /// As there.
@@ -237,12 +239,12 @@ impl<D: Disk> Partition<D> {
         either!(self, core => core.install_compacted(rewritten))
     }
 
-    /// Begins to put the segment that holds `offset` together again. It takes no more appends from then on. `None` if there is no such
-    /// segment, or compaction is under way. The patch is filled without holding the partition, and goes to
-    /// [`Partition::install_compacted`].
+    /// Starts to rebuild the segment that holds `offset`. The segment takes no more appends from then on.
+    /// `None` if there is no such segment, or if compaction is under way. The caller fills the patch without
+    /// holding the partition, and passes the result to [`Partition::install_compacted`].
     ///
     /// # Errors
-    /// The log's.
+    /// The log's errors.
     pub fn begin_patch(&mut self, offset: Offset) -> Result<Option<Patch<D>>, LogError> {
         either!(self, core => core.begin_patch(offset))
     }

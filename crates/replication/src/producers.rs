@@ -1,16 +1,18 @@
-//! What the leader remembers of producers with an id, so that a retried batch is stored once, and of their transactions.
+//! The leader's table of idempotent producers, by which a retried batch is stored only once, and of their
+//! transactions.
 //!
-//! The rules are those of KIP-98 and KIP-890 as Kafka's `ProducerStateManager` applies them: the last five batches of a
-//! producer are remembered, a repeated one is answered with its first offset, a gap is refused. A producer that is not
-//! known (its records expired, or it was silent for longer than `producer.id.expiration.ms`) may begin at any sequence.
-//! A producer's first transactional batch opens a transaction, a marker ends it. While it is open the producer is not
-//! forgotten, and may write nothing outside of it.
+//! The rules are those of KIP-98 and KIP-890 as Kafka's `ProducerStateManager` applies them. The last five
+//! batches of a producer are remembered. A repeated batch is answered with its first offset, and a gap is
+//! refused. An unknown producer may start at any sequence. A producer is unknown if its records expired, or
+//! if it was silent for longer than `producer.id.expiration.ms`. A producer's first transactional batch opens
+//! a transaction, and a marker ends it. While the transaction is open, the producer is not forgotten and may
+//! write nothing outside of it.
 //!
-//! Batches with a producer id and no sequence come from coordinators (offsets committed within a transaction). Their
-//! epoch is checked, and they open transactions.
+//! Batches with a producer id but without a sequence come from coordinators (offsets committed within a
+//! transaction). Their epoch is checked, and they open transactions.
 //!
-//! Deliberately not here: any I/O, and whether a coordinator knows of a transaction. The table is rebuilt from a snapshot
-//! and what the log holds behind it.
+//! Deliberately not here: any I/O, and the check that a coordinator knows of a transaction. The table is
+//! rebuilt from a snapshot and the log behind it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,14 +21,15 @@ use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs};
 
 use crate::aborted::{ABORTED_TRANSACTIONS_MAX, AbortedTransaction, AbortedTransactions};
 
-/// Batches remembered for each producer; as many as a client may have in flight (`max.in.flight.requests.per.connection`).
+/// Batches remembered per producer, as many as a client may have in flight
+/// (`max.in.flight.requests.per.connection`).
 pub const BATCHES_REMEMBERED: usize = 5;
 
-/// Producers remembered for each partition. Beyond it the one silent for longest is forgotten, unless it has an open
-/// transaction. One costs about 270 bytes, so a partition's table stays below 18 MiB.
+/// Producers remembered per partition. At this number, the one silent for longest without an open transaction
+/// is forgotten. One costs about 270 bytes, so a partition's table stays below 18 MiB.
 pub const PRODUCERS_MAX: usize = 65_536;
 
-/// "No coordinator has ended a transaction of this producer here."
+/// The coordinator epoch of a producer of which no coordinator has ended a transaction here.
 pub const NO_COORDINATOR_EPOCH: i32 = -1;
 
 /// One remembered batch.
@@ -44,18 +47,19 @@ pub struct RememberedBatch {
     pub timestamp: TimestampMs,
 }
 
-/// One producer as the partition knows it.
+/// The partition's state of one producer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProducerState {
-    /// Its newest generation seen.
+    /// The newest epoch seen.
     pub epoch: ProducerEpoch,
-    /// Its last batches, oldest first; empty for a producer whose epoch was raised by a marker.
+    /// The last batches, oldest first. Empty for a producer whose epoch was raised by a marker.
     pub batches: VecDeque<RememberedBatch>,
-    /// When it last appended, or a marker was appended for it, by this node's clock; what expiry counts from.
+    /// When it last appended, or a marker was last appended for it, by this node's clock. Expiry counts from
+    /// here.
     pub last_append: TimestampMs,
-    /// First offset of its transaction that has no marker yet.
+    /// First offset of its transaction without a marker.
     pub current_transaction: Option<Offset>,
-    /// Generation of the coordinator that last ended a transaction of it, [`NO_COORDINATOR_EPOCH`] if none has.
+    /// Epoch of the coordinator that last ended one of its transactions, or [`NO_COORDINATOR_EPOCH`].
     pub coordinator_epoch: i32,
 }
 
@@ -70,7 +74,7 @@ impl ProducerState {
         }
     }
 
-    /// Sequence of the last record appended, -1 if none.
+    /// Returns the sequence of the last record appended, -1 if there is none.
     pub fn last_sequence(&self) -> i32 {
         self.batches.back().map_or(NO_SEQUENCE, |b| b.last_sequence)
     }
@@ -83,78 +87,78 @@ impl ProducerState {
     }
 }
 
-/// The end of a producer's transaction, as its coordinator wants it written.
+/// The end of a producer's transaction, as its coordinator requests it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionMarker {
-    /// Whose transaction.
+    /// The transaction's producer.
     pub producer_id: ProducerId,
-    /// The producer's generation; with transaction version 2 the one that comes after the transaction's.
+    /// The producer's epoch. With transaction version 2 it is the one after the transaction's.
     pub producer_epoch: ProducerEpoch,
-    /// Generation of the coordinator.
+    /// Epoch of the coordinator.
     pub coordinator_epoch: i32,
-    /// Whether the transaction's records count.
+    /// True if the transaction was committed, false if it was aborted.
     pub committed: bool,
-    /// Each transaction of the producer has an epoch of its own (transaction version 2), so that a marker with the
-    /// epoch of an open transaction is a late one of an earlier transaction (KIP-1228).
+    /// Each transaction of the producer has its own epoch (transaction version 2). So a marker with the epoch
+    /// of an open transaction is a late marker of an earlier one (KIP-1228).
     pub epochs_are_bumped: bool,
 }
 
-/// Verdict on a batch, before it is appended.
+/// The verdict on a batch before it is appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SequenceCheck {
-    /// Next in line, or not from an idempotent producer.
+    /// The next in sequence, or not from an idempotent producer.
     Append,
-    /// Already stored: answer with what was stored then.
+    /// Already stored. The answer is that of the stored batch.
     Duplicate(RememberedBatch),
 }
 
-/// Why a batch of a producer with an id, or a marker for it, is refused.
+/// The reason why a batch of a producer with an id, or a marker for it, is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProducerError {
-    /// A newer generation of the producer has written: this one is fenced off.
+    /// A newer epoch of the producer has written, which fences this one.
     #[error("producer {producer} has epoch {current}, which fences off {found}")]
     StaleEpoch {
         /// The producer.
         producer: ProducerId,
-        /// Its newest generation.
+        /// Its newest epoch.
         current: ProducerEpoch,
-        /// That of the batch or marker.
+        /// The epoch of the batch or marker.
         found: ProducerEpoch,
     },
-    /// Not the next sequence: records between were lost, or come later.
+    /// Not the next sequence. The records in between were lost, or come later.
     #[error("producer {producer}: expected sequence {expected}, the batch begins at {found}")]
     OutOfOrder {
         /// The producer.
         producer: ProducerId,
-        /// The sequence that would be next.
+        /// The next sequence.
         expected: i32,
-        /// The batch's first.
+        /// The batch's first sequence.
         found: i32,
     },
-    /// A batch outside of the transaction that its producer has open here.
+    /// A batch outside of the producer's open transaction here.
     #[error("producer {producer} has a transaction open since offset {since}, the batch is not part of it")]
     NotTransactional {
         /// The producer.
         producer: ProducerId,
-        /// Where its transaction begins.
+        /// First offset of its transaction.
         since: Offset,
     },
-    /// A batch of a transaction that has not begun here, and of which no coordinator was asked.
+    /// A batch of a transaction that has not started here and that no coordinator has verified.
     #[error("producer {producer} has no transaction here that its coordinator knows of")]
     Unverified {
         /// The producer.
         producer: ProducerId,
     },
-    /// A newer coordinator has written: this one is fenced off.
+    /// A newer coordinator has written, which fences this one.
     #[error(
         "coordinator epoch {current} has ended a transaction of producer {producer}, the marker carries {found}"
     )]
     CoordinatorFenced {
         /// The producer.
         producer: ProducerId,
-        /// The newest coordinator's generation.
+        /// The newest coordinator's epoch.
         current: i32,
-        /// The marker's.
+        /// The marker's epoch.
         found: i32,
     },
     /// No room for another transaction, see [`ABORTED_TRANSACTIONS_MAX`] and [`PRODUCERS_MAX`].
@@ -162,25 +166,26 @@ pub enum ProducerError {
         "the partition takes no new transactions: {open} are open, {aborted} aborted ones are remembered"
     )]
     TooManyTransactions {
-        /// Transactions without a marker.
+        /// Open transactions.
         open: usize,
-        /// Aborted ones above the log start.
+        /// Aborted transactions above the log start.
         aborted: usize,
     },
 }
 
-/// The table of one partition.
+/// The producers of one partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Producers {
     by_id: BTreeMap<ProducerId, ProducerState>,
-    /// Transactions without a marker, by their first offset.
+    /// Open transactions, by their first offset.
     open: BTreeMap<Offset, ProducerId>,
-    /// Transactions whose marker is not yet below the high watermark: first offset, offset of the marker. Bounded by what
-    /// may be appended without being committed.
+    /// Transactions whose marker is not yet below the high watermark: first offset, offset of the marker. The
+    /// limit on uncommitted appends bounds it.
     decided: BTreeMap<Offset, Offset>,
     aborted: AbortedTransactions,
-    /// Producers with an open transaction of which records below this offset may belong to an earlier one, whose marker is lost. In no
-    /// snapshot: while there are some, none is made.
+    /// Producers with an open transaction that may be several: its records below this offset may belong to an
+    /// earlier transaction whose marker is lost. Not part of any snapshot, and no snapshot is taken while
+    /// this is not empty.
     unsure: BTreeMap<ProducerId, Offset>,
 }
 
@@ -199,27 +204,27 @@ impl Producers {
         &self.decided
     }
 
-    /// Number of producers known.
+    /// Number of known producers.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// True if none is known.
+    /// True if no producer is known.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
 
-    /// All producers in order of their ids.
+    /// Iterates over all producers in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (ProducerId, &ProducerState)> {
         self.by_id.iter().map(|(id, state)| (*id, state))
     }
 
-    /// One producer.
+    /// Returns the state of one producer.
     pub fn get(&self, id: ProducerId) -> Option<&ProducerState> {
         self.by_id.get(&id)
     }
 
-    /// True if the producer has a transaction without a marker here, and this is its newest epoch.
+    /// True if the producer has an open transaction here and this is its newest epoch.
     pub fn has_transaction(&self, id: ProducerId, epoch: ProducerEpoch) -> bool {
         self.by_id.get(&id).is_some_and(|state| state.epoch == epoch && state.current_transaction.is_some())
     }
@@ -229,17 +234,17 @@ impl Producers {
         &self.aborted
     }
 
-    /// First offset of the oldest transaction that has no marker below the high watermark.
+    /// First offset of the oldest transaction without a marker below the high watermark.
     pub fn first_undecided(&self) -> Option<Offset> {
         let (open, decided) = (self.open.keys().next(), self.decided.keys().next());
         open.into_iter().chain(decided).min().copied()
     }
 
-    /// Decides about a batch without changing anything.
+    /// Checks a batch without changing anything.
     ///
     /// # Errors
-    /// [`ProducerError`] if the batch is fenced off, leaves a gap, is no part of the producer's transaction, or there is
-    /// no room for the transaction that it would begin.
+    /// [`ProducerError`] if the batch is fenced, leaves a gap, is not part of the producer's transaction, or
+    /// would open a transaction for which there is no room.
     pub fn check(&self, batch: &BatchHeader) -> Result<SequenceCheck, ProducerError> {
         let producer = batch.producer_id;
         if producer.get() < 0 {
@@ -259,15 +264,15 @@ impl Producers {
         }
     }
 
-    /// Decides about a marker without changing anything.
+    /// Checks a marker without changing anything.
     ///
     /// # Errors
-    /// [`ProducerError`] if the producer's epoch or the coordinator's is older than one seen before.
+    /// [`ProducerError`] if the epoch of the producer or of the coordinator is older than one seen before.
     pub fn check_marker(&self, marker: &TransactionMarker) -> Result<(), ProducerError> {
         let producer = marker.producer_id;
         let Some(state) = self.by_id.get(&producer) else { return Ok(()) };
         let (current, found) = (state.epoch, marker.producer_epoch);
-        // Without an open transaction it is the same marker once more: whoever wrote it had no answer.
+        // Without an open transaction this is a retry of the same marker by a coordinator that got no answer.
         let late = marker.epochs_are_bumped && found == current && state.current_transaction.is_some();
         if found < current || late {
             return Err(ProducerError::StaleEpoch { producer, current, found });
@@ -279,7 +284,7 @@ impl Producers {
         Ok(())
     }
 
-    /// Every open transaction may come to be an aborted one. And it keeps its producer from being forgotten.
+    /// Every open transaction may be aborted later, and it also keeps its producer from being forgotten.
     fn has_room(&self, producer: ProducerId) -> bool {
         let place = self.by_id.contains_key(&producer)
             || self.by_id.len() < PRODUCERS_MAX
@@ -292,7 +297,8 @@ impl Producers {
     }
 
     /// # Panics
-    /// If a batch that is about to be appended here does not follow what is remembered of its producer: then it was not checked.
+    /// If a batch about to be appended does not continue its producer's state, which means that it was not
+    /// checked.
     pub(crate) fn assert_continues(&self, batch: &BatchHeader) {
         let Some(state) = self.by_id.get(&batch.producer_id) else { return };
         let (producer, epoch) = (batch.producer_id, batch.producer_epoch);
@@ -306,12 +312,12 @@ impl Producers {
         );
         assert!(
             epoch > state.epoch || found == NO_SEQUENCE || found == sequence_after(last.last_sequence),
-            "sequence {found} of producer {producer} is appended behind {}",
+            "sequence {found} of producer {producer} is appended after {}",
             last.last_sequence
         );
     }
 
-    /// True if all that the table tells of lies below `end`, as it does in a table as of there.
+    /// True if everything in the table is below `end`, as in a table taken at that offset.
     pub(crate) fn is_below(&self, end: Offset) -> bool {
         let batches = |state: &ProducerState| state.batches.iter().all(|batch| batch.last_offset < end);
         let is_open_below = |state: &ProducerState| state.current_transaction.is_none_or(|first| first < end);
@@ -320,9 +326,9 @@ impl Producers {
             && self.aborted.newest().is_none_or(|newest| newest.last_offset < end)
     }
 
-    /// Remembers a batch that was appended (or is read back at start). `now` is when, for expiry.
+    /// Records a batch that was appended, or that is read back at start. `now` is the time for expiry.
     ///
-    /// Control batches are not for here: see [`Producers::remember_marker`].
+    /// Does not record control batches: see [`Producers::remember_marker`].
     pub fn remember(&mut self, batch: &BatchHeader, now: TimestampMs) {
         if batch.producer_id.get() < 0 || batch.attributes.is_control() {
             return;
@@ -338,7 +344,7 @@ impl Producers {
             last_offset: batch.last_offset(),
             timestamp: batch.max_timestamp,
         });
-        // Compaction goes no further than the last stable offset: what it has emptied belongs to a decided transaction,
+        // Compaction stops at the last stable offset. So an emptied batch belongs to a decided transaction,
         // whose marker may be gone.
         if batch.attributes.is_transactional()
             && batch.record_count > 0
@@ -349,7 +355,8 @@ impl Producers {
         }
     }
 
-    /// Remembers that a marker was appended (or is read back at start): `batch` is the header of its control batch.
+    /// Records a marker that was appended, or that is read back at start. `batch` is the header of its
+    /// control batch.
     pub fn remember_marker(&mut self, batch: &BatchHeader, marker: EndTransactionMarker, now: TimestampMs) {
         if batch.producer_id.get() < 0 {
             return;
@@ -372,25 +379,27 @@ impl Producers {
         }
     }
 
-    /// Takes note that nobody knows what was in batches right below `offset`: any of them may have ended a transaction. What then turns out
-    /// to be aborted hides nothing from before.
+    /// Records that the content of batches right below `offset` is lost. Any of them may have ended a
+    /// transaction. So if an open transaction is aborted later, that hides no records from below `offset`.
     pub(crate) fn pass_lost(&mut self, offset: Offset) {
         for id in self.open.values() {
             self.unsure.insert(*id, offset);
         }
     }
 
-    /// True if it is not known where some transactions began.
+    /// True if the start of some transactions is not known.
     pub(crate) fn is_unsure(&self) -> bool {
         !self.unsure.is_empty()
     }
 
-    /// Remembers the epoch of a control batch that compaction has emptied: nothing else is left of its transaction.
+    /// Records the epoch of a control batch that compaction has emptied. Nothing else is left of its
+    /// transaction.
     pub(crate) fn remember_epoch(&mut self, batch: &BatchHeader, now: TimestampMs) {
         self.state_of(batch.producer_id, batch.producer_epoch, now);
     }
 
-    /// The producer's state, with this epoch if it is newer. `None` if the table is full of open transactions.
+    /// Returns the producer's state, with this epoch if it is newer. `None` if the table is full of open
+    /// transactions.
     fn state_of(
         &mut self,
         id: ProducerId,
@@ -409,19 +418,19 @@ impl Producers {
         Some(state)
     }
 
-    /// Takes note that everything below `high_watermark` is committed.
+    /// Records that everything below `high_watermark` is committed.
     pub fn commit(&mut self, high_watermark: Offset) {
         if !self.decided.is_empty() {
             self.decided.retain(|_, marker| *marker >= high_watermark);
         }
     }
 
-    /// Forgets the aborted transactions that end below the log start. Returns true if there were any.
+    /// Removes the aborted transactions that end below the log start. Returns true if there were any.
     pub fn trim(&mut self, log_start: Offset) -> bool {
         self.aborted.trim(log_start)
     }
 
-    /// Keeps of the aborted transactions those that `keep` says. Returns true if any went.
+    /// Keeps the aborted transactions that `keep` accepts. Returns true if any were removed.
     pub(crate) fn retain_aborted(&mut self, keep: impl FnMut(&AbortedTransaction) -> bool) -> bool {
         self.aborted.retain(keep)
     }
@@ -433,7 +442,7 @@ impl Producers {
         });
     }
 
-    /// Returns false if there is none to forget.
+    /// Returns false if no producer can be forgotten.
     fn forget_most_silent(&mut self) -> bool {
         let forgettable = self.by_id.iter().filter(|(_, state)| state.current_transaction.is_none());
         let oldest = forgettable.min_by_key(|(_, state)| state.last_append).map(|(id, _)| *id);
@@ -441,13 +450,13 @@ impl Producers {
     }
 }
 
-/// Decides about a batch of a producer that is known, its transaction left aside.
+/// Checks a batch of a known producer, without regard to transactions.
 fn check_known(state: &ProducerState, batch: &BatchHeader) -> Result<SequenceCheck, ProducerError> {
     let (producer, current, found) = (batch.producer_id, state.epoch, batch.producer_epoch);
     if found < current {
         return Err(ProducerError::StaleEpoch { producer, current, found });
     }
-    // Coordinators see to their order themselves.
+    // Coordinators keep their own order.
     if batch.base_sequence == NO_SEQUENCE {
         return Ok(SequenceCheck::Append);
     }
@@ -472,7 +481,7 @@ fn expect_sequence(batch: &BatchHeader, expected: i32) -> Result<SequenceCheck, 
     }
 }
 
-/// Sequences run from 0 to `i32::MAX` and begin again at 0; the first one follows -1, "none".
+/// Sequences run from 0 to `i32::MAX` and wrap to 0. The first one follows -1, "none".
 fn sequence_after(last: i32) -> i32 {
     if last == i32::MAX { 0 } else { last + 1 }
 }

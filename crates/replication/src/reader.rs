@@ -1,4 +1,4 @@
-//! What readers need to know of a partition, published so that a fetch takes no lock.
+//! The state of a partition that readers need, published so that a fetch takes no lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
@@ -9,13 +9,13 @@ use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset};
 
 use crate::aborted::{AbortedTransaction, AbortedTransactions};
 
-/// The reading side of a partition. Cheap to clone; every clone sees the same state.
+/// A reader of a partition. Cheap to clone. Every clone sees the same state.
 pub struct PartitionReader<D: Disk> {
     log: Arc<LogReader<D>>,
     marks: Arc<Marks>,
 }
 
-/// Where whole batches lie, and the aborted transactions that a client has to skip there.
+/// The location of whole batches, and the aborted transactions that a client has to skip there.
 pub type CommittedSlice<D> = (LogSlice<D>, Vec<AbortedTransaction>);
 
 #[derive(Debug)]
@@ -23,7 +23,8 @@ struct Marks {
     high_watermark: AtomicI64,
     last_stable_offset: AtomicI64,
     aborted: ArcSwap<AbortedTransactions>,
-    /// Changes whenever transactions are taken off the list whose marker the log has no longer. Odd while the list may not fit the log.
+    /// Changes whenever transactions are removed from the list because their marker has left the log. Odd
+    /// while the list may not match the log.
     retractions: AtomicU64,
     epoch: AtomicI32,
 }
@@ -71,29 +72,32 @@ impl<D: Disk> PartitionReader<D> {
         HighWatermark(self.marks.high_watermark.load(Ordering::Acquire))
     }
 
-    /// One past the last record that no undecided transaction precedes: the first offset of the oldest transaction that
-    /// has no marker below the high watermark, but not below the log start; the high watermark if there is none. Never
-    /// goes back, and is never above a high watermark read later.
+    /// The first offset of the oldest transaction without a marker below the high watermark, but at least the
+    /// log start. If there is no such transaction, the high watermark. Never goes back, and never exceeds a
+    /// high watermark that is read later.
     pub fn last_stable_offset(&self) -> Offset {
         Offset(self.marks.last_stable_offset.load(Ordering::Acquire))
     }
 
-    /// The aborted transactions as of now. Taken before the log is read, it has all that end below a last stable offset read
-    /// before that, and are not wholly below the log start then.
+    /// Returns the current aborted transactions. If taken before the log is read, the list has all that end
+    /// below a last stable offset that was read before, unless they are entirely below the log start.
     pub fn aborted(&self) -> Arc<AbortedTransactions> {
         self.marks.aborted.load_full()
     }
 
-    /// The aborted transactions with records or their marker within `from..upto`, in the order of their markers.
+    /// Returns the aborted transactions with records or a marker within `from..upto`, in the order of their
+    /// markers.
     pub fn aborted_transactions(&self, from: Offset, upto: Offset) -> Vec<AbortedTransaction> {
         self.marks.aborted.load().within(from, upto)
     }
 
-    /// [`LogReader::read_within`] of committed records, with the aborted transactions that fit what was read: those that a client has to
-    /// skip there, and none that no marker ends. `upto` is a last stable offset that was read before.
+    /// Like [`LogReader::read_within`], for committed records. Also returns the aborted transactions that
+    /// match what was read: those that a client has to skip there, and none without a marker. `upto` is a
+    /// last stable offset that was read before.
     ///
     /// # Errors
-    /// Those of [`LogReader::read_within`], and [`LogError::BeingExchanged`], after which the caller is to try again a little later.
+    /// Those of [`LogReader::read_within`], and [`LogError::BeingExchanged`], after which the caller should
+    /// retry shortly.
     pub fn read_committed(
         &self,
         reach: Reach,
@@ -103,8 +107,8 @@ impl<D: Disk> PartitionReader<D> {
         at_least_one: bool,
     ) -> Result<Option<CommittedSlice<D>>, LogError> {
         loop {
-            // The list first: it forgets what the log start has left behind. But compaction takes markers away, and then the
-            // list from before would hide all that follows of their producers.
+            // Take the list first, because it drops what the log start has passed. But compaction removes
+            // markers, and then the older list would hide everything that follows from their producers.
             let retractions = self.marks.retractions.load(Ordering::Acquire);
             if !retractions.is_multiple_of(2) {
                 return Err(LogError::BeingExchanged);
@@ -120,7 +124,7 @@ impl<D: Disk> PartitionReader<D> {
         }
     }
 
-    /// First offset that can still be read.
+    /// The first offset that can still be read.
     pub fn log_start(&self) -> Offset {
         self.log.log_start()
     }
@@ -136,7 +140,7 @@ impl<D: Disk> PartitionReader<D> {
     }
 
     /// # Panics
-    /// If it went back.
+    /// If the epoch went back.
     #[cfg(feature = "raft")]
     pub(crate) fn raise_epoch(&self, to: LeaderEpoch) {
         let before = self.marks.epoch.fetch_max(to.get(), Ordering::AcqRel);
@@ -164,24 +168,25 @@ impl<D: Disk> PartitionReader<D> {
         assert!(to.get() >= before, "the last stable offset went back from {before} to {to}");
     }
 
-    /// To be called before the last stable offset passes a marker that the list has for the first time.
+    /// Publishes the list. Call it before the last stable offset passes a marker that is new in the list.
     pub(crate) fn publish_aborted(&self, aborted: &AbortedTransactions) {
         self.marks.aborted.store(Arc::new(aborted.clone()));
     }
 
-    /// The same without transactions that were on the list. To be called before the log lets go of their markers.
+    /// Publishes the list after transactions were removed from it. Call it before their markers leave the
+    /// log.
     pub(crate) fn retract_aborted(&self, aborted: &AbortedTransactions) {
         self.publish_aborted(aborted);
         self.marks.retractions.fetch_add(2, Ordering::AcqRel);
     }
 
-    /// From now on the log may hold markers of other transactions than the list: nobody is told of committed records. It was so before if an
-    /// earlier exchange failed.
+    /// Suspends committed reads, because from now on the markers in the log may not match the list. They are
+    /// suspended already if an earlier exchange failed.
     pub(crate) fn begin_exchange(&self) {
         self.marks.retractions.fetch_or(1, Ordering::AcqRel);
     }
 
-    /// The list fits the log again.
+    /// Publishes the list, which matches the log again, and resumes committed reads.
     pub(crate) fn end_exchange(&self, aborted: &AbortedTransactions) {
         self.publish_aborted(aborted);
         self.marks.retractions.fetch_add(1, Ordering::AcqRel);

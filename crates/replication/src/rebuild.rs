@@ -1,4 +1,4 @@
-//! The producers as of the log's end: from the newest snapshot, and the batches behind it.
+//! Rebuilds the table of producers at the log's end, from the newest snapshot and the batches behind it.
 
 use std::sync::Arc;
 
@@ -10,15 +10,16 @@ use crate::policy::Policy;
 use crate::producers::Producers;
 use crate::unended::forget_unended;
 
-/// The table of producers as of the log's end.
+/// The table of producers at the log's end.
 pub(crate) struct RebuiltProducers {
     pub(crate) producers: Producers,
-    /// The first offset whose batch is damaged and would have told more: what is behind it has to be read again when it is whole.
+    /// The first offset of a damaged batch that the table is missing. Everything from there has to be read
+    /// again once the batch is whole.
     pub(crate) partial_from: Option<Offset>,
 }
 
-/// Reads the headers of the batches behind the snapshot, and of control batches all: what they say is not in the header.
-/// Transactions whose marker lies at or above `committed` are not decided yet.
+/// Reads the headers of the batches behind the snapshot, and control batches in full, because their content
+/// is not in the header. Transactions whose marker is at or above `committed` are not decided yet.
 pub(crate) fn rebuild_producers<D: Disk>(
     log: &mut Log<D>,
     recovery: &mut Recovery,
@@ -28,7 +29,8 @@ pub(crate) fn rebuild_producers<D: Disk>(
 ) -> Result<RebuiltProducers, LogError> {
     let reader = log.reader();
     let snapshot = recovery.snapshot.as_ref();
-    // A snapshot that cannot be read is as good as none: the whole log is then looked through. So is one that tells of what comes behind it.
+    // An unreadable snapshot is ignored, and the whole log is read instead. The same holds for a snapshot
+    // that lists anything beyond its own offset.
     let known = snapshot.and_then(|(offset, sections)| {
         let producers = Producers::from_sections(sections)?.ok()?;
         producers.is_below(*offset).then_some((*offset, producers))
@@ -65,7 +67,7 @@ pub(crate) fn rebuild_producers<D: Disk>(
     if reader.damaged_within(next, end).is_some() {
         producers.pass_lost(end);
     }
-    // What lies below the log start nobody mends.
+    // Damage below the log start is never mended.
     let above = from.max(log.log_start());
     let mut damaged = reader.damaged().into_iter().filter(|range| !range.is_lost && range.end_offset > above);
     let partial_from = damaged.next().map(|range| range.base_offset.max(from));
@@ -75,7 +77,7 @@ pub(crate) fn rebuild_producers<D: Disk>(
     Ok(RebuiltProducers { producers, partial_from })
 }
 
-/// The marker of a control batch, or a line for the operator if it cannot be understood.
+/// Returns the marker of a control batch, or a message for the operator if it cannot be decoded.
 fn read_marker<D: Disk>(
     reader: &Arc<LogReader<D>>,
     header: &BatchHeader,
@@ -83,7 +85,7 @@ fn read_marker<D: Disk>(
     let at = header.base_offset;
     let note =
         |error: &dyn std::fmt::Display| format!("the control batch at offset {at} is skipped: {error}");
-    // Also below the log start, where nothing is read for others.
+    // Also below the log start, where no other read succeeds.
     match reader.read_checked(at, header.next_offset(), 0) {
         Ok(bytes) if bytes.is_empty() => Ok(Ok(None)),
         Ok(bytes) => Ok(EndTransactionMarker::read(&bytes).map_err(|error| note(&error))),
@@ -92,8 +94,9 @@ fn read_marker<D: Disk>(
     }
 }
 
-/// When a batch was appended, if a leader has stamped it. A producer's own time may be that of an event of last year: such a batch counts
-/// as appended now. To forget a producer late costs some memory, to forget it early stores a batch twice that it repeats.
+/// Returns when a batch was appended, if a leader has stamped it. A producer's own timestamp may be that of
+/// an old event, so such a batch counts as appended now. Forgetting a producer late costs some memory.
+/// Forgetting it early would store a repeated batch twice.
 pub(crate) fn appended_at(header: &BatchHeader, now: TimestampMs) -> TimestampMs {
     let attributes = header.attributes;
     let is_stamped = attributes.is_control() || attributes.timestamp_type() == TimestampType::LogAppendTime;
@@ -101,7 +104,7 @@ pub(crate) fn appended_at(header: &BatchHeader, now: TimestampMs) -> TimestampMs
     if is_stamped && stamped.0 >= 0 { stamped } else { now }
 }
 
-/// Takes note of a batch that another replica decided about.
+/// Records a batch that another replica has accepted.
 #[cfg(feature = "raft")]
 pub(crate) fn note_batch(producers: &mut Producers, header: &BatchHeader, bytes: &[u8], now: TimestampMs) {
     if !header.attributes.is_control() {

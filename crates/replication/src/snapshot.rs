@@ -1,4 +1,5 @@
-//! The table of producers as bytes, and as a section of a checkpoint; docs/format.md describes them. The log adds the checksum.
+//! The encoding of the table of producers, also as a section of a checkpoint. docs/format.md describes both.
+//! The log adds the checksum.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,15 +12,16 @@ use crate::producers::{
     BATCHES_REMEMBERED, NO_COORDINATOR_EPOCH, PRODUCERS_MAX, ProducerState, Producers, RememberedBatch,
 };
 
-/// Version 1 knew no transactions, version 2 none whose marker may yet be cut off. The oldest one that can say it is written.
+/// Version 1 has no transactions, and version 2 none whose marker may still be truncated. The oldest
+/// sufficient version is written.
 const VERSION: u16 = 3;
 const TRANSACTIONS_FROM: u16 = 2;
 const DECIDED_FROM: u16 = 3;
 
-/// Version of the section. The table in it begins with a version of its own.
+/// Version of the section. The table in it starts with its own version.
 const SECTION_VERSION: u32 = 1;
 
-/// "No transaction is open."
+/// No open transaction.
 const NONE: i64 = -1;
 
 const BATCH_BYTES: usize = 32;
@@ -33,10 +35,10 @@ const _: () = assert!(
     "the log takes the largest snapshot"
 );
 
-/// Why a snapshot cannot be read. The caller then rebuilds the table from the log.
+/// The reason why a snapshot cannot be read. The caller then rebuilds the table from the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
-    /// Fewer bytes than the counts in it announce.
+    /// Fewer bytes than its counts announce.
     #[error("the producer snapshot ends early")]
     Truncated,
     /// Written by a newer release.
@@ -48,7 +50,7 @@ pub enum SnapshotError {
     /// Aborted transactions that are not in the order of their markers.
     #[error("the aborted transactions of the producer snapshot are out of order")]
     Disorder,
-    /// More remembered batches of one producer than a table has, or not in the order of their offsets.
+    /// More batches of one producer than the limit, or batches that are not in the order of their offsets.
     #[error("the producer snapshot has impossible batches of producer {producer}")]
     Batches {
         /// The producer.
@@ -63,7 +65,7 @@ impl From<TryGetError> for SnapshotError {
 }
 
 impl Producers {
-    /// The table as bytes.
+    /// Encodes the table.
     pub fn snapshot(&self) -> Bytes {
         let producers = self.len() * (PRODUCER_BYTES + BATCHES_REMEMBERED * BATCH_BYTES);
         let mut out = BytesMut::with_capacity(10 + producers + self.aborted().len() * ABORTED_BYTES);
@@ -89,20 +91,20 @@ impl Producers {
         out.freeze()
     }
 
-    /// What is kept of it with a checkpoint.
+    /// Returns the table as a section of a checkpoint.
     pub(crate) fn to_sections(&self) -> Sections {
         Sections::of(PRODUCERS, SECTION_VERSION, self.snapshot())
     }
 
-    /// Reads what [`Producers::to_sections`] wrote. `None` if it is not there, or in a newer version.
+    /// Decodes what [`Producers::to_sections`] wrote. `None` if the section is missing or of a newer version.
     pub(crate) fn from_sections(sections: &Sections) -> Option<Result<Self, SnapshotError>> {
         table_in(sections).map(|table| Self::from_snapshot(table))
     }
 
-    /// Reads what [`Producers::snapshot`] wrote, also in earlier releases.
+    /// Decodes what [`Producers::snapshot`] wrote, also in earlier releases.
     ///
     /// # Errors
-    /// [`SnapshotError`] if it is cut short, out of order, or of a newer version.
+    /// [`SnapshotError`] if it is truncated, out of order, or of a newer version.
     pub fn from_snapshot(mut bytes: &[u8]) -> Result<Self, SnapshotError> {
         let version = bytes.try_get_u16()?;
         if version > VERSION {
@@ -132,7 +134,7 @@ impl Producers {
     }
 }
 
-/// The table of producers as bytes, if it is among these and in a version that this build knows.
+/// Returns the encoded table of producers, if these sections have it in a version that this build knows.
 pub(crate) fn table_in(sections: &Sections) -> Option<&Bytes> {
     let section = sections.get(PRODUCERS).filter(|section| section.version() == SECTION_VERSION)?;
     Some(section.bytes())
@@ -206,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// A transaction of producer 1 over offsets 0 to 1 whose marker lies at offset 2.
+    /// Producer 1 with a transaction over offsets 0 to 1, whose marker is at offset 2.
     fn decided() -> Producers {
         let mut producers = Producers::default();
         let mut builder = tailrace_records::BatchBuilder::new(tailrace_records::BatchOptions {

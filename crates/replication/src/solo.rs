@@ -23,7 +23,7 @@ use crate::verification::VerificationGuard;
 pub struct Solo<D: Disk> {
     ledger: Ledger<D>,
     epoch: LeaderEpoch,
-    /// The epoch's own entry is in the log. Until then nothing may be appended.
+    /// True once the epoch's own entry is in the log. Nothing may be appended before.
     epoch_begun: bool,
 }
 
@@ -37,11 +37,11 @@ impl<D: Disk> std::fmt::Debug for Solo<D> {
 }
 
 impl<D: Disk> Solo<D> {
-    /// Opens the partition in folder `dir`, creating it if absent and recovering it if its last stop was unclean.
-    /// Blocks on the disk.
+    /// Opens the partition in folder `dir`. Creates it if it does not exist, and recovers it if its last stop
+    /// was unclean. Blocks on the disk.
     ///
     /// # Errors
-    /// The log's; the partition is then offline.
+    /// The log's errors. The partition is offline then.
     pub fn open(
         store: &LogStore<D>,
         dir: &Path,
@@ -62,7 +62,7 @@ impl<D: Disk> Solo<D> {
         Ok((solo, recovery))
     }
 
-    /// The reading side.
+    /// Returns a reader of the partition.
     pub fn reader(&self) -> PartitionReader<D> {
         self.ledger.reader.clone()
     }
@@ -72,22 +72,22 @@ impl<D: Disk> Solo<D> {
         &self.ledger.producers
     }
 
-    /// What decides about appends.
+    /// The policy for appends.
     pub fn policy(&self) -> Policy {
         self.ledger.policy
     }
 
-    /// The failure that stopped writing, if there was one.
+    /// The failure that stopped writes, if there was one.
     pub fn halted(&self) -> Option<&str> {
         self.ledger.log.poisoned()
     }
 
-    /// True until [`Solo::begin_epoch`] succeeded: the first append after a start must wait for it.
+    /// True until [`Solo::begin_epoch`] has succeeded. The first append after a start must wait for it.
     pub fn needs_epoch(&self) -> bool {
         !self.epoch_begun
     }
 
-    /// Writes the entry that begins this start's epoch and makes it durable. Blocks on the disk.
+    /// Writes the entry that starts this run's epoch, and makes it durable. Blocks on the disk.
     ///
     /// # Errors
     /// [`AppendError`] as for an append.
@@ -104,14 +104,14 @@ impl<D: Disk> Solo<D> {
 
     /// Appends one validated batch, or recognises it as a repeated one.
     ///
-    /// `header` is the batch's own; its offset and epoch are decided here. `bytes` is the batch as received.
+    /// `header` is the batch's own. Its offset and epoch are set here. `bytes` is the batch as received.
     ///
     /// # Errors
-    /// [`AppendError`]; nothing of the batch is stored then. [`ProducerError::Unverified`] if a client's batch would begin a
-    /// transaction: see [`Solo::begin_verification`].
+    /// [`AppendError`]. Nothing of the batch is stored then. [`ProducerError::Unverified`] if a client's
+    /// batch would open a transaction: see [`Solo::begin_verification`].
     ///
     /// # Panics
-    /// If the epoch was not begun, or the batch is a control batch.
+    /// If [`Solo::begin_epoch`] has not succeeded, or if the batch is a control batch.
     pub fn append(
         &mut self,
         header: &BatchHeader,
@@ -121,13 +121,14 @@ impl<D: Disk> Solo<D> {
         self.append_verified(header, bytes, None, now)
     }
 
-    /// The same for a batch of whose transaction the coordinator was asked after `guard` was drawn.
+    /// Like [`Solo::append`], for a batch whose coordinator has confirmed the transaction after `guard` was
+    /// drawn.
     ///
     /// # Errors
-    /// As [`Solo::append`]; [`ProducerError::Unverified`] also if the transaction has ended since.
+    /// Those of [`Solo::append`]. [`ProducerError::Unverified`] also if the transaction has ended since.
     ///
     /// # Panics
-    /// As [`Solo::append`].
+    /// See [`Solo::append`].
     pub fn append_verified(
         &mut self,
         header: &BatchHeader,
@@ -142,10 +143,11 @@ impl<D: Disk> Solo<D> {
         self.write(header, bytes, now, |producers, stamped| producers.remember(stamped, now))
     }
 
-    /// Draws the guard with which a batch that was [`ProducerError::Unverified`] may be appended once its coordinator has
-    /// said that the transaction is under way and includes this partition. Ask the coordinator after drawing it, not before
-    /// (KIP-890). `epochs_are_bumped` as in [`TransactionMarker::epochs_are_bumped`]: such a producer, if it is not known
-    /// here, must begin at sequence 0.
+    /// Draws the guard for a batch that was [`ProducerError::Unverified`]. With the guard the batch may be
+    /// appended once its coordinator has confirmed that the transaction is under way and includes this
+    /// partition. Ask the coordinator after drawing the guard, not before (KIP-890). For `epochs_are_bumped`
+    /// see [`TransactionMarker::epochs_are_bumped`]. Such a producer must start at sequence 0 if it is
+    /// unknown here.
     pub fn begin_verification(
         &mut self,
         header: &BatchHeader,
@@ -155,8 +157,9 @@ impl<D: Disk> Solo<D> {
         self.ledger.verifications.begin(header, epochs_are_bumped, now)
     }
 
-    /// The same, if [`Solo::append`] would find the batch [`ProducerError::Unverified`] now. `None` of a batch that needs no
-    /// verification, or is refused for another reason.
+    /// Like [`Solo::begin_verification`], if [`Solo::append`] would find the batch
+    /// [`ProducerError::Unverified`] now. `None` for a batch that needs no verification, or that is refused
+    /// for another reason.
     pub fn begin_verification_if_needed(
         &mut self,
         header: &BatchHeader,
@@ -166,16 +169,18 @@ impl<D: Disk> Solo<D> {
         self.ledger.begin_verification_if_needed(header, epochs_are_bumped, now)
     }
 
-    /// Appends the marker that ends a producer's transaction, also if it has none here: then only the epochs count.
+    /// Appends the marker that ends a producer's transaction. If there is no transaction here, only the
+    /// epochs count.
     ///
     /// The transaction counts as decided once the marker is below the high watermark.
     ///
     /// # Errors
-    /// [`AppendError`]; nothing is stored then. [`ProducerError::StaleEpoch`] and [`ProducerError::CoordinatorFenced`] if the
-    /// producer or the coordinator is older than one seen before.
+    /// [`AppendError`]. Nothing is stored then. [`ProducerError::StaleEpoch`] or
+    /// [`ProducerError::CoordinatorFenced`] if the epoch of the producer or of the coordinator is older than
+    /// one seen before.
     ///
     /// # Panics
-    /// If the epoch was not begun, or the producer has no id.
+    /// If [`Solo::begin_epoch`] has not succeeded, or if the producer has no id.
     pub fn append_marker(
         &mut self,
         marker: &TransactionMarker,
@@ -198,7 +203,7 @@ impl<D: Disk> Solo<D> {
         })
     }
 
-    /// Stamps the batch and writes it. `remember` takes note of it before anybody can see it.
+    /// Stamps the batch and writes it. Calls `remember` before the batch becomes visible.
     fn write(
         &mut self,
         header: &BatchHeader,
@@ -226,15 +231,15 @@ impl<D: Disk> Solo<D> {
         })
     }
 
-    /// Plans a sync of everything appended so far, with a recovery checkpoint behind it if `checkpoint` says so.
+    /// Plans a sync of everything appended so far. If `checkpoint` is set, a recovery checkpoint follows it.
     /// `None` if there is nothing to do.
     pub fn begin_sync(&mut self, checkpoint: bool) -> Option<SyncTicket<D>> {
         let sections = if checkpoint { self.ledger.sections() } else { None };
         self.ledger.begin_sync(checkpoint, sections)
     }
 
-    /// Takes note of a sync's end. After a failure the partition takes no more writes; a checkpoint that found no room
-    /// is the exception: the data's own sync is then simply due again.
+    /// Records the end of a sync. After a failure the partition takes no more writes. The exception is a
+    /// checkpoint that found no room: the sync of the data itself is then due again.
     pub fn finish_sync(&mut self, ticket: &SyncTicket<D>, result: &Result<(), LogError>) -> SyncOutcome {
         let durable = match self.ledger.finish_sync(ticket, result) {
             Ok(durable) => durable,
@@ -246,8 +251,8 @@ impl<D: Disk> Solo<D> {
         self.ledger.sync_outcome()
     }
 
-    /// Takes over a changed configuration. Going from strict to relaxed commits what is appended; the other way
-    /// round, the high watermark stays where it is until the next sync.
+    /// Applies a changed configuration. A change from strict to relaxed commits everything appended. After
+    /// the reverse change, the high watermark stays until the next sync.
     pub fn configure(&mut self, config: LogConfig, policy: Policy) {
         self.ledger.log.set_config(config);
         self.ledger.policy = policy;
@@ -256,8 +261,8 @@ impl<D: Disk> Solo<D> {
         }
     }
 
-    /// Applies retention, and forgets producers that were silent for too long. Run the result without holding the
-    /// partition, then hand it to [`Solo::finish_trim`].
+    /// Applies retention, and forgets producers that were silent for too long. Run the result without holding
+    /// the partition, then pass it to [`Solo::finish_trim`].
     ///
     /// # Errors
     /// [`AppendError`] if the partition is halted or the log cannot be written.
@@ -273,13 +278,14 @@ impl<D: Disk> Solo<D> {
         Ok(trim)
     }
 
-    /// Moves the log start forward (DeleteRecords). Run the result, hand it to [`Solo::finish_trim`], then answer.
+    /// Moves the log start forward (DeleteRecords). Run the result, pass it to [`Solo::finish_trim`], then
+    /// answer the client.
     ///
     /// # Errors
     /// [`AppendError`] if the partition is halted or the log cannot be written.
     ///
     /// # Panics
-    /// If `to` lies beyond the high watermark: the caller has to refuse that.
+    /// If `to` is beyond the high watermark. The caller has to refuse that.
     pub fn advance_log_start(&mut self, to: Offset) -> Result<Trim<D>, AppendError> {
         self.ledger.refuse_if_halted()?;
         assert!(
@@ -292,7 +298,7 @@ impl<D: Disk> Solo<D> {
         Ok(trim)
     }
 
-    /// Takes note that a trim was carried out, or not.
+    /// Records the outcome of a trim.
     pub fn finish_trim(&mut self, trim: &Trim<D>, result: &Result<(), LogError>) {
         match result {
             Ok(()) => {
@@ -300,25 +306,27 @@ impl<D: Disk> Solo<D> {
                 if self.ledger.policy.durability == Durability::Strict {
                     self.ledger.commit(HighWatermark(durable.get()));
                 }
-                // Not before: a crash may have brought the old log start back.
+                // Not earlier, because a crash may bring the old log start back.
                 if self.ledger.producers.trim(trim.log_start()) {
                     self.ledger.reader.publish_aborted(self.ledger.producers.aborted());
                 }
             }
-            // The log start stays moved; the next trim carries it out again.
+            // The log start stays moved. The next trim removes the files.
             Err(error) if error.is_no_space() => {}
             Err(error) => self.ledger.log.poison(error.to_string()),
         }
     }
 
-    /// Closes the active segment if it is older than `segment.ms`, though nothing is appended. True if it was closed. What is worth
-    /// calling this [`LogReader::is_closing_due`](tailrace_log::LogReader::is_closing_due) says without the partition.
+    /// Closes the active segment if it is older than `segment.ms`, even if nothing is appended. Returns true
+    /// if it was closed. [`LogReader::is_closing_due`](tailrace_log::LogReader::is_closing_due) tells,
+    /// without the partition, whether this call is worthwhile.
     pub fn close_old_segment(&mut self, now: TimestampMs) -> bool {
         self.ledger.log.close_old_segment(now)
     }
 
-    /// Begins a round of compaction up to the last stable offset. `None` if there is nothing to do, or a round is under
-    /// way. Run it without holding the partition; each group that it yields goes to [`Solo::install_compacted`].
+    /// Starts a round of compaction up to the last stable offset. `None` if there is nothing to do, or if a
+    /// round is under way. Run it without holding the partition, and pass each group that it yields to
+    /// [`Solo::install_compacted`].
     ///
     /// # Errors
     /// [`AppendError`] if the partition is halted.
@@ -337,11 +345,12 @@ impl<D: Disk> Solo<D> {
         self.ledger.log.begin_compaction(settings).map_err(refusal)
     }
 
-    /// Puts in place what a round of compaction has written. Run the result without holding the partition, then hand a
-    /// trim to [`Solo::finish_trim`].
+    /// Puts the output of a round of compaction in place. Run the result without holding the partition, then
+    /// pass a trim to [`Solo::finish_trim`].
     ///
     /// # Errors
-    /// [`AppendError`] if the partition is halted. The inner error is no failure: what was rewritten is gone meanwhile.
+    /// [`AppendError`] if the partition is halted. The inner error is no failure: the rewritten segments have
+    /// been removed in the meantime.
     pub fn install_compacted(
         &mut self,
         rewritten: Rewritten<D>,
@@ -352,42 +361,43 @@ impl<D: Disk> Solo<D> {
     /// See [`Partition::begin_patch`](crate::Partition::begin_patch).
     ///
     /// # Errors
-    /// The log's.
+    /// The log's errors.
     pub fn begin_patch(&mut self, offset: Offset) -> Result<Option<Patch<D>>, LogError> {
         self.ledger.begin_patch(offset)
     }
 
-    /// Builds the index of the segment that holds `offset` anew. Blocks on the disk.
+    /// Rebuilds the index of the segment that holds `offset`. Blocks on the disk.
     ///
     /// # Errors
-    /// The log's. Damage to the log itself takes the segment out of service.
+    /// The log's errors. Damage to the log itself takes the segment out of service.
     pub fn repair_index(&mut self, offset: Offset) -> Result<(), LogError> {
         self.ledger.log.repair_index(offset)
     }
 
-    /// Sees to it that what is small and not read for long is on the disk as it was written. Says what was not. Blocks on the disk.
+    /// Checks that small, rarely read files are on disk as they were written, and rewrites those that are
+    /// not. Returns what was wrong. Blocks on the disk.
     ///
     /// # Errors
-    /// The disk's.
+    /// The disk's errors.
     pub fn scrub_files(&mut self) -> Result<Vec<Damage>, LogError> {
         let sections = self.ledger.sections();
         self.ledger.log.scrub_files(sections)
     }
 
-    /// True if something was written that has to be synced.
+    /// True if anything written is not synced yet.
     pub fn sync_due(&self) -> bool {
         self.ledger.sync_due()
     }
 
-    /// True if `flush.ms` asks for a sync now.
+    /// True if `flush.ms` requires a sync now.
     pub fn flush_ms_due(&self, now: TimestampMs) -> bool {
         self.ledger.flush_ms_due(now)
     }
 
-    /// Syncs everything and leaves a mark that makes the next start quick. Blocks on the disk.
+    /// Syncs everything and leaves a mark that makes the next start fast. Blocks on the disk.
     ///
     /// # Errors
-    /// The disk's; the next start then recovers as after a crash.
+    /// The disk's errors. The next start then recovers as after a crash.
     pub fn close(self) -> Result<(), AppendError> {
         self.ledger.refuse_if_halted()?;
         let sections = self.ledger.sections();

@@ -1,20 +1,21 @@
-//! Syncs that are carried out without holding the partition.
+//! Syncs that run without holding the partition.
 
 use tailrace_log::{CheckpointPlan, Disk, LogError, SyncPlan};
 use tailrace_types::LogEnd;
 
-/// How things stand after a sync.
+/// The state after a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncOutcome {
     /// Nothing more is due.
     Done,
-    /// Another sync is due already.
+    /// Another sync is already due.
     Again,
-    /// It failed: the partition takes no more writes.
+    /// The sync failed. The partition takes no more writes.
     Halted,
 }
 
-/// A sync to be carried out without holding the partition: run it, then hand it to [`Solo::finish_sync`](crate::Solo::finish_sync).
+/// A sync that runs without holding the partition. Run it, then pass it to
+/// [`Solo::finish_sync`](crate::Solo::finish_sync).
 pub struct SyncTicket<D: Disk>(pub(crate) Plan<D>);
 
 pub(crate) enum Plan<D: Disk> {
@@ -23,11 +24,11 @@ pub(crate) enum Plan<D: Disk> {
 }
 
 impl<D: Disk> SyncTicket<D> {
-    /// Makes everything the ticket covers durable, and writes a recovery checkpoint behind it if that was asked for.
+    /// Makes everything the ticket covers durable, and writes a recovery checkpoint after it if requested.
     /// Blocks.
     ///
     /// # Errors
-    /// The device's. It must never be retried: the page cache may have dropped what failed.
+    /// The device's error. Never retry the sync: the page cache may have dropped what failed.
     pub fn run(&self) -> Result<(), LogError> {
         match &self.0 {
             Plan::Sync(plan) => plan.run(),
@@ -35,7 +36,7 @@ impl<D: Disk> SyncTicket<D> {
         }
     }
 
-    /// Everything below this offset is durable once [`SyncTicket::run`] succeeded.
+    /// The offset below which everything is durable once [`SyncTicket::run`] has succeeded.
     pub fn covers(&self) -> LogEnd {
         match &self.0 {
             Plan::Sync(plan) => plan.covers(),

@@ -1,8 +1,9 @@
-//! Aborted transactions of which a table knows, and whose marker the log has no longer.
+//! Aborted transactions in a table whose markers are no longer in the log.
 //!
-//! Compaction removes an abort marker some time after the last record of its transaction. A table from before still lists the
-//! transaction, and clients, who wait for the marker, would skip all that its producer has written since. Such tables are there:
-//! a crash may come before the table is written again, it was not always written again, and a leader may send an older one.
+//! Compaction removes an abort marker some time after the last record of its transaction. An older table
+//! still lists the transaction. Clients that wait for the marker would skip everything that its producer has
+//! written since. Such tables exist: a crash may come before the table is written again, earlier builds did
+//! not always write it again, and a leader may send an older one.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,10 +14,11 @@ use tailrace_types::{Offset, ProducerId};
 use crate::aborted::AbortedTransaction;
 use crate::producers::Producers;
 
-/// Drops the aborted transactions without a marker, unless records of theirs are left: the marker was lost in another way then,
-/// and `notes` tells of it. Returns true if any went.
+/// Drops the aborted transactions without a marker, unless some of their records are left. In that case the
+/// marker was lost in another way, and a note in `notes` says so. Returns true if any were dropped.
 ///
-/// Looks up the markers that lie in what compaction has rewritten, and reads batch headers only if some are missing.
+/// Looks up the markers in segments that compaction has rewritten. Reads batch headers only if some markers
+/// are missing.
 pub(crate) fn forget_unended<D: Disk>(
     log: &mut Log<D>,
     producers: &mut Producers,
@@ -31,7 +33,7 @@ pub(crate) fn forget_unended<D: Disk>(
     let is_lost = |transaction: &&AbortedTransaction| lost.binary_search(&transaction.last_offset).is_ok();
     let unended: Vec<_> = producers.aborted().iter().filter(is_lost).copied().collect();
     let with_records = match with_records(log, &unended) {
-        // Their records went before their markers did.
+        // Their records were removed before their markers.
         Err(LogError::Damaged { .. }) => BTreeSet::new(),
         found => found?,
     };
@@ -54,7 +56,7 @@ pub(crate) fn forget_unended<D: Disk>(
     Ok(went)
 }
 
-/// The markers of those of which records are left in the log.
+/// Returns the markers of the transactions that still have records in the log.
 fn with_records<D: Disk>(log: &Log<D>, unended: &[AbortedTransaction]) -> Result<BTreeSet<Offset>, LogError> {
     let mut found = FoundTransactions::new(unended);
     let first = unended.iter().map(|transaction| transaction.first_offset).min().unwrap_or_default();
@@ -69,11 +71,11 @@ fn with_records<D: Disk>(log: &Log<D>, unended: &[AbortedTransaction]) -> Result
     Ok(found.with_records)
 }
 
-/// Takes the batches of the log in order.
+/// Finds transactions that still have records. Takes the batches of the log in order.
 pub(crate) struct FoundTransactions {
     /// By producer, ascending: first offset, offset of the marker.
     ranges: HashMap<ProducerId, Vec<(Offset, Offset)>>,
-    /// Markers of those of which records were found.
+    /// Markers of transactions with records.
     pub(crate) with_records: BTreeSet<Offset>,
 }
 

@@ -1,8 +1,9 @@
-//! Proof that a transaction's coordinator knows that the transaction touches this partition (KIP-890).
+//! Proof that a transaction's coordinator knows that the transaction includes this partition (KIP-890).
 //!
-//! Before the first batch of a transaction is appended, the coordinator is asked. Between its answer and the append the
-//! transaction may end and its marker be written: the batch would then open a transaction that nobody ends. So a guard
-//! is drawn before the coordinator is asked; a marker, like the first append, makes it worthless.
+//! Before the first batch of a transaction is appended, the coordinator is asked. Between its answer and the
+//! append, the transaction may end and its marker may be written. The batch would then open a transaction
+//! that never ends. So a guard is drawn before the coordinator is asked. A marker, like the first append,
+//! invalidates the guard.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +12,11 @@ use tailrace_types::{ProducerEpoch, ProducerId, TimestampMs};
 
 use crate::producers::ProducerError;
 
-/// Producers whose verification is under way, per partition. Beyond it the oldest is forgotten and has to begin anew. One
-/// costs about 60 bytes.
+/// The most producers per partition whose verification is under way. Beyond it, the oldest is forgotten and
+/// has to start again. One costs about 60 bytes.
 pub(crate) const VERIFICATIONS_MAX: usize = 65_536;
 
-/// Drawn before the coordinator is asked, handed in with the batch.
+/// A guard, drawn before the coordinator is asked and passed in with the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VerificationGuard(u64);
 
@@ -23,14 +24,14 @@ pub struct VerificationGuard(u64);
 struct Verification {
     guard: VerificationGuard,
     epoch: ProducerEpoch,
-    /// The lowest sequence that was to be verified: a later batch must not come before it.
+    /// The lowest sequence to be verified. A later batch must not be appended before it.
     lowest_sequence: i32,
     /// The producer's epoch is raised with each of its transactions (transaction version 2).
     epochs_are_bumped: bool,
     begun: TimestampMs,
 }
 
-/// What is under way in one partition.
+/// The verifications under way in one partition.
 #[derive(Debug, Default)]
 pub(crate) struct Verifications {
     by_producer: BTreeMap<ProducerId, Verification>,
@@ -38,8 +39,8 @@ pub(crate) struct Verifications {
 }
 
 impl Verifications {
-    /// The guard for a batch whose transaction has not begun here. A batch of the same producer that waits already has the
-    /// same one.
+    /// Returns the guard for a batch whose transaction has not started here. Batches of the same producer
+    /// that wait share one guard.
     pub(crate) fn begin(
         &mut self,
         batch: &BatchHeader,
@@ -72,7 +73,8 @@ impl Verifications {
         guard
     }
 
-    /// Whether the batch may begin its transaction. `remembered`: the partition knows earlier batches of the producer.
+    /// Checks whether the batch may open its transaction. `remembered`: the partition knows earlier batches
+    /// of the producer.
     pub(crate) fn check(
         &self,
         batch: &BatchHeader,
@@ -85,8 +87,8 @@ impl Verifications {
         self.check_sequence(batch, remembered)
     }
 
-    /// Whether the batch comes too early, be it one of a transaction or not: batches of its producer that were to be verified are to be
-    /// appended first.
+    /// Checks whether the batch comes too early, transactional or not. Batches of its producer that are being
+    /// verified must be appended first.
     pub(crate) fn check_sequence(&self, batch: &BatchHeader, remembered: bool) -> Result<(), ProducerError> {
         let producer = batch.producer_id;
         let Some(known) = self.by_producer.get(&producer) else { return Ok(()) };
@@ -101,18 +103,18 @@ impl Verifications {
         Ok(())
     }
 
-    /// The producer's transaction has begun here, or has ended.
+    /// Ends the verification, because the producer's transaction has started here, or has ended.
     pub(crate) fn end(&mut self, producer: ProducerId) {
         self.by_producer.remove(&producer);
     }
 
-    /// Another leader may have begun and ended transactions here since: all have to be verified again.
+    /// Forgets all verifications. Another leader may have opened and ended transactions here since.
     #[cfg(feature = "raft")]
     pub(crate) fn clear(&mut self) {
         self.by_producer.clear();
     }
 
-    /// Forgets those whose batch never came.
+    /// Forgets the verifications whose batch never came.
     pub(crate) fn expire(&mut self, now: TimestampMs, silent_ms: i64) {
         self.by_producer.retain(|_, known| now.since(known.begun) < silent_ms);
     }

@@ -1,4 +1,4 @@
-//! The real disk of a node: files whose presence in the page cache can be seen.
+//! The real disk of a node. Its files know which of their parts are in the page cache.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,7 +8,7 @@ use tailrace_log::{DirEntry, Disk, DiskFile, OpenMode, RealDisk, RealFile};
 
 use crate::residency;
 
-/// [`RealDisk`], with files that know what of them is in memory.
+/// A [`RealDisk`] whose files know which of their parts are in the page cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalDisk(RealDisk);
 

@@ -1,4 +1,4 @@
-//! Sockets of the operating system, as tokio's event loops have them.
+//! Sockets of the operating system, driven by tokio's event loops.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -14,12 +14,12 @@ use tailrace_env::net::{BufferSizes, Listen, Socket};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-/// Connections that the kernel holds until they are accepted; it may be set to fewer (`net.core.somaxconn`). When a
-/// storm overflows the queue, SYN cookies leave clients of NATS, who wait for the server to speak first, with half a
-/// connection.
+/// Connections that the kernel queues until we accept them. The kernel may limit it further
+/// (`net.core.somaxconn`). If a storm overflows the queue, SYN cookies leave NATS clients half connected,
+/// because they wait for the server to speak first.
 const BACKLOG: u32 = 4096;
 
-/// Listens on the first of the addresses of a name that can be taken.
+/// Listens on the first address of a name that can be bound.
 pub(crate) async fn listen(address: &str) -> io::Result<Box<dyn Listen>> {
     let mut failed = io::Error::new(io::ErrorKind::InvalidInput, "the name has no address");
     for address in tokio::net::lookup_host(address).await? {
@@ -33,7 +33,7 @@ pub(crate) async fn listen(address: &str) -> io::Result<Box<dyn Listen>> {
 
 fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // The port of a server that just ended can be taken at once.
+    // Lets a new server bind the port of one that has just exited.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
@@ -50,7 +50,7 @@ impl Listen for RealListener {
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Arc<dyn Socket>, SocketAddr)>> {
         loop {
             let (stream, peer) = ready!(self.0.poll_accept(cx))?;
-            // It fails only where the other end is gone already.
+            // This fails only if the other end has already gone.
             if let Ok(socket) = RealSocket::new(stream) {
                 return Poll::Ready(Ok((socket, peer)));
             }
@@ -66,14 +66,14 @@ struct RealSocket(TcpStream);
 
 impl RealSocket {
     fn new(stream: TcpStream) -> io::Result<Arc<Self>> {
-        // Without it small messages wait for the acknowledgement of earlier ones.
+        // Without this, small messages wait for the acknowledgement of earlier ones.
         stream.set_nodelay(true)?;
         Ok(Arc::new(Self(stream)))
     }
 
-    /// Makes a system call that moves bytes, if the socket is ready for it; `wanted` is how many it could move. If it
-    /// moves fewer, nothing is left, or no room: the next call waits for the kernel to say more, which saves asking it
-    /// in vain.
+    /// Makes a system call that moves bytes, if the socket is ready for it. `wanted` is how many bytes it
+    /// could move. If it moves fewer, the socket is drained or full. The next call then waits for the
+    /// kernel's next event, which saves a system call that would move nothing.
     fn transfer(
         &self,
         interest: Interest,
@@ -81,8 +81,8 @@ impl RealSocket {
         call: impl FnOnce() -> io::Result<usize>,
     ) -> io::Result<usize> {
         let mut moved = None;
-        // tokio forgets that the socket was ready if the call says that it would block, but not what the kernel said
-        // since.
+        // If the call reports that it would block, tokio clears the readiness of the socket, but keeps any
+        // event that arrived since.
         let outcome = self.0.try_io(interest, || match call() {
             Ok(bytes) if 0 < bytes && bytes < wanted => {
                 moved = Some(bytes);
@@ -128,7 +128,8 @@ impl Socket for RealSocket {
     }
 
     fn try_send_file(&self, file: BorrowedFd<'_>, mut position: u64, count: usize) -> io::Result<usize> {
-        // Fewer bytes than asked for may be the end of the file.
+        // sendfile may send fewer bytes because the file ends there, so a short count does not mean that the
+        // socket is full.
         self.0.try_io(Interest::WRITABLE, || {
             Ok(rustix::fs::sendfile(&self.0, file, Some(&mut position), count)?)
         })
@@ -136,7 +137,7 @@ impl Socket for RealSocket {
 
     fn shutdown_write(&self) -> io::Result<()> {
         match rustix::net::shutdown(&self.0, Shutdown::Write) {
-            // The other end has taken back the connection.
+            // The other end has reset the connection.
             Ok(()) | Err(Errno::NOTCONN) => Ok(()),
             Err(error) => Err(error.into()),
         }

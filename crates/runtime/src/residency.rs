@@ -1,38 +1,41 @@
-//! Is a part of a file in the page cache? If not, fetch it there, on a thread that may block.
+//! Checks whether part of a file is in the page cache. If not, reads it in, on a thread that may block.
 //!
-//! sendfile from a page that is not in memory waits for the disk, and would stall every connection of an event loop.
+//! sendfile from a page that is not in memory waits for the disk, and would stall every connection of an
+//! event loop.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::{Errno, ReadWriteFlags};
 
-/// Distance of the probes where the kernel has no cachestat(2): the default size of its read-ahead.
+/// Distance between probes if the kernel has no cachestat(2): the default size of its read-ahead.
 const PROBE_BYTES: u64 = 128 * 1024;
 
 const PAGE_BYTES: u64 = 4096;
 
-/// Asked for beyond a piece that was cold: what a fast disk reads in about 10 ms.
+/// How much to prefetch beyond a range that was not cached: what a fast disk reads in about 10 ms.
 const AHEAD_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Read at a time while warming.
+/// Size of one read while warming the cache.
 const WARM_BUFFER_BYTES: usize = 128 * 1024;
 
-/// True if all of `[position, position + bytes)` can be sent without waiting for the disk, as far as the kernel tells.
+/// Reports whether all of `[position, position + bytes)` can be sent without waiting for the disk, as far as
+/// the kernel can tell.
 pub(crate) fn is_cached(file: impl AsFd, position: u64, bytes: u64) -> bool {
     let first = position / PAGE_BYTES;
     let last = (position + bytes.max(1) - 1) / PAGE_BYTES;
-    // Small slices, the most frequent ones, lie in one or two pages: looking at their ends looks at all of them.
+    // Small slices are the most frequent. They span one or two pages, so probing both ends covers every page.
     if last - first <= 1 {
         return is_readable(&file, position) && (first == last || is_readable(&file, position + bytes - 1));
     }
-    // A cached page may still be on its way from the disk, which only a read without waiting tells. A probe alone
-    // would miss gaps between the pages that it looks at.
+    // A cached page may still be on its way from the disk, which only a non-blocking read can tell. Probes
+    // alone would miss gaps between the pages they look at.
     cached_pages(&file, position, bytes).is_none_or(|pages| pages > last - first)
         && probe(&file, position, bytes)
 }
 
-/// Reads a range into the page cache and asks for [`AHEAD_BYTES`] behind it, so that the disk works while it is being sent. Blocks.
+/// Reads a range into the page cache and prefetches [`AHEAD_BYTES`] behind it, so that the disk works while
+/// the range is being sent. Blocks.
 pub(crate) fn read_ahead(file: impl AsFd, position: u64, bytes: u64) -> io::Result<()> {
     let mut buffer = vec![0; WARM_BUFFER_BYTES];
     let mut at = position;
@@ -45,14 +48,14 @@ pub(crate) fn read_ahead(file: impl AsFd, position: u64, bytes: u64) -> io::Resu
         }
         at += read as u64;
     }
-    // Only a hint: without it the next chunk is merely colder.
+    // Only a hint: without it the next chunk is colder.
     let ahead = std::num::NonZeroU64::new(AHEAD_BYTES);
     let _ = rustix::fs::fadvise(&file, end, ahead, rustix::fs::Advice::WillNeed);
     Ok(())
 }
 
-/// As pread(2), of what is in memory; `WouldBlock` if the disk would have to be waited for. Where the file system cannot tell, it is
-/// read.
+/// Like pread(2), but only from memory. Returns `WouldBlock` if the read would have to wait for the disk. If
+/// the file system cannot tell, reads anyway.
 pub(crate) fn read_at_hand(file: impl AsFd, buf: &mut [u8], position: u64) -> io::Result<usize> {
     loop {
         let read =
@@ -66,19 +69,19 @@ pub(crate) fn read_at_hand(file: impl AsFd, buf: &mut [u8], position: u64) -> io
     }
 }
 
-/// What a read without waiting has come to.
+/// Outcome of a non-blocking read.
 #[derive(Debug, PartialEq, Eq)]
 enum AtHand {
-    /// So many bytes were there; none at the end of the file alone.
+    /// This many bytes were read. 0 only at the end of the file.
     Read(usize),
-    /// It was interrupted.
+    /// The read was interrupted and has to be repeated.
     Again,
-    /// The file system cannot tell.
+    /// The file system does not support non-blocking reads.
     Unknown,
 }
 
-/// Linux 5.9 and 5.10 read nothing, where they should say that they would have to wait: only the end of the file tells the one from
-/// the other.
+/// Interprets a non-blocking read. Linux 5.9 and 5.10 return 0 bytes instead of an error when the read would
+/// have to wait. Only the end of the file tells the two apart.
 fn at_hand(
     read: Result<usize, Errno>,
     wanted: usize,
@@ -94,7 +97,8 @@ fn at_hand(
     }
 }
 
-/// Asks cachestat(2) (Linux 6.5) how many pages of the range are cached; `None` where it is not to be had.
+/// Asks cachestat(2) (Linux 6.5) how many pages of the range are cached. `None` if the kernel does not have
+/// it.
 #[cfg(target_os = "linux")]
 fn cached_pages(file: &impl AsFd, position: u64, bytes: u64) -> Option<u64> {
     #[repr(C)]
@@ -111,14 +115,14 @@ fn cached_pages(file: &impl AsFd, position: u64, bytes: u64) -> Option<u64> {
         evicted: u64,
         recently_evicted: u64,
     }
-    /// The same on every architecture.
+    /// The number is the same on every architecture.
     const SYS_CACHESTAT: libc::c_long = 451;
 
     let range = Range { offset: position, length: bytes };
     let mut statistics = Statistics::default();
     let descriptor = file.as_fd().as_raw_fd();
-    // SAFETY: both structures live through the call and have the layout that cachestat(2) states; the kernel reads
-    // the first and writes the second, and keeps neither.
+    // SAFETY: both structures outlive the call and have the layout that cachestat(2) specifies. The kernel
+    // reads the first and writes the second, and keeps neither.
     #[expect(unsafe_code, reason = "no library offers cachestat(2) yet")]
     let result =
         unsafe { libc::syscall(SYS_CACHESTAT, descriptor, &raw const range, &raw mut statistics, 0) };
@@ -130,7 +134,8 @@ fn cached_pages(_: &impl AsFd, _: u64, _: u64) -> Option<u64> {
     None
 }
 
-/// Reads single bytes without waiting: the first page, the last, and one for each step of read-ahead between.
+/// Reads single bytes without waiting: in the first page, in the last, and one per step of read-ahead
+/// between.
 fn probe(file: &impl AsFd, position: u64, bytes: u64) -> bool {
     let last = position + bytes.saturating_sub(1);
     let mut at = position;
@@ -143,8 +148,8 @@ fn probe(file: &impl AsFd, position: u64, bytes: u64) -> bool {
     false
 }
 
-/// True if the byte at `position` can be read without waiting, or if the file system cannot tell. What reads nothing cannot be read:
-/// see [`at_hand`].
+/// Reports whether the byte at `position` can be read without waiting, or the file system cannot tell. A read
+/// of 0 bytes counts as unreadable: see [`at_hand`].
 fn is_readable(file: &impl AsFd, position: u64) -> bool {
     let mut byte = [0];
     let mut buffers = [io::IoSliceMut::new(&mut byte)];
@@ -168,7 +173,8 @@ mod tests {
         assert!(probe(&file, 0, 1 << 20));
         file.sync_all().unwrap();
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-        // tmpfs has nothing behind the cache to drop it to. Only the first look counts: it makes the kernel read ahead.
+        // tmpfs is the cache itself and cannot drop it. Only the first look counts, because it makes the
+        // kernel read ahead.
         let is_tmpfs = rustix::fs::fstatfs(&file).unwrap().f_type == 0x0102_1994;
         assert!(is_tmpfs || !is_cached(&file, 0, 1 << 20));
         read_ahead(&file, 5000, 300_000).unwrap();
@@ -186,7 +192,7 @@ mod tests {
         assert_eq!(read_at_hand(&file, &mut buf, 10_000).unwrap(), 0);
         file.sync_all().unwrap();
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-        // Some file systems have no disk, or cannot tell.
+        // Some file systems have no disk behind them, or cannot tell.
         if let Err(error) = read_at_hand(&file, &mut buf, 0) {
             assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         }

@@ -1,16 +1,16 @@
-//! The one place that decides what connections run on, so that another runtime can be tried and measured.
+//! The only place that chooses what connections run on, so that another runtime can be tried and measured.
 
 use tailrace_config::BrokerConfig;
 
 use crate::memory;
 use crate::world::TURNS_BETWEEN_EVENTS;
 
-/// tokio's multi-thread runtime with `tailrace.worker.threads` event loops and `tailrace.io.threads` threads for work
-/// that may block. For the whole process, and once for all: the system's allocator is told to keep buffers that are used again and
-/// again (`memory`).
+/// Builds tokio's multi-threaded runtime with `tailrace.worker.threads` event loops and `tailrace.io.threads`
+/// threads for work that may block. Also tells the system's allocator, once for the whole process, to keep
+/// buffers that are reused (`memory`).
 ///
 /// # Errors
-/// The operating system's, if it gives no threads.
+/// The operating system's error if it cannot create threads.
 pub fn build_runtime(config: &BrokerConfig) -> std::io::Result<tokio::runtime::Runtime> {
     crate::install();
     memory::keep_buffers();

@@ -1,4 +1,5 @@
-//! The real world: clocks and random numbers of the operating system, tasks, timers and sockets of tokio.
+//! The real world: clocks and random numbers of the operating system, and the tasks, timers and sockets of
+//! tokio.
 
 use std::any::Any;
 use std::io;
@@ -21,31 +22,31 @@ use crate::net;
 #[derive(Debug)]
 struct RealWorld;
 
-/// Makes the real world that of the process. Later calls change nothing.
+/// Installs the real world for this process. Later calls change nothing.
 pub fn install() {
     tailrace_env::install(&RealWorld);
 }
 
-/// The real world, for one that differs from it in a part.
+/// Returns the real world, for worlds that wrap it and change a part.
 pub fn world() -> &'static dyn World {
     &RealWorld
 }
 
-/// Turns of tasks after which an event loop asks the system who has sent something, also while there are more tasks that can go on. A
-/// turn may take `tailrace_env::aside::TURN`, a millisecond. With tokio's default, 61, two connections that wake each other all the time
-/// keep everybody else waiting for 60 to 200 ms.
+/// How many task polls an event loop runs before it asks the system for new events, even while more tasks are
+/// ready. One poll may take `tailrace_env::aside::TURN`, a millisecond. With tokio's default of 61, two
+/// connections that wake each other all the time keep all others waiting for 60 to 200 ms.
 pub(crate) const TURNS_BETWEEN_EVENTS: u32 = 8;
 
-/// How old the world is when this process first looks at the clock, so that there are moments before.
+/// The age of the world when this process first reads the clock, so that earlier moments exist.
 const PAST: Duration = Duration::from_secs(86_400);
 
-/// When this process first looked at the clock.
+/// When this process first read the clock.
 fn beginning() -> tokio::time::Instant {
     static BEGINNING: OnceLock<tokio::time::Instant> = OnceLock::new();
     *BEGINNING.get_or_init(tokio::time::Instant::now)
 }
 
-/// A moment as tokio has it. One beyond what its clock can count is 30 years away.
+/// Converts a moment to tokio's. A moment beyond the range of its clock becomes one 30 years away.
 fn to_tokio(age: Duration) -> tokio::time::Instant {
     const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
     let after = age.saturating_sub(PAST);
@@ -58,7 +59,7 @@ impl World for RealWorld {
     }
 
     fn since_1970(&self) -> Duration {
-        // None if the system's clock is before that.
+        // `None` if the system's clock is before 1970.
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
@@ -104,9 +105,10 @@ impl World for RealWorld {
     fn fill_random(&self, bytes: &mut [u8]) {
         let mut filled = 0;
         while filled < bytes.len() {
-            // Without random numbers no id can be given out; Linux has had them since long before this process.
+            // Without random numbers no id can be allocated. Every Linux that runs this process provides
+            // them.
             filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())
-                .expect("the kernel gives random numbers");
+                .expect("the kernel provides random numbers");
         }
     }
 
@@ -132,7 +134,7 @@ thread_local! {
     static PARKING: Arc<Parking> = Arc::new(Parking(std::thread::current()));
 }
 
-/// Where its thread waits.
+/// The thread to unpark.
 struct Parking(std::thread::Thread);
 
 impl Park for Parking {
@@ -169,7 +171,7 @@ impl Timer for TokioTimer {
     }
 }
 
-/// A runtime of tokio.
+/// A tokio runtime.
 struct TokioSpawn(Handle);
 
 impl Spawn for TokioSpawn {
@@ -182,7 +184,7 @@ impl Spawn for TokioSpawn {
     }
 }
 
-/// Threads of tokio beside those of the process.
+/// Event loops of a tokio runtime of their own, beside those of the process.
 struct Loops(
     /// `None` once it is dropped.
     Option<Runtime>,
@@ -190,7 +192,7 @@ struct Loops(
 
 impl Loops {
     fn runtime(&self) -> &Runtime {
-        self.0.as_ref().expect("it is there until it is dropped")
+        self.0.as_ref().expect("the runtime exists until it is dropped")
     }
 }
 
@@ -206,7 +208,7 @@ impl Spawn for Loops {
 
 impl Drop for Loops {
     fn drop(&mut self) {
-        // The last one who has it may be a task: it must not wait for others.
+        // The last owner may be a task of this runtime, which must not wait for the others.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }

@@ -1,4 +1,4 @@
-//! Sockets of the real world: nobody who waits for one is forgotten, whatever was read and written before.
+//! Sockets of the real world: every waiting task is woken, whatever was read and written before.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -11,7 +11,7 @@ use tailrace_env::net::{self, BufferSizes, Stream};
 use tailrace_env::time::{self, Duration};
 use tailrace_env::{join, task};
 
-/// Nothing here takes so long.
+/// No step here takes this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn pair() -> (Stream, Stream) {
@@ -22,7 +22,8 @@ async fn pair() -> (Stream, Stream) {
     (near.unwrap(), far.unwrap().0)
 }
 
-/// Sends two pieces, so that the second may arrive while the first is read, and waits until both were.
+/// Sends two bytes, so that the second may arrive while the first is read, and waits until both were
+/// answered.
 async fn ask(near: Stream) {
     const ROUNDS: usize = 10_000;
     let (mut reader, mut writer) = near.into_split();
@@ -31,7 +32,7 @@ async fn ask(near: Stream) {
         writer.write_all(b"2").await.unwrap();
         assert_eq!(reader.read_u8().await.unwrap(), b'3');
     }
-    // The writer's end ends this direction; the other one goes on.
+    // Dropping the writer ends this direction. The other one continues.
     drop(writer);
     assert_eq!(reader.read_u8().await.unwrap(), b'4');
 }
@@ -61,10 +62,10 @@ async fn what_arrives_while_something_is_read_wakes_the_reader() {
             ended.unwrap();
         }
     };
-    time::timeout(PATIENCE, all).await.expect("nobody is forgotten");
+    time::timeout(PATIENCE, all).await.expect("every waiting task is woken");
 }
 
-/// Writes until the socket is full; returns how many bytes it took.
+/// Writes until the socket is full. Returns how many bytes it accepted.
 async fn fill(stream: &Stream) -> usize {
     poll_fn(|cx| stream.poll_write_ready(cx)).await.unwrap();
     let mut taken = 0;

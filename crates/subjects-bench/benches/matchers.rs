@@ -1,4 +1,5 @@
-//! Workloads (a) to (d) of the benchmark under criterion, for looking at one change: `cargo bench -p tailrace-subjects-bench [FILTER]`.
+//! Workloads (a) to (d) of the benchmark under criterion, to examine a single change: `cargo bench -p
+//! tailrace-subjects-bench [FILTER]`.
 //!
 //! The comparison with nats-server, threads, memory and verdicts are in `cargo xtask bench subjects`.
 
@@ -16,7 +17,7 @@ use tailrace_subjects_bench::workload::{Texts, Workload};
 const SEED: u64 = 42;
 const HOT: usize = 512;
 
-/// Patterns, how many of them are subscribed, and what is asked for.
+/// Patterns, how many of them are subscribed, and the topics to look up.
 struct Load<'a> {
     patterns: &'a Texts,
     count: usize,
@@ -41,7 +42,7 @@ fn lookups<S: System>(group: &mut BenchmarkGroup<'_, WallTime>, load: &Load<'_>)
     }
 }
 
-/// A pattern comes and goes.
+/// Adds and removes a pattern.
 fn writes<S: System>(group: &mut BenchmarkGroup<'_, WallTime>, load: &Load<'_>) {
     let table = Table::<S>::fill(load.patterns, load.count, load.topics);
     let (mut index, others) = (0, load.patterns.len() - load.count);
@@ -71,7 +72,7 @@ fn cold<S: System>(group: &mut BenchmarkGroup<'_, WallTime>, load: &Load<'_>) {
     });
 }
 
-/// The same for every algorithm; the second list for those that can hold large tables.
+/// Runs a function for every algorithm. The second list is for those that can hold large tables.
 macro_rules! each {
     (all, $run:ident($group:expr, $load:expr)) => {
         each!(large, $run($group, $load));

@@ -1,5 +1,5 @@
-// Measures nats-server's sublist. The command line, the patterns and subjects and the printed lines are those of the
-// Rust program in ../src; `cargo xtask bench subjects` runs both.
+// Measures nats-server's sublist. The command line, the patterns and subjects and the printed lines are those
+// of the Rust program in ../src; `cargo xtask bench subjects` runs both.
 package main
 
 import (

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The same measures as in ../src/measure.rs and ../src/table.rs.
+// The same measurements as in ../src/measure.rs and ../src/table.rs.
 
 const (
 	// Lookups between two readings of the clock.
@@ -79,7 +79,7 @@ func median(samples []uint32) float64 {
 	return float64(samples[len(samples)/2])
 }
 
-// distribution gives percentiles of all samples; the shares are thousandths of a per cent.
+// distribution returns percentiles of all samples; the shares are thousandths of a per cent.
 func distribution(samples []uint32) map[string]float64 {
 	slices.Sort(samples)
 	figures := map[string]float64{}
@@ -110,7 +110,7 @@ func (e evictor) evict() {
 	}
 }
 
-// round goes round a list of subjects.
+// round cycles through a list of subjects.
 type round struct {
 	subjects []string
 	next     int

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The parts of the benchmark, as in ../src/parts. Before what is timed the heap is collected, so that no part pays
-// for the one before it; collections in between belong to the server and count.
+// The parts of the benchmark, as in ../src/parts. Before anything is timed the heap is collected, so that no
+// part pays for the one before it. Collections in between belong to the server and count.
 
 const (
 	hot        = 512
@@ -55,7 +55,7 @@ func (b *bench[S]) run() error {
 	return nil
 }
 
-// slots gives memory for subscriptions that was touched before.
+// slots returns memory for subscriptions that was touched before.
 func (b *bench[S]) slots(count int) []*S {
 	slots := make([]*S, count)
 	filler := new(S)
@@ -66,7 +66,7 @@ func (b *bench[S]) slots(count int) []*S {
 	return slots
 }
 
-// fill subscribes the first patterns; gives nanoseconds for each and the resident bytes that they added.
+// fill subscribes the first patterns. It returns nanoseconds for each and the resident bytes that they added.
 func (b *bench[S]) fill(patterns []string, count int) (insertNs, resident float64) {
 	b.subs = b.slots(count)
 	before := residentBytes()
@@ -85,7 +85,7 @@ func (b *bench[S]) check(patterns, subjects []string) string {
 	return fmt.Sprintf("%016x %016x %d %x", checksum(patterns), checksum(subjects), hits, sum)
 }
 
-// matchNs warms up for a tenth of the time first.
+// matchNs first warms up for a tenth of the time.
 func (b *bench[S]) matchNs(subjects []string) float64 {
 	runtime.GC()
 	r := &round{subjects: subjects}
@@ -209,7 +209,8 @@ func (b *bench[S]) threads() {
 	}
 }
 
-// together runs goroutines on as many threads as there are cores; it sums their rates, each over its own time.
+// together runs goroutines on as many threads as there are cores, and sums their rates, each over its own
+// time.
 func (b *bench[S]) together(patterns, subjects []string, exchanged []bool, threads, percent int) (float64, float64) {
 	var stop atomic.Bool
 	var ready, done sync.WaitGroup
@@ -336,7 +337,8 @@ func (b *bench[S]) growth() {
 	runtime.KeepAlive(length)
 }
 
-// samples are the times of operations: the first so many one by one, of all the longest and how many were stalls.
+// samples holds the times of operations: the first ones individually, and of all the longest and the number
+// of stalls.
 type samples struct {
 	times           []uint32
 	taken           int
@@ -369,8 +371,8 @@ func (s *samples) figures() map[string]float64 {
 	return figures
 }
 
-// churn looks after a collection, and once more after unused memory was given back to the kernel, which the runtime would do
-// in its own time.
+// churn measures after a collection, and once more after unused memory was returned to the kernel, which the
+// runtime would do in its own time.
 func (b *bench[S]) churn() {
 	pairs := b.options.count
 	patterns := b.work.patterns(churnBase + pairs)

@@ -8,9 +8,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// The type of a subscription is private to the server, and so are the fields of a result. Its methods are not: a
-// generic function learns the type from Sublist.Insert, and reflection tells where the fields lie. So what is timed are the
-// server's own Insert, Remove and Match, called without reflection.
+// The type of a subscription is private to the server, and so are the fields of a result. Its methods are
+// not: a generic function learns the type from Sublist.Insert, and reflection finds the offsets of the
+// fields. So what is timed are the server's own Insert, Remove and Match, called without reflection.
 
 // table is a Sublist with subscriptions of the server's type S.
 type table[S any] struct {
@@ -18,9 +18,9 @@ type table[S any] struct {
 	cached bool
 	insert func(*server.Sublist, *S) error
 	remove func(*server.Sublist, *S) error
-	// Where the server keeps a subscription's subject and its number.
+	// Offsets of a subscription's subject and its number.
 	subject, sid uintptr
-	// Where a result keeps the subscriptions found.
+	// Offset of the found subscriptions in a result.
 	found uintptr
 }
 
@@ -57,7 +57,7 @@ func (t *table[S]) name() string {
 	return "nats"
 }
 
-// subscribe makes a subscription with its own copy of the text, as the server does, and inserts it.
+// subscribe creates a subscription with its own copy of the text, as the server does, and inserts it.
 func (t *table[S]) subscribe(text string, value int) *S {
 	sub := new(S)
 	*(*[]byte)(unsafe.Add(unsafe.Pointer(sub), t.subject)) = []byte(text)
@@ -86,7 +86,7 @@ func (t *table[S]) value(sub *S) uint64 {
 	return value
 }
 
-// count is how many are found for all subjects together, and the sum of their values.
+// count returns the number of matches for all subjects together, and the sum of their values.
 func (t *table[S]) count(subjects []string) (hits int, sum uint64) {
 	for _, subject := range subjects {
 		for _, sub := range t.match(subject) {

@@ -70,7 +70,7 @@ func vocabulary(random *splitMix) []string {
 	return words
 }
 
-// arena joins words to texts that all lie in a few large allocations.
+// arena joins words to texts that are all in a few large allocations.
 type arena struct {
 	bytes []byte
 	ends  []int

@@ -1,9 +1,11 @@
-//! Measures the subject matchers of tailrace; `cargo xtask bench subjects` runs it beside nats-server's sublist.
+//! Measures the subject matchers of tailrace. `cargo xtask bench subjects` runs it and compares it with
+//! nats-server's sublist.
 //!
-//! One process measures one algorithm in one part of the benchmark and prints a JSON line for each measurement (`line::Line`).
-//! The Go program in `go/` has the same command line and works on the same patterns and subjects ([`workload`]); both print checksums of the
-//! texts and of what they find, and whoever compares them must compare these first. Nothing here is pinned to a core, no figure
-//! is corrected, and no verdict is given: ratios and targets are xtask's business.
+//! One process measures one algorithm in one part of the benchmark and prints a JSON line for each
+//! measurement (`line::Line`). The Go program in `go/` has the same command line and works on the same
+//! patterns and subjects ([`workload`]). Both print checksums of the texts and of the matches, which must be
+//! compared before anything else. Nothing here is pinned to a core, no figure is corrected, and no verdict is
+//! given: ratios and targets are left to xtask.
 
 pub mod classic;
 pub mod line;
@@ -23,7 +25,7 @@ use systems::{System, Tailrace};
 /// The body of the programs.
 ///
 /// # Errors
-/// What was wrong with the arguments.
+/// What is wrong with the arguments.
 pub fn run(arguments: &[String], heap: HeapBytes) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     match options.system.as_str() {

@@ -1,4 +1,4 @@
-//! What a measurement prints: one JSON object on one line.
+//! The output of a measurement: one JSON object on one line.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Line {
     /// The part of the benchmark.
     pub part: String,
-    /// What was done: equal for systems that may be compared.
+    /// The work done: equal for systems that may be compared.
     pub load: String,
     /// The algorithm, and the way of asking it if there are several.
     pub system: String,
-    /// Names end with their unit.
+    /// The figures. Names end with their unit.
     pub figures: BTreeMap<String, f64>,
-    /// Checksums of the texts, and how many subscriptions were found for a fixed list of subjects, and the sum of their values:
-    /// equal for every system, or the comparison is void.
+    /// Checksums of the texts, the number of subscriptions found for a fixed list of subjects, and the sum of
+    /// their values. They must be equal for every system, or the comparison is void.
     pub check: String,
 }
 
@@ -40,7 +40,7 @@ impl Line {
         self
     }
 
-    /// Adds the time of one lookup and what it makes in a second.
+    /// Adds the time of one lookup and the lookups per second.
     #[must_use]
     pub(crate) fn rate(self, match_ns: f64) -> Self {
         self.with("match_ns", match_ns).with("matches_per_s", 1e9 / match_ns)

@@ -1,9 +1,9 @@
-//! The worker of `cargo xtask bench subjects`; it runs by itself, too:
+//! The worker of `cargo xtask bench subjects`; it can also be run by itself:
 //!
 //! ```text
 //! cargo build --release -p tailrace-subjects-bench
-//! target/release/subjects-bench table tailrace --count 1000000 --seconds 1      # one thread, a million patterns
-//! target/release/subjects-bench threads tailrace --threads 1,2,4 --writes 0,10  # 100,000 patterns
+//! target/release/subjects-bench table tailrace --count 1000000 --seconds 1     # one thread, 1M patterns
+//! target/release/subjects-bench threads tailrace --threads 1,2,4 --writes 0,10 # 100k patterns
 //! ```
 
 use std::process::ExitCode;

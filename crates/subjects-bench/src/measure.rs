@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::line::Line;
 
-/// Bytes on the heap at this moment; none where the program does not count them.
+/// Current bytes on the heap; `None` if the program does not count them.
 pub type HeapBytes = Option<fn() -> usize>;
 
 /// Lookups between two readings of the clock.
 pub(crate) const CLOCK_EVERY: usize = 512;
 
-/// Repeats `work`, which says how many operations it did, until the time is over; gives nanoseconds per operation.
+/// Repeats `work`, which returns how many operations it did, until the time is up. Returns nanoseconds per
+/// operation.
 pub(crate) fn pace(seconds: f64, mut work: impl FnMut() -> usize) -> f64 {
     let limit = Duration::from_secs_f64(seconds);
     let (began, mut done) = (Instant::now(), 0);
@@ -32,7 +33,7 @@ pub(crate) fn each_ns(count: usize, mut work: impl FnMut(usize)) -> f64 {
     began.elapsed().as_nanos() as f64 / count as f64
 }
 
-/// Resident bytes of this process; 0 where the kernel does not tell.
+/// Resident bytes of this process; 0 if the kernel does not report them.
 #[must_use]
 pub(crate) fn resident_bytes() -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -41,17 +42,17 @@ pub(crate) fn resident_bytes() -> f64 {
     kib.unwrap_or(0.0) * 1024.0
 }
 
-/// The middle one; with an even count the upper of the two in the middle.
+/// The median; with an even count the upper of the two middle ones.
 ///
 /// # Panics
-/// Without samples.
+/// There are no samples.
 #[must_use]
 pub(crate) fn median(mut samples: Vec<u32>) -> f64 {
     samples.sort_unstable();
     f64::from(samples[samples.len() / 2])
 }
 
-/// Percentiles of all samples, none left out, in the names of the report and in thousandths of a per cent.
+/// Percentiles of all samples, with their names in the report, in thousandths of a per cent.
 const PERCENTILES: [(&str, usize); 10] = [
     ("p10_ns", 10_000),
     ("p50_ns", 50_000),
@@ -66,7 +67,8 @@ const PERCENTILES: [(&str, usize); 10] = [
 ];
 const WHOLE: usize = 100_000;
 
-/// Adds the distribution of `samples`: the smallest value that so many per cent of them do not exceed.
+/// Adds the distribution of `samples`: for each percentile the smallest value that this share of them does
+/// not exceed.
 #[must_use]
 pub(crate) fn distribution(mut line: Line, mut samples: Vec<u32>) -> Line {
     samples.sort_unstable();
@@ -77,15 +79,15 @@ pub(crate) fn distribution(mut line: Line, mut samples: Vec<u32>) -> Line {
     line
 }
 
-/// The time since `began` in whole nanoseconds; four seconds and more are all the same.
+/// The time since `began` in whole nanoseconds, capped at about four seconds.
 #[must_use]
 pub(crate) fn since(began: Instant) -> u32 {
     u32::try_from(began.elapsed().as_nanos()).unwrap_or(u32::MAX)
 }
 
-/// Makes the caches of the core cold: it reads more memory than they hold.
+/// Makes the caches of the core cold by reading more memory than they hold.
 ///
-/// The caches that cores share with others (480 MiB on some hosts) may be larger; nothing is done about them.
+/// The caches that cores share with others (480 MiB on some hosts) may be larger; they are not evicted.
 #[derive(Debug)]
 pub struct Evictor {
     buffer: Vec<u64>,
@@ -95,7 +97,7 @@ impl Evictor {
     const BYTES: usize = 64 << 20;
     const LINE_WORDS: usize = 8;
 
-    /// Takes the memory.
+    /// Allocates the memory.
     #[must_use]
     pub fn new() -> Self {
         Self { buffer: (0..Self::BYTES as u64 / 8).collect() }

@@ -1,6 +1,6 @@
 //! The command line, which the Go program shares.
 
-/// How the program is called.
+/// The usage text.
 pub(crate) const USAGE: &str = "usage: subjects-bench PART SYSTEM [OPTIONS]
   PART     thousand three table threads storm growth churn memory
   SYSTEM   tailrace naive inverted-bitmap optimized-bitmap trie cs-trie (the Go program: nats nats-cached)
@@ -10,27 +10,27 @@ pub(crate) const USAGE: &str = "usage: subjects-bench PART SYSTEM [OPTIONS]
   --seconds S      time of each measurement (0.3)
   --seed N         of all patterns and subjects (42)";
 
-/// What is measured.
+/// What to measure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The part of the benchmark.
     pub part: String,
     /// The algorithm.
     pub system: String,
-    /// Subscriptions.
+    /// Number of subscriptions.
     pub count: usize,
-    /// Numbers of threads, one after another.
+    /// Numbers of threads, measured one after another.
     pub threads: Vec<usize>,
-    /// Per cent of writes, one after another.
+    /// Percentages of writes, measured one after another.
     pub writes: Vec<usize>,
-    /// Seconds of each measurement.
+    /// Seconds per measurement.
     pub seconds: f64,
-    /// Of everything random.
+    /// The seed of all randomness.
     pub seed: u64,
 }
 
 impl Options {
-    /// Reads the arguments.
+    /// Parses the arguments.
     ///
     /// # Errors
     /// What is wrong with them, with the usage.

@@ -1,4 +1,4 @@
-//! Random numbers that the Go program draws too, bit for bit.
+//! Random numbers that are the same, bit for bit, in the Go program.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, section 4).
 #[derive(Clone, Debug)]
@@ -7,7 +7,7 @@ pub(crate) struct SplitMix {
 }
 
 impl SplitMix {
-    /// A generator; equal seeds give equal numbers.
+    /// Creates a generator. Equal seeds give equal numbers.
     #[must_use]
     pub(crate) fn new(seed: u64) -> Self {
         Self { state: seed }
@@ -28,7 +28,8 @@ impl SplitMix {
     }
 }
 
-/// FNV-1a over all texts, each ended by a line feed: what both programs print to show that they work on the same.
+/// FNV-1a over all texts, each ended by a line feed. Both programs print it to show that they work on the
+/// same texts.
 #[must_use]
 pub(crate) fn checksum<'a>(texts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;

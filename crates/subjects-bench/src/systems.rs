@@ -1,4 +1,5 @@
-//! The algorithms as the benchmark calls them: each is a [`Matcher`], some can be asked in more ways than one subject at a time.
+//! The algorithms as the benchmark calls them. Each is a [`Matcher`]; some can be asked in more ways than one
+//! subject at a time.
 
 use tailrace_subjects::{Batch, Cache, Dialect, Limits, Matcher, Pattern, TupleSpace};
 
@@ -15,7 +16,7 @@ pub(crate) const GROUP_MAX: usize = 64;
 pub enum Way {
     /// One subject at a time.
     Plain,
-    /// Groups of so many subjects.
+    /// Groups of this many subjects.
     Batch(usize),
     /// One at a time, through a cache of exact subjects that belongs to the thread.
     Cached,
@@ -32,7 +33,7 @@ impl Way {
         }
     }
 
-    /// How many subjects are given at a time.
+    /// The number of subjects per call.
     #[must_use]
     pub(crate) fn group(self) -> usize {
         match self {
@@ -44,24 +45,25 @@ impl Way {
 
 /// A matcher that the benchmark can build and ask.
 pub trait System: Matcher<u64, Subscription: Send> + Sized + 'static {
-    /// How the command line and the printed lines name it.
+    /// Its name on the command line and in the output.
     const NAME: &'static str;
     /// The ways in which it can be asked.
     const WAYS: &'static [Way];
-    /// What a thread keeps for batches and for its cache.
+    /// A thread's state for batches and for its cache.
     type Own: Send;
 
-    /// An empty matcher. `topics` are all subjects that will be asked for, which one algorithm must know in advance.
+    /// Creates an empty matcher. `topics` are all subjects that will be looked up, which one algorithm must
+    /// know in advance.
     fn build(topics: &Texts) -> Self;
 
-    /// What a thread keeps.
+    /// Creates a thread's state.
     fn own() -> Self::Own;
 
-    /// Looks the subjects up in this way and gives each result to `each`.
+    /// Looks up the subjects in this way and passes each result to `each`.
     fn ask(&self, own: &mut Self::Own, way: Way, subjects: &[&[u8]], each: impl FnMut(&[u64]));
 }
 
-/// Parses and subscribes: what the server does with the text of a new subscription.
+/// Parses and subscribes: the server's work for the text of a new subscription.
 pub fn subscribe<S: System>(matcher: &S, text: &[u8], value: u64) -> S::Subscription {
     let pattern = Pattern::parse(Dialect::Nats, text, &Limits::default()).expect("patterns are well formed");
     matcher.subscribe(&pattern, value).expect("the tables have room")
@@ -80,7 +82,7 @@ fn ask_plainly<M: Matcher<u64>>(
     }
 }
 
-/// The table by shapes, asked in every way it knows.
+/// The table by shapes, asked in every way that it supports.
 pub type Tailrace = TupleSpace<u64>;
 
 /// A thread's memory for one way of asking [`Tailrace`].
@@ -121,7 +123,7 @@ impl System for Tailrace {
     }
 }
 
-/// The classical algorithms know one way only.
+/// The classical algorithms support one way only.
 macro_rules! classic {
     ($name:literal, $algorithm:ident, $topics:ident => $build:expr) => {
         impl System for $algorithm<u64> {
@@ -154,7 +156,7 @@ classic!("cs-trie", CsTrie, _topics => Self::new(Dialect::Nats));
 
 #[cfg(test)]
 pub(crate) mod naive {
-    //! The least that a system needs, for the tests of the worker.
+    //! A minimal system, for the tests of the worker.
 
     use std::sync::Mutex;
 

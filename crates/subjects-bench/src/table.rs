@@ -1,4 +1,4 @@
-//! A matcher filled with patterns, and what every part does with it.
+//! A matcher filled with patterns, and the operations that all parts share.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -12,9 +12,9 @@ use crate::workload::Texts;
 
 /// Subjects whose results are counted to compare the systems.
 const CHECKED: usize = 10_000;
-/// Between one way of asking and the next.
+/// Seconds between one way of asking and the next.
 const SLICE_S: f64 = 0.05;
-/// How long a matcher gets to free what it put aside.
+/// Time for a matcher to free what it has retired.
 const SETTLE: Duration = Duration::from_millis(200);
 
 /// A matcher with its subscriptions.
@@ -32,7 +32,7 @@ pub struct Table<S: System> {
 impl<S: System> Table<S> {
     /// Subscribes the first `count` patterns.
     pub fn fill(patterns: &Texts, count: usize, topics: &Texts) -> Self {
-        // Touched before, so that it does not count as memory of the matcher.
+        // Touched before, so that it does not count as the matcher's memory.
         let mut subscriptions: Vec<Option<S::Subscription>> = Vec::with_capacity(count);
         subscriptions.resize_with(count, || None);
         black_box(&mut subscriptions);
@@ -44,16 +44,16 @@ impl<S: System> Table<S> {
         Self { matcher, subscriptions, insert_ns, resident: (measure::resident_bytes() - before).max(0.0) }
     }
 
-    /// Checksums of the texts and of what is found, for the comparison with the other systems.
+    /// Checksums of the texts and of the matches, for the comparison with other systems.
     ///
     /// # Panics
-    /// If two ways of asking find different subscriptions.
+    /// Two ways of asking find different subscriptions.
     pub(crate) fn check(&self, patterns: &Texts, subjects: &Texts) -> String {
         let slices: Vec<&[u8]> = subjects.iter().take(CHECKED).collect();
         let mut text = format!("{:016x} {:016x}", checksum(patterns.iter()), checksum(subjects.iter()));
         let mut first = None;
         for way in S::WAYS {
-            // Twice, so that a cache is asked for what it holds, too.
+            // Twice, so that a cache is also asked for what it holds.
             for _ in 0..2 {
                 let found = count(&self.matcher, *way, &slices);
                 assert_eq!(*first.get_or_insert(found), found, "{way:?} finds something else");
@@ -64,10 +64,10 @@ impl<S: System> Table<S> {
         text
     }
 
-    /// Unsubscribes everything; gives nanoseconds per subscription.
+    /// Unsubscribes everything. Returns nanoseconds per subscription.
     ///
     /// # Panics
-    /// If one is not there.
+    /// A subscription does not exist.
     pub(crate) fn drain(&mut self) -> f64 {
         let Self { matcher, subscriptions, .. } = self;
         measure::each_ns(subscriptions.len(), |index| {
@@ -76,7 +76,7 @@ impl<S: System> Table<S> {
         })
     }
 
-    /// Lets reclamation by epochs catch up: it moves on when the matcher is used.
+    /// Lets epoch reclamation catch up: it advances when the matcher is used.
     pub(crate) fn settle(&self, subjects: &Texts) {
         let until = Instant::now() + SETTLE;
         let slices: Vec<&[u8]> = subjects.iter().take(CLOCK_EVERY).collect();
@@ -87,7 +87,7 @@ impl<S: System> Table<S> {
     }
 }
 
-/// How many are found for all subjects together, and the sum of their values.
+/// The number of matches for all subjects together, and the sum of their values.
 fn count<S: System>(matcher: &S, way: Way, subjects: &[&[u8]]) -> (usize, u64) {
     let (mut own, mut hits, mut sum) = (S::own(), 0, 0_u64);
     for group in subjects.chunks(way.group()) {
@@ -99,20 +99,20 @@ fn count<S: System>(matcher: &S, way: Way, subjects: &[&[u8]]) -> (usize, u64) {
     (hits, sum)
 }
 
-/// Goes round a list of subjects, some at a time.
+/// Cycles through a list of subjects, some at a time.
 pub struct Round<'a> {
     subjects: &'a [&'a [u8]],
     next: usize,
 }
 
 impl<'a> Round<'a> {
-    /// Begins at `start`.
+    /// Starts at `start`.
     #[must_use]
     pub fn new(subjects: &'a [&'a [u8]], start: usize) -> Self {
         Self { subjects, next: start % subjects.len() }
     }
 
-    /// The next ones, `count` or what is left before the end of the list.
+    /// Returns the next ones: `count`, or what is left before the end of the list.
     pub fn take(&mut self, count: usize) -> &'a [&'a [u8]] {
         let end = (self.next + count).min(self.subjects.len());
         let taken = &self.subjects[self.next..end];
@@ -121,7 +121,8 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Nanoseconds per lookup in each way. The ways take turns, so that all of them meet the same machine.
+/// Nanoseconds per lookup in each way. The ways take turns, so that all of them run under the same
+/// conditions.
 pub(crate) fn ways_ns<S: System>(matcher: &S, subjects: &[&[u8]], seconds: f64) -> Vec<(Way, f64)> {
     let mut own: Vec<S::Own> = S::WAYS.iter().map(|_| S::own()).collect();
     let mut rounds: Vec<Round<'_>> = S::WAYS.iter().map(|_| Round::new(subjects, 0)).collect();
@@ -146,7 +147,7 @@ pub(crate) fn ways_ns<S: System>(matcher: &S, subjects: &[&[u8]], seconds: f64) 
     S::WAYS.iter().zip(spent).map(|(way, (ns, done))| (*way, ns / done)).collect()
 }
 
-/// About `count` lookups in groups; adds their number to `done`.
+/// Makes about `count` lookups in groups; adds their number to `done`.
 pub fn ask<S: System>(
     matcher: &S,
     own: &mut S::Own,

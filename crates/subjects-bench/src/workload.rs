@@ -1,26 +1,30 @@
-//! Patterns and subjects: made from a seed, the same here and in `go/workload.go`. Nothing here is timed.
+//! Patterns and subjects, generated from a seed, the same here and in `go/workload.go`. Nothing here is
+//! timed.
 //!
-//! **Words.** Each of five positions has its own vocabulary of 64 words of 3 to 8 lower-case letters and digits, 4.9 on average, so
-//! that a pattern has about 28 bytes. 64^5 is 1.07e9: among a million random patterns about one in a thousand is there twice.
+//! **Words.** Each of five positions has its own vocabulary of 64 words of 3 to 8 lower-case letters and
+//! digits, 4.9 on average, so a pattern has about 28 bytes. 64^5 is 1.07e9: among a million random patterns
+//! about one in a thousand occurs twice.
 //!
 //! **Patterns.** Five random words; one pattern in ten has `*` at a random position.
 //!
-//! **Subjects.** Each is drawn from another pattern, in an order that jumps through the whole set, with its `*` filled by a random
-//! word; one in ten then gets another last word, so that it looks like a hit until its end and nearly always is none.
-//! So the subjects are unique (but for patterns that are there twice), and nine in ten find at least one subscription.
+//! **Subjects.** Each is drawn from a different pattern, in an order that jumps through the whole set, with
+//! its `*` filled by a random word. One in ten then gets a different last word, so that it looks like a hit
+//! until its end and nearly always is a miss. So the subjects are unique (except for patterns that occur
+//! twice), and nine in ten find at least one subscription.
 
 use crate::random::SplitMix;
 
-/// Words of a subject in every workload but the one of three words.
+/// Words of a subject in every workload except the one of three words.
 const POSITIONS: usize = 5;
 /// Words of a position's vocabulary.
 const VOCABULARY: usize = 64;
 /// Lengths of words, each as likely as the others.
 const LENGTHS: [usize; 8] = [3, 4, 4, 4, 5, 5, 6, 8];
 const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-/// One pattern in so many has a wildcard; one subject in so many misses.
+/// One pattern in this many has a wildcard; one subject in this many misses.
 const ONE_IN: usize = 10;
-/// Has neither 2 nor 5 as a factor, as the counts of patterns have no others: stepping by it visits all of them.
+/// Has neither 2 nor 5 as a factor, and the counts of patterns have no others: stepping by it visits all of
+/// them.
 const STEP: usize = 7_368_787;
 /// Words of each position in the set of three words.
 const THREE_VOCABULARY: usize = 10;
@@ -33,35 +37,35 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// Room for so many texts of 32 bytes.
+    /// Allocates memory for this many texts of 32 bytes.
     #[must_use]
     pub(crate) fn with_capacity(count: usize) -> Self {
         Self { bytes: Vec::with_capacity(count * 32), ends: Vec::with_capacity(count) }
     }
 
-    /// How many texts there are.
+    /// The number of texts.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Reports whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// One of them.
+    /// One of the texts.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// There are fewer texts.
     #[must_use]
     pub fn get(&self, index: usize) -> &[u8] {
         let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
         &self.bytes[start..self.ends[index] as usize]
     }
 
-    /// All of them.
+    /// All texts.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.len()).map(|index| self.get(index))
     }
@@ -77,7 +81,7 @@ impl Texts {
     }
 }
 
-/// The vocabulary and the seed of everything drawn from it.
+/// The vocabulary, and the seed of everything drawn from it.
 #[derive(Debug)]
 pub struct Workload {
     seed: u64,
@@ -85,7 +89,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The workload of a seed.
+    /// Creates the workload of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut random = SplitMix::new(seed);
@@ -93,7 +97,7 @@ impl Workload {
         Self { seed, words }
     }
 
-    /// The first `count` patterns: a longer list begins with the shorter one.
+    /// The first `count` patterns: a longer list starts with the shorter one.
     #[must_use]
     pub fn patterns(&self, count: usize) -> Texts {
         let mut random = SplitMix::new(self.seed + 1);
@@ -109,7 +113,7 @@ impl Workload {
         texts
     }
 
-    /// `count` subjects that follow the first `of` patterns; from `of` on they begin again.
+    /// `count` subjects that follow the first `of` patterns, starting again after `of`.
     #[must_use]
     pub fn subjects(&self, patterns: &Texts, of: usize, count: usize) -> Texts {
         let mut random = SplitMix::new(self.seed + 2);
@@ -129,7 +133,8 @@ impl Workload {
         texts
     }
 
-    /// The set of three words: for ten words at each position all 1,000 `a.b.c`, all 100 `a.*.c` and all 100 `*.b.c`.
+    /// The set of three words: for ten words at each position all 1,000 `a.b.c`, all 100 `a.*.c` and all 100
+    /// `*.b.c`.
     #[must_use]
     pub fn three_patterns(&self) -> Texts {
         let mut texts = Texts::with_capacity(1_200);
@@ -147,7 +152,8 @@ impl Workload {
         texts
     }
 
-    /// Each of the 1,000 subjects of three words once; each finds three patterns of [`Workload::three_patterns`].
+    /// Each of the 1,000 subjects of three words once; each finds three patterns of
+    /// [`Workload::three_patterns`].
     #[must_use]
     pub fn three_subjects(&self) -> Texts {
         let count = THREE_VOCABULARY * THREE_VOCABULARY * THREE_VOCABULARY;
@@ -165,7 +171,7 @@ impl Workload {
     }
 }
 
-/// Different words; a word that is there already is drawn again.
+/// Distinct words; a word that is drawn twice is drawn again.
 fn vocabulary(random: &mut SplitMix) -> Vec<Vec<u8>> {
     let mut words: Vec<Vec<u8>> = Vec::with_capacity(VOCABULARY);
     while words.len() < VOCABULARY {

@@ -1,33 +1,33 @@
-//! What can be wrong with a pattern, a subject or a subscription. Positions count bytes from 0.
+//! Errors of patterns, subjects and subscriptions. Positions count bytes from 0.
 
 use crate::Dialect;
 
-/// Why a pattern or a subject was refused. Nothing is left behind by a refused text.
+/// Why a pattern or a subject was rejected. A rejected text leaves no state behind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
     /// The dialect does not allow the empty text.
     #[error("empty {0} subject")]
     Empty(Dialect),
-    /// Two separators in a row, or one at an end, where the dialect allows no empty words.
+    /// Two separators in a row, or one at either end, in a dialect without empty words.
     #[error("empty word at byte {position}")]
     EmptyWord {
-        /// Where the empty word is.
+        /// Position of the empty word.
         position: usize,
     },
-    /// A wildcard stands inside a longer word, where the dialect forbids it.
+    /// A wildcard inside a longer word, in a dialect that forbids it.
     #[error("wildcard `{}` inside a word at byte {position}: a wildcard is a whole word", *wildcard as char)]
     WildcardInWord {
         /// The wildcard's byte.
         wildcard: u8,
-        /// Where it is.
+        /// Its position.
         position: usize,
     },
-    /// A tail wildcard stands before the last word, where the dialect forbids it.
+    /// A tail wildcard before the last word, in a dialect that forbids it.
     #[error("`{}` at byte {position} is not the last word", *wildcard as char)]
     TailNotLast {
         /// The wildcard's byte.
         wildcard: u8,
-        /// Where it is.
+        /// Its position.
         position: usize,
     },
     /// A published MQTT topic contains a wildcard.
@@ -35,7 +35,7 @@ pub enum TextError {
     WildcardInSubject {
         /// The wildcard's byte.
         wildcard: u8,
-        /// Where it is.
+        /// Its position.
         position: usize,
     },
     /// A byte that the dialect does not allow: a control character, or a space in NATS.
@@ -43,13 +43,13 @@ pub enum TextError {
     Forbidden {
         /// The byte.
         byte: u8,
-        /// Where it is.
+        /// Its position.
         position: usize,
     },
     /// The text is not UTF-8.
     #[error("not UTF-8 from byte {position} on")]
     NotUtf8 {
-        /// Where the first bad sequence begins.
+        /// Where the first invalid sequence starts.
         position: usize,
     },
     /// Longer than [`Limits::bytes_max`](crate::Limits::bytes_max).
@@ -63,7 +63,7 @@ pub enum TextError {
     /// More words than [`Limits::words_max`](crate::Limits::words_max).
     #[error("more than {words_max} words, from byte {position} on")]
     TooManyWords {
-        /// Where the first word too many begins.
+        /// Where the first excess word starts.
         position: usize,
         /// The limit.
         words_max: usize,
@@ -71,13 +71,13 @@ pub enum TextError {
     /// `$share` without a group or a filter.
     #[error("`$share` needs a group and a filter, as in `$share/GROUP/FILTER`: see byte {position}")]
     BadShare {
-        /// Where the missing or malformed part begins.
+        /// Where the missing or malformed part starts.
         position: usize,
     },
 }
 
 impl TextError {
-    /// The same error in a text of which the refused one is a part that begins so many bytes later.
+    /// The error as seen from a longer text, in which the rejected text starts this many bytes later.
     pub(crate) fn moved_by(self, bytes: usize) -> Self {
         match self {
             Self::EmptyWord { position } => Self::EmptyWord { position: position + bytes },
@@ -101,13 +101,13 @@ impl TextError {
     }
 }
 
-/// Why a subscription was refused.
+/// Why a subscription was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubscribeError {
-    /// The pattern's text was refused.
+    /// The pattern's text was rejected.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// The pattern is of another dialect than the matcher.
+    /// The pattern's dialect is not the matcher's.
     #[error("the pattern is {pattern}, the matcher {matcher}")]
     WrongDialect {
         /// The pattern's dialect.
@@ -115,26 +115,27 @@ pub enum SubscribeError {
         /// The matcher's dialect.
         matcher: Dialect,
     },
-    /// [`Limits::subscriptions_max`](crate::Limits::subscriptions_max) subscriptions are there already. One counts from the moment at
-    /// which its subscribe begins until its unsubscribe has returned.
+    /// There are [`Limits::subscriptions_max`](crate::Limits::subscriptions_max) subscriptions already. A
+    /// subscription counts from the start of its subscribe until its unsubscribe has returned.
     #[error("{subscriptions_max} subscriptions, which is the limit")]
     TooManySubscriptions {
         /// The limit.
         subscriptions_max: usize,
     },
-    /// The pattern's shape has no table, and those without one have [`Limits::overflow_words_max`](crate::Limits::overflow_words_max) words.
-    /// Patterns of shapes that are there already are still taken.
+    /// The pattern's shape has no table, and the shapes without one already have
+    /// [`Limits::overflow_words_max`](crate::Limits::overflow_words_max) words. Patterns of existing shapes
+    /// are still accepted.
     #[error("no room for another shape of pattern: those without a table have {words_max} words at most")]
     TooManyShapes {
         /// The limit.
         words_max: usize,
     },
-    /// The algorithm cannot hold such a pattern.
+    /// The algorithm does not support such a pattern.
     #[error("{algorithm} does not support {feature}")]
     Unsupported {
         /// Name of the algorithm.
         algorithm: &'static str,
-        /// What it lacks.
+        /// The missing feature.
         feature: &'static str,
     },
 }

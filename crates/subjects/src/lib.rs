@@ -1,12 +1,14 @@
 #![doc = include_str!("../README.md")]
 //!
 //! # Map
-//! - [`Dialect`], [`Limits`], [`Pattern`], [`Subject`], [`SharedPattern`]: texts, checked; no state.
-//! - [`TupleSpace`], [`Snapshot`], [`Batch`], [`Cache`]: the default matcher; see [`tuple_space`] for the algorithm.
-//! - [`Matcher`]: what it and others can do; `tailrace-subjects-bench` has five classical algorithms behind it.
+//! - [`Dialect`], [`Limits`], [`Pattern`], [`Subject`], [`SharedPattern`]: validated texts, without state.
+//! - [`TupleSpace`], [`Snapshot`], [`Batch`], [`Cache`]: the default matcher; see [`tuple_space`] for the
+//!   algorithm.
+//! - [`Matcher`]: the interface of this and other matchers; `tailrace-subjects-bench` has five classical
+//!   algorithms behind it.
 //!
-//! What it deliberately does not do: deliver, choose members of queue groups, or remember who a client is. Values are the
-//! caller's, and are found once per subscription.
+//! It deliberately does not deliver messages, choose members of queue groups, or keep track of clients.
+//! Values belong to the caller, and are found once per subscription.
 
 mod dialect;
 mod error;

@@ -1,36 +1,39 @@
-//! Bounds on what a matcher accepts.
+//! Limits of what a matcher accepts.
 
-/// Bounds of texts and tables. The defaults suit a public server; every bound has its own error.
+/// Limits of texts and tables. The defaults suit a public server. Every limit has its own error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Longest subject or pattern, in bytes. Default 4,096, at most [`Limits::BYTES_MAX`].
     pub bytes_max: usize,
-    /// Most words of a subject or pattern. Default 256, at most [`Limits::WORDS_MAX`]. No algorithm recurses by word.
+    /// Most words of a subject or pattern. Default 256, at most [`Limits::WORDS_MAX`]. No algorithm recurses
+    /// by word.
     pub words_max: usize,
     /// Most live subscriptions of a matcher. Default 100 million, at 50 to 100 bytes each.
     pub subscriptions_max: usize,
-    /// Most words of the shapes of pattern that no table holds, each shape counted once. Default 8,192. In NATS and MQTT a lookup looks at
-    /// no more words for them than this, however many patterns there are. Of the tuple space only.
+    /// Most words in the shapes of pattern that have no table, each shape counted once. Default 8,192. In
+    /// NATS and MQTT a lookup examines at most this many words for them, however many patterns there are.
+    /// Only the tuple space uses it.
     pub overflow_words_max: usize,
-    /// Accept every byte: control characters, and what is not UTF-8. Default false. For protocols whose servers do not look, such
-    /// as NATS, where a blank or a line end cannot arrive within a subject anyway. Empty words stay refused.
+    /// Accept every byte, including control characters and invalid UTF-8. Default false. For protocols whose
+    /// servers do not check, such as NATS, where a blank or a line end cannot arrive within a subject anyway.
+    /// Empty words are still rejected.
     pub any_bytes: bool,
 }
 
 impl Limits {
-    /// No limit of bytes may be above this: lengths are stored in 16 bits.
+    /// The largest possible limit of bytes: lengths are stored in 16 bits.
     pub const BYTES_MAX: usize = 65_535;
-    /// No limit of words may be above this.
+    /// The largest possible limit of words.
     pub const WORDS_MAX: usize = 10_000;
 
-    /// The widest limits that are possible.
+    /// Returns the widest possible limits.
     #[must_use]
     pub fn widest() -> Self {
         let (bytes_max, words_max) = (Self::BYTES_MAX, Self::WORDS_MAX);
         Self { bytes_max, words_max, overflow_words_max: usize::MAX, ..Self::default() }
     }
 
-    /// These limits, cut to what is possible.
+    /// Clamps these limits to what is possible.
     #[must_use]
     pub(crate) fn clamped(self) -> Self {
         Self {

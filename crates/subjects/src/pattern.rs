@@ -1,15 +1,15 @@
-//! Patterns: what a subscriber asks for. Parsing checks a text and brings it to its normal form.
+//! Patterns that subscribers subscribe to. Parsing validates a text and converts it to its normal form.
 
 use std::fmt;
 
 use crate::subject::{check_text, split};
 use crate::{Dialect, Limits, TextError};
 
-/// A checked pattern in its normal form.
+/// A valid pattern in its normal form.
 ///
-/// Two patterns of one dialect that differ only in the order or number of adjacent wildcards mean the same, and have the same
-/// normal form: in a run of wildcards the one-word ones come first, and one `#` stands for several (`a.#.*.#` is `a.*.#`).
-/// Only AMQP has such runs, so NATS and MQTT texts stay as they are.
+/// Two patterns of one dialect that differ only in the order or number of adjacent wildcards have the same
+/// meaning, and the same normal form. In a run of wildcards the one-word ones come first, and one `#` stands
+/// for several (`a.#.*.#` is `a.*.#`). Only AMQP has such runs, so NATS and MQTT texts stay as they are.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Pattern {
     dialect: Dialect,
@@ -18,8 +18,9 @@ pub struct Pattern {
 
 /// An MQTT filter that may belong to a shared subscription: `$share/GROUP/FILTER` (MQTT 5, section 4.8.2).
 ///
-/// Matching is by the filter alone, to which the rule of `$` topics applies. The group is part of who subscribes: of all members
-/// of a group with the same filter, one gets a message, and a client with a plain subscription too gets it twice.
+/// Only the filter takes part in matching, and the rule of `$` topics applies to it. The group is part of the
+/// subscriber's identity: of all members of a group with the same filter, one gets a message, and a client
+/// that also has a plain subscription gets it twice.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SharedPattern {
     /// The group, if the subscription is shared.
@@ -29,10 +30,10 @@ pub struct SharedPattern {
 }
 
 impl SharedPattern {
-    /// Checks an MQTT filter with or without `$share/GROUP/` before it.
+    /// Parses an MQTT filter with or without `$share/GROUP/` before it.
     ///
     /// # Errors
-    /// [`TextError`], with the position of what is wrong.
+    /// [`TextError`], with the position of the error.
     pub fn parse(text: impl AsRef<[u8]>, limits: &Limits) -> Result<Self, TextError> {
         const SHARE: &[u8] = b"$share";
         let (dialect, text) = (Dialect::Mqtt, text.as_ref());
@@ -63,19 +64,19 @@ impl SharedPattern {
 /// One word of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PatternWord<'a> {
-    /// This word itself.
+    /// This exact word.
     Literal(&'a [u8]),
-    /// Exactly one word, whatever it is.
+    /// Exactly one word of any kind.
     One,
-    /// Any number of words, from [`Dialect::many_min`] on.
+    /// Any number of words, at least [`Dialect::many_min`].
     Many,
 }
 
 impl Pattern {
-    /// Checks a pattern.
+    /// Parses a pattern.
     ///
     /// # Errors
-    /// [`TextError`], with the position of what is wrong.
+    /// [`TextError`], with the position of the error.
     pub fn parse(dialect: Dialect, text: impl AsRef<[u8]>, limits: &Limits) -> Result<Self, TextError> {
         let text = text.as_ref();
         check_text(dialect, text, limits)?;
@@ -103,14 +104,15 @@ impl Pattern {
         words(self.dialect, &self.text)
     }
 
-    /// What is left of its text without its literal words: two patterns of one dialect have the same shape if they have as many words and
-    /// their wildcards stand at the same places. A lookup costs a step for each shape, and hardly more for several patterns of one.
+    /// Its text without the literal words. Two patterns of one dialect have the same shape if they have the
+    /// same number of words and wildcards at the same places. A lookup costs a step per shape, and hardly
+    /// more for several patterns of one shape.
     #[must_use]
     pub fn shape(&self) -> Box<[u8]> {
         shape(self.dialect, &self.text)
     }
 
-    /// Whether it holds no wildcard, so that it matches the one subject of the same text.
+    /// Reports whether it has no wildcard, so that it matches only the subject of the same text.
     #[must_use]
     pub fn is_literal(&self) -> bool {
         self.words().all(|word| matches!(word, PatternWord::Literal(_)))
@@ -129,12 +131,12 @@ impl fmt::Debug for Pattern {
     }
 }
 
-/// The words of a pattern's text that was checked before.
+/// The words of a valid pattern's text.
 pub(crate) fn words(dialect: Dialect, text: &[u8]) -> impl Iterator<Item = PatternWord<'_>> {
     split(dialect, text).map(move |(_, word)| classify(dialect, word))
 }
 
-/// The shape of a pattern's text that was checked before; see [`Pattern::shape`].
+/// The shape of a valid pattern's text; see [`Pattern::shape`].
 pub(crate) fn shape(dialect: Dialect, text: &[u8]) -> Box<[u8]> {
     let mut shape = Vec::new();
     for (position, word) in split(dialect, text) {
@@ -172,7 +174,7 @@ fn check_wildcards(dialect: Dialect, position: usize, word: &[u8], last: bool) -
     }
 }
 
-/// Each run of wildcards as: its one-word wildcards, then one `#` if it had any.
+/// Replaces each run of wildcards by its one-word wildcards, followed by one `#` if the run had any.
 fn normal_form(dialect: Dialect, text: &[u8]) -> Box<[u8]> {
     let mut normal = Vec::with_capacity(text.len());
     let mut many = false;
@@ -222,7 +224,7 @@ mod tests {
         let shared = parse("$share/workers/a/+/#").expect("valid");
         assert_eq!(shared.group.as_deref(), Some(&b"workers"[..]));
         assert_eq!(shared.pattern.as_bytes(), b"a/+/#");
-        // The first level of the filter may be empty, and `$share` alone is special.
+        // The first level of the filter may be empty, and only `$share` itself is special.
         assert_eq!(parse("$share/g//a").expect("valid").pattern.as_bytes(), b"/a");
         for plain in ["a/b", "$shared/g/a", "$SYS/#", "x/$share/g"] {
             let filter = parse(plain).expect("valid");

@@ -1,20 +1,22 @@
-//! What two patterns have to do with each other, whatever is published: whether they overlap, and whether one covers the other.
+//! Relations between two patterns, whatever is published: whether they overlap, and whether one covers the
+//! other.
 //!
-//! Both questions are about all subjects that can be written, of any length: limits are left out of account. Both are answered
-//! by going through both patterns at once, in time words times words, without recursion.
+//! Both questions are about all subjects that can be written, of any length: limits do not matter. Both
+//! algorithms go through both patterns at once, in time words times words, without recursion.
 //!
-//! Two things are particular. The subject of one empty word cannot be written (its text is the empty one, which has no words or is
-//! refused), so MQTT's `/#` means at least two levels. And MQTT's `#` never stands for nothing at all.
+//! There are two special cases. A subject of one empty word cannot be written (its text is the empty one,
+//! which has no words or is rejected), so MQTT's `/#` means at least two levels. And MQTT's `#` never matches
+//! zero words in total.
 
 use crate::{Dialect, Pattern, PatternWord};
 
 use PatternWord::{Literal, Many, One};
 
-/// Words in which `Many` stands for zero words or more, in normal form.
+/// Words in which `Many` stands for zero or more words, in normal form.
 type Words<'a> = Vec<PatternWord<'a>>;
 
 impl Pattern {
-    /// Whether some subject matches both patterns. Patterns of two dialects never overlap.
+    /// Reports whether some subject matches both patterns. Patterns of two dialects never overlap.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         if self.dialect() != other.dialect() || passes_over(self, other) || passes_over(other, self) {
@@ -24,7 +26,8 @@ impl Pattern {
         readings(self).iter().any(|words| others.iter().any(|other| words_overlap(words, other)))
     }
 
-    /// Whether every subject that the other pattern matches is matched by this one too. No pattern covers one of another dialect.
+    /// Reports whether this pattern matches every subject that the other one matches. No pattern covers one
+    /// of another dialect.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         if self.dialect() != other.dialect() || passes_over(self, other) {
@@ -35,7 +38,8 @@ impl Pattern {
     }
 }
 
-/// Whether the first pattern's leading wildcard passes over all that the second matches: MQTT's rule of `$` topics.
+/// Reports whether the first pattern's leading wildcard excludes all subjects that the second matches: MQTT's
+/// rule of `$` topics.
 fn passes_over(wild: &Pattern, hidden: &Pattern) -> bool {
     let is_hidden = |word| matches!(word, Literal(word) if word.starts_with(b"$"));
     wild.dialect().dollar_rule()
@@ -43,7 +47,7 @@ fn passes_over(wild: &Pattern, hidden: &Pattern) -> bool {
         && hidden.words().next().is_some_and(is_hidden)
 }
 
-/// The words, with a `Many` that needs a word written as a `One` and a `Many`.
+/// The words, with a `Many` that needs at least one word written as `One` and `Many`.
 fn expanded(pattern: &Pattern) -> Words<'_> {
     let mut words = Vec::new();
     for (at, word) in pattern.words().enumerate() {
@@ -56,10 +60,10 @@ fn expanded(pattern: &Pattern) -> Words<'_> {
     words
 }
 
-/// Patterns that together match what this one matches, and none of them the subject of one empty word.
+/// Patterns that together match the same subjects as this one, but not the subject of one empty word.
 ///
-/// Only where the single word of a pattern is a literal empty one does that subject matter: a pattern that lets in any word
-/// lets in others that tell the same.
+/// That subject matters only if a pattern's only word is a literal empty one. A pattern that accepts any word
+/// also accepts others that have the same effect.
 fn readings(pattern: &Pattern) -> Vec<Words<'_>> {
     const EMPTY: PatternWord<'_> = Literal(b"");
     let words = expanded(pattern);
@@ -71,8 +75,8 @@ fn readings(pattern: &Pattern) -> Vec<Words<'_>> {
     }
 }
 
-/// Whether the two can be read along one subject. `reached[j]` tells whether some beginning of a subject matches the words of `a` up
-/// to now and the first `j` words of `b`.
+/// Reports whether some subject matches both. `reached[j]` tells whether some start of a subject matches the
+/// words of `a` so far and the first `j` words of `b`.
 fn words_overlap(a: &[PatternWord<'_>], b: &[PatternWord<'_>]) -> bool {
     let mut reached = vec![false; b.len() + 1];
     reached[0] = true;
@@ -81,9 +85,9 @@ fn words_overlap(a: &[PatternWord<'_>], b: &[PatternWord<'_>]) -> bool {
         let mut next = vec![false; b.len() + 1];
         for (at, other) in b.iter().enumerate().filter(|(at, _)| reached[*at]) {
             match (word, other) {
-                // A `Many` of `a` takes words of `b`: see below.
+                // A `Many` of `a` consumes words of `b`: see below.
                 (Many, _) => {}
-                // A `Many` of `b` takes this word and stays.
+                // A `Many` of `b` consumes this word and stays.
                 (_, Many) => next[at] = true,
                 (Literal(word), Literal(other)) => next[at + 1] |= word == other,
                 (One, _) | (_, One) => next[at + 1] = true,
@@ -99,20 +103,21 @@ fn words_overlap(a: &[PatternWord<'_>], b: &[PatternWord<'_>]) -> bool {
     reached[b.len()]
 }
 
-/// A `Many` may stand for nothing.
+/// A `Many` may match zero words.
 fn skip_many(words: &[PatternWord<'_>], reached: &mut [bool]) {
     for (at, word) in words.iter().enumerate() {
         reached[at + 1] |= reached[at] && *word == Many;
     }
 }
 
-/// Whether `a` matches every subject that `b` matches.
+/// Reports whether `a` matches every subject that `b` matches.
 ///
-/// There are more words than both patterns name, so a `One` of `b` is as good as a word that `a` does not name; and a `Many` of `b`
-/// may stand for very many such words, or for none. Of `a`, only a run of wildcards with a `Many` can take it: a run of `k`
-/// words and a `Many` takes any stretch of `b` that has at least `k` words even if each `Many` in it stands for none.
+/// There are more words than both patterns name. So a `One` of `b` is as good as a word that `a` does not
+/// name, and a `Many` of `b` may stand for very many such words, or for none. In `a`, only a run of wildcards
+/// with a `Many` can match it: a run of `k` words and a `Many` matches any stretch of `b` that has at least
+/// `k` words even if each `Many` in it stands for none.
 ///
-/// `reached[j]` tells whether the words of `a` up to now cover the first `j` words of `b`.
+/// `reached[j]` tells whether the words of `a` so far cover the first `j` words of `b`.
 fn words_cover(a: &[PatternWord<'_>], b: &[PatternWord<'_>]) -> bool {
     let mut reached = vec![false; b.len() + 1];
     reached[0] = true;
@@ -132,7 +137,8 @@ fn words_cover(a: &[PatternWord<'_>], b: &[PatternWord<'_>]) -> bool {
     reached[b.len()]
 }
 
-/// Where a run of `ones` words and a `Many` can end: from the first start on, everywhere that leaves it enough words.
+/// Where a run of `ones` words and a `Many` can end: from the first start on, every position that leaves it
+/// enough words.
 fn after_run(b: &[PatternWord<'_>], reached: &[bool], ones: usize) -> Vec<bool> {
     let mut words = None;
     let mut next = Vec::with_capacity(reached.len());

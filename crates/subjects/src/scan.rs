@@ -2,19 +2,19 @@
 
 use crate::Dialect;
 
-/// Bytes that are looked at together.
+/// Bytes examined together.
 const BLOCK: usize = 16;
 
-/// The padding behind the end of a text: neither a separator nor unusual.
+/// The padding after the end of a text: neither a separator nor unusual.
 const PADDING: u64 = u64::from_ne_bytes([b'a'; 8]);
 
-/// What to look for.
+/// The bytes to look for.
 #[derive(Clone, Copy)]
 pub(crate) struct Scanner {
     separator: u8,
     /// Bytes up to this one are forbidden.
     forbidden_to: u8,
-    /// Bytes that a subject of this dialect must not hold.
+    /// Bytes that are wildcards in this dialect.
     wildcards: [u8; 2],
 }
 
@@ -29,8 +29,8 @@ impl Scanner {
         Self { separator: dialect.separator(), forbidden_to, wildcards }
     }
 
-    /// Calls `word` with the beginning and the end of each word, in order; the empty text has one empty word. Gives what is not zero if a byte
-    /// is not ASCII or may be forbidden.
+    /// Calls `word` with the start and the end of each word, in order. The empty text has one empty word.
+    /// Returns nonzero if a byte is not ASCII or may be forbidden.
     #[inline(always)]
     pub(crate) fn words(self, text: &[u8], mut word: impl FnMut(usize, usize)) -> u32 {
         let (mut suspicious, mut start, mut at) = (0, 0, 0);
@@ -55,8 +55,8 @@ impl Scanner {
         }
     }
 
-    /// Looks at the block of a text that begins at `at`. Bit by bit: where the separators are; and not zero if a byte of the block is
-    /// not ASCII or may be forbidden.
+    /// Examines the block of a text that starts at `at`. Returns the positions of separators as bits, and
+    /// nonzero if a byte of the block is not ASCII or may be forbidden.
     #[inline]
     fn scan(self, text: &[u8], at: usize) -> (u32, u32) {
         let left = text.len() - at;
@@ -97,7 +97,7 @@ impl Scanner {
         let forbidden = _mm_cmpeq_epi8(_mm_min_epu8(bytes, all(self.forbidden_to)), bytes);
         let [one, many] = self.wildcards.map(|wildcard| _mm_cmpeq_epi8(bytes, all(wildcard)));
         let delete = _mm_cmpeq_epi8(bytes, all(0x7f));
-        // The high bit of a byte that is not ASCII is set as it is.
+        // In a byte that is not ASCII the high bit is already set.
         let unusual =
             _mm_or_si128(_mm_or_si128(bytes, forbidden), _mm_or_si128(_mm_or_si128(one, many), delete));
         (_mm_movemask_epi8(separators).cast_unsigned(), _mm_movemask_epi8(unusual).cast_unsigned())
@@ -117,7 +117,7 @@ impl Scanner {
     }
 }
 
-/// The low bytes of a number, by how many.
+/// Masks for the low bytes of a number, by their number.
 const MASKS: [u64; 9] = {
     let mut masks = [u64::MAX; 9];
     let mut length = 0;
@@ -136,7 +136,7 @@ pub(crate) fn eight(text: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// At most eight bytes as a number; reads eight where the text has them.
+/// At most eight bytes as a number. Reads eight if the text has them.
 #[inline]
 pub(crate) fn short(text: &[u8], start: usize, length: usize) -> u64 {
     let mask = MASKS[length];
@@ -152,7 +152,7 @@ pub(crate) fn short(text: &[u8], start: usize, length: usize) -> u64 {
     }
 }
 
-/// Eight bytes of a text shorter than a block, with padding behind its end.
+/// Eight bytes of a text shorter than a block, with padding after its end.
 #[inline]
 fn padded(text: &[u8], at: usize) -> u64 {
     match text.len().saturating_sub(at) {

@@ -1,9 +1,11 @@
-//! Published subjects: checked, and split into words. A subject is never a pattern: its wildcards are ordinary bytes.
+//! Published subjects: validated, and split into words. A subject is never a pattern: its wildcards are
+//! ordinary bytes.
 
 use crate::scan::Scanner;
 use crate::{Dialect, Limits, TextError};
 
-/// A checked subject, borrowed. The matchers take text and check it themselves; this is for looking at one subject.
+/// A valid subject, borrowed. Matchers take text and validate it themselves; this type is for examining a
+/// single subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subject<'a> {
     dialect: Dialect,
@@ -11,10 +13,10 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// Checks a published subject.
+    /// Parses a published subject.
     ///
     /// # Errors
-    /// [`TextError`], with the position of what is wrong.
+    /// [`TextError`], with the position of the error.
     pub fn parse(dialect: Dialect, text: &'a [u8], limits: &Limits) -> Result<Self, TextError> {
         check_text(dialect, text, limits)?;
         if dialect.wildcard_in_word_is_error()
@@ -26,10 +28,11 @@ impl<'a> Subject<'a> {
         Ok(Self { dialect, text })
     }
 
-    /// As [`Subject::parse`], and tells in the same pass where each word begins and ends, in order: for a matcher that needs both.
+    /// Parses a subject like [`Subject::parse`], and reports in the same pass where each word starts and
+    /// ends, in order: for a matcher that needs both.
     ///
     /// # Errors
-    /// [`TextError`], with the position of what is wrong. Words may have been told before it was found.
+    /// [`TextError`], with the position of the error. Words may have been reported before it was found.
     #[inline]
     pub fn parse_words(
         dialect: Dialect,
@@ -50,11 +53,11 @@ impl<'a> Subject<'a> {
         if unusual == 0 && count <= limits.words_max && (!empty || dialect.empty_words()) {
             return Ok(Self { dialect, text });
         }
-        // Something is unusual: finds out what it is, if it is wrong at all.
+        // Something is unusual: finds out what, and whether it is an error.
         Self::parse(dialect, text, &limits)
     }
 
-    /// A subject whose text is or will be checked elsewhere.
+    /// A subject whose text is validated elsewhere.
     #[inline]
     pub(crate) fn unchecked(dialect: Dialect, text: &'a [u8]) -> Self {
         Self { dialect, text }
@@ -77,7 +80,8 @@ impl<'a> Subject<'a> {
         split(self.dialect, self.text).map(|(_, word)| word)
     }
 
-    /// Whether only patterns that begin with a literal word may match (MQTT topics that begin with `$`).
+    /// Reports whether only patterns that start with a literal word may match (MQTT topics that start with
+    /// `$`).
     #[must_use]
     pub fn is_hidden(&self) -> bool {
         self.dialect.dollar_rule() && self.text.first() == Some(&b'$')
@@ -102,7 +106,7 @@ pub(crate) fn split(dialect: Dialect, text: &[u8]) -> impl Iterator<Item = (usiz
     })
 }
 
-/// What holds for subjects and patterns alike.
+/// The checks that subjects and patterns share.
 pub(crate) fn check_text(dialect: Dialect, text: &[u8], limits: &Limits) -> Result<(), TextError> {
     let limits = limits.clamped();
     if text.len() > limits.bytes_max {
@@ -138,10 +142,10 @@ fn check_bytes(dialect: Dialect, text: &[u8]) -> Result<(), TextError> {
     }
 }
 
-/// Whether a text that is not too long is certainly well formed: a quick look, sixteen bytes at a time.
+/// Reports whether a text that is not too long is certainly well formed. Examines sixteen bytes at a time.
 fn is_plain(dialect: Dialect, text: &[u8], limits: Limits) -> bool {
     if text.is_empty() {
-        // It got here only where it is allowed.
+        // It gets here only where the empty text is allowed.
         return true;
     }
     let (mut words, mut empty) = (0, false);

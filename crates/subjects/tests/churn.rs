@@ -1,8 +1,8 @@
-//! Patterns of one shape that come and go while their table is moved, under snapshots and lookups: what a table's slots and leaves have to stand.
-//! Made for detectors of wrong memory accesses, `cargo xtask prove subjects --full`: every value is an allocation of its own, and is dropped
-//! once.
+//! Patterns of one shape are added and removed while their table is moved, under snapshots and lookups: a
+//! stress test of a table's slots and leaves. Made for detectors of invalid memory accesses, `cargo xtask
+//! prove subjects --full`: every value is an allocation of its own, and is dropped once.
 //!
-//! `TAILRACE_PROVE_SECONDS` says for how long.
+//! `TAILRACE_PROVE_SECONDS` sets how long it runs.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tailrace_subjects::{Dialect, Limits, Pattern, Snapshot, Subscription, TupleSpace};
 
 const THREADS: u64 = if cfg!(miri) { 3 } else { 4 };
-/// Patterns over which all threads fight.
+/// Patterns that all threads contend for.
 const COMMON: usize = 4;
 /// Patterns that one thread adds and removes at once, so that the table grows and shrinks.
 const BURST: usize = if cfg!(miri) { 6 } else { 60 };
@@ -25,7 +25,7 @@ fn until() -> Instant {
     Instant::now() + Duration::from_secs(asked.unwrap_or(2))
 }
 
-/// A value that tells how many of it there are.
+/// A value that counts its live instances.
 struct Value {
     owner: u64,
     number: u64,
@@ -156,7 +156,7 @@ fn a_table_that_is_always_moved_keeps_what_is_there_and_frees_what_is_gone() {
     println!("{} acts", acts.into_inner());
     assert_eq!((space.len(), space.snapshot().len()), (0, 0));
     drop(space);
-    // The reclamation scheme goes on while threads pin.
+    // The reclamation scheme advances while threads pin.
     let patience = Instant::now() + Duration::from_secs(60);
     while live.load(SeqCst) > 0 && Instant::now() < patience {
         crossbeam_epoch::pin().flush();

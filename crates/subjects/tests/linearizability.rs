@@ -1,6 +1,6 @@
-//! Short random histories of every operation, by real threads on a few patterns: each must have an order that one thread could have made.
+//! Short random histories of every operation, by real threads on a few patterns: each must be linearizable.
 //!
-//! `TAILRACE_PROVE_HISTORIES` says how many there are of each kind.
+//! `TAILRACE_PROVE_HISTORIES` sets the number of histories of each kind.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod history;
@@ -16,7 +16,7 @@ use tailrace_subjects::{
 /// Whether the matcher is broken on purpose: the test may notice.
 const BROKEN: bool = cfg!(any(tailrace_broken = "conflict", tailrace_broken = "stamp"));
 
-/// The value of patterns that are only there to fill tables; they match no subject of a history.
+/// The value of patterns whose only purpose is to fill tables. They match no subject of a history.
 const FILLER: u32 = 31;
 
 fn histories() -> u64 {
@@ -44,9 +44,9 @@ struct Kind {
     dialect: Dialect,
     patterns: &'static [&'static str],
     subjects: &'static [&'static str],
-    /// So many other patterns are there at most, to make tables move.
+    /// Most other patterns present, to make tables move.
     fillers: usize,
-    /// The directory is full: shapes have to make room for one another.
+    /// Whether the directory is full: shapes have to make room for one another.
     crowded: bool,
 }
 
@@ -75,18 +75,18 @@ const KINDS: &[Kind] = &[
     },
 ];
 
-/// One history under way.
+/// One history in progress.
 struct World<'a> {
     kind: &'a Kind,
     space: TupleSpace<u32>,
-    /// By subject, and value modulo patterns: whether they match.
+    /// Whether they match, by subject, and by value modulo patterns.
     matching: Vec<Vec<bool>>,
     fillers: usize,
     moments: Moments,
     ready: AtomicUsize,
 }
 
-/// What one thread does.
+/// One thread.
 struct Actor<'a> {
     world: &'a World<'a>,
     random: Random,
@@ -264,10 +264,10 @@ fn the_checker_knows_right_from_wrong() {
     // A later value is seen without an earlier one.
     let wrong = [call(0, 1, Op::Add(0)), call(2, 3, Op::Add(1)), call(0, 4, sees(0b10))];
     assert!(!is_linearizable(0, &wrong));
-    // The two writes overlap: then it may be.
+    // The two writes overlap, so it is allowed.
     let right = [call(0, 3, Op::Add(0)), call(1, 2, Op::Add(1)), call(1, 4, sees(0b10))];
     assert!(is_linearizable(0, &right));
-    // One's own value is missing, or still there.
+    // The thread's own value is missing, or still present.
     assert!(!is_linearizable(0, &[call(0, 1, Op::Add(0)), call(2, 3, sees(0))]));
     assert!(!is_linearizable(1, &[call(0, 1, Op::Remove(0)), call(2, 3, sees(1))]));
     assert!(!is_linearizable(1, &[call(0, 1, Op::Interest { of: 1, any: false })]));

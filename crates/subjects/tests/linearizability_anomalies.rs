@@ -1,7 +1,9 @@
-//! The two anomalies of the reference CS-trie, looked for in many lookups with real threads: a subscription of one's own that is missing after
-//! `subscribe` returned (or still there after `unsubscribe` returned), and a later subscription that is seen without an earlier one.
+//! The two anomalies of the reference CS-trie, looked for in many lookups with real threads: a thread's own
+//! subscription is missing after `subscribe` returned (or still present after `unsubscribe` returned), and a
+//! later subscription is seen without an earlier one.
 //!
-//! `TAILRACE_PROVE_LOOKUPS` says how many lookups are checked in all (default: as many as take a few seconds).
+//! `TAILRACE_PROVE_LOOKUPS` sets how many lookups are checked in all (default: as many as take a few
+//! seconds).
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -26,7 +28,7 @@ fn pattern(dialect: Dialect, text: &str) -> Pattern {
 #[derive(Clone, Copy)]
 enum Noise {
     Still,
-    /// Waves of so many patterns of the same shapes: tables grow, shrink and are cleaned.
+    /// Waves of this many patterns of the same shapes: tables grow, shrink and are cleaned.
     Waves(usize),
     /// More shapes than there is room for: shapes are retired and come back.
     Shapes,
@@ -136,16 +138,16 @@ impl Scenario {
 const WRITERS: usize = 2;
 const READERS: usize = 2;
 
-/// How far one writer is. At step `2 n` its one subscription has the value n; at `2 n + 1` there are those of n and n + 1, of the next
-/// pattern in turn.
+/// The progress of one writer. At step `2 n` its one subscription has the value n; at `2 n + 1` it has those
+/// of n and n + 1, of the next pattern in turn.
 #[derive(Default)]
 struct Progress {
     begun: AtomicU64,
-    /// Ended, or seen by a reader.
+    /// The last step that has ended, or that a reader has seen.
     done: AtomicU64,
 }
 
-/// What readers and writers share.
+/// State that readers and writers share.
 struct Race<'a> {
     scenario: &'a Scenario,
     space: TupleSpace<u64>,
@@ -167,7 +169,7 @@ impl Race<'_> {
         };
         let mut held = add(0);
         done.store(1, SeqCst);
-        // Steps count from 1, so that 0 says that nothing is there yet.
+        // Steps count from 1, so 0 means that nothing exists yet.
         for n in 0.. {
             begun.store(2 * n + 2, SeqCst);
             let next = add(n + 1);
@@ -185,7 +187,7 @@ impl Race<'_> {
         std::array::from_fn(|writer| self.progress[writer].done.load(SeqCst))
     }
 
-    /// Judges what a lookup found that began when `low` was read.
+    /// Judges the result of a lookup that started when `low` was read.
     fn judge(&self, how: &str, low: [u64; WRITERS], found: &[u64]) {
         self.checked.fetch_add(1, SeqCst);
         for (writer, low) in low.into_iter().enumerate() {
@@ -251,7 +253,7 @@ impl Race<'_> {
         }
     }
 
-    /// Equal generations before and after: what was found between is the same.
+    /// If the generations before and after are equal, the results between must be the same.
     fn read_with_generations(&self, subject: &[u8], cache: &mut Cache<u64>) {
         let (mut first, mut second) = (Vec::new(), Vec::new());
         let low = self.low();
@@ -323,7 +325,8 @@ fn no_combination_is_seen_that_never_was() {
     }
 }
 
-/// One thread's own subscriptions: there as soon as `subscribe` returns, gone as soon as `unsubscribe` does.
+/// One thread's own subscriptions: they exist as soon as `subscribe` returns, and are gone as soon as
+/// `unsubscribe` does.
 fn own(scenario: &Scenario, space: &TupleSpace<u64>, thread: u64, rounds: u64) -> (u64, u64) {
     let subject = scenario.subject.as_bytes();
     let (mut batch, mut cache) = (Batch::new(), Cache::new(4));

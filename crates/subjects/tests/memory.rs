@@ -1,6 +1,7 @@
-//! Removal gives memory back: the resident size after a million subscriptions came and went, and every value dropped exactly once.
+//! Removal frees memory: the resident size after a million subscriptions were added and removed, and every
+//! value dropped exactly once.
 //!
-//! One test after the other: the resident size is that of the whole process.
+//! The tests run one after the other, since the resident size is that of the whole process.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -20,20 +21,22 @@ fn pattern(dialect: Dialect, text: &str) -> Pattern {
     Pattern::parse(dialect, text, &Limits::widest()).unwrap()
 }
 
-/// Lets the reclamation scheme free what nobody reads any more: it goes on while threads pin.
+/// Lets the reclamation scheme free what no thread reads any more: it advances while threads pin.
 fn reclaim() {
     for _ in 0..if cfg!(miri) { 200 } else { 4_096 } {
         crossbeam_epoch::pin().flush();
     }
 }
 
-/// The system's allocator, and how many bytes it has given out: what it keeps for itself is not the matcher's.
+/// The system's allocator, with a count of the bytes that it has handed out: what it keeps for itself does
+/// not belong to the matcher.
 struct Counting;
 
 static ALLOCATED: AtomicIsize = AtomicIsize::new(0);
 
 #[expect(unsafe_code, reason = "an allocator that counts")]
-// SAFETY: all calls go to the system's allocator as they are; no method of the trait that is left out gives memory in another way.
+// SAFETY: all calls go to the system's allocator unchanged; no method of the trait that is left out returns
+// memory in another way.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.fetch_add(layout.size() as isize, Relaxed);
@@ -73,7 +76,7 @@ mod glibc {
     /// `M_TRIM_THRESHOLD` and `M_MMAP_THRESHOLD` of malloc.h.
     const THRESHOLDS: [i32; 2] = [-1, -3];
 
-    /// Keeps glibc's thresholds where they begin: by itself it raises them as large pieces come back.
+    /// Pins glibc's thresholds at their defaults: by itself it raises them as large pieces are freed.
     pub(super) fn keep_thresholds() {
         for parameter in THRESHOLDS {
             // SAFETY: the signature is that of malloc.h, and the value is the threshold's default.
@@ -81,8 +84,8 @@ mod glibc {
         }
     }
 
-    /// Asks for all that is kept. `malloc_trim` leaves the end of a thread's heap alone, which may have become tens of MiB as
-    /// small pieces were joined; that goes back when a piece of 64 KiB or more is freed.
+    /// Releases everything that is cached. `malloc_trim` does not trim the end of a thread's heap, which may
+    /// have grown to tens of MiB as small pieces were merged; freeing a piece of 64 KiB or more releases it.
     pub(super) fn trim() {
         // SAFETY: the signature is that of malloc.h, and any amount of padding will do.
         let trim = || unsafe { malloc_trim(0) };
@@ -92,14 +95,14 @@ mod glibc {
     }
 }
 
-/// Elsewhere the allocator is taken as it is.
+/// Elsewhere the allocator is used as it is.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 mod glibc {
     pub(super) fn keep_thresholds() {}
     pub(super) fn trim() {}
 }
 
-/// KiB of this process in memory.
+/// Resident size of this process in KiB.
 #[cfg(target_os = "linux")]
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -107,7 +110,7 @@ fn resident() -> usize {
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// Subscriptions of the big tests: a million where it is fast enough.
+/// Subscriptions of the big tests: a million if the build is fast enough.
 const MANY: usize = if cfg!(debug_assertions) { 150_000 } else { 1_000_000 };
 
 /// Five words, one in ten with a `*`.
@@ -116,7 +119,7 @@ fn five_words(index: usize, round: usize) -> Pattern {
     pattern(Dialect::Nats, &format!("a{}.b{}.c{round}.d{index}.{last}", index % 10, index % 100))
 }
 
-/// Subscribes to so many patterns, and removes them all again.
+/// Subscribes to this many patterns, and removes all of them again.
 fn all_and_none(space: &TupleSpace<u64>, round: usize) -> (isize, usize) {
     let mut held: Vec<Subscription> = Vec::with_capacity(MANY);
     held.extend((0..MANY).map(|index| space.subscribe(&five_words(index, round), index as u64).unwrap()));
@@ -125,7 +128,7 @@ fn all_and_none(space: &TupleSpace<u64>, round: usize) -> (isize, usize) {
     most
 }
 
-/// Subscribes and removes so often, one pattern after the other.
+/// Subscribes and removes this many times, one pattern after the other.
 fn pairs(space: &TupleSpace<u64>, round: usize) -> (isize, usize) {
     for index in 0..MANY {
         let held = space.subscribe(&five_words(index, round), index as u64).unwrap();
@@ -147,7 +150,7 @@ fn the_resident_size_comes_back_after_a_million_subscriptions() {
             let most = cycle(&space, round);
             reclaim();
             let after = (allocated(), resident());
-            // glibc keeps what was freed in small pieces until it is asked, more or less of it by chance.
+            // glibc keeps small freed pieces until it is told to release them; how many is random.
             glibc::trim();
             let trimmed = (allocated(), resident());
             println!(
@@ -156,7 +159,7 @@ fn the_resident_size_comes_back_after_a_million_subscriptions() {
             );
             assert!(after.0 <= fresh.0 + 64, "{name}: {} KiB at first, {} KiB at last", fresh.0, after.0);
             assert!(
-                // Code that is run for the first time comes to some hundred KiB.
+                // Code that is run for the first time takes some hundred KiB.
                 trimmed.1 * 10 <= fresh.1 * 11 + 10 * 1024,
                 "{name}: {} KiB at first, {} KiB at last",
                 fresh.1,
@@ -167,10 +170,10 @@ fn the_resident_size_comes_back_after_a_million_subscriptions() {
     }
 }
 
-/// A value that is counted.
+/// A value whose instances are counted.
 struct Counted {
     tally: Arc<Tally>,
-    /// Says whether it was dropped already.
+    /// Tells whether it was dropped already.
     alive: Box<AtomicBool>,
 }
 
@@ -201,7 +204,7 @@ impl Drop for Counted {
     }
 }
 
-/// Runs `work` with a matcher, drops that, and waits until as many values are dropped as were made.
+/// Runs `work` with a matcher, drops the matcher, and waits until as many values are dropped as were made.
 fn drops_all(dialect: Dialect, work: impl FnOnce(&TupleSpace<Counted>, &dyn Fn() -> Counted)) {
     let _alone = alone();
     let tally = Arc::new(Tally::default());
@@ -232,7 +235,7 @@ fn values_are_dropped_once_with_their_matcher() {
         let add = add(space, value);
         let mut held: Vec<_> = (0..SOME).map(|index| add(format!("a.{}", index / 3))).collect();
         held.extend((0..SOME).map(|index| add(format!("{index}.*"))));
-        // Half of them go before the matcher does, in the middle of moves.
+        // Half of them are removed before the matcher is dropped, in the middle of moves.
         held.drain(..SOME).for_each(|held| assert!(space.unsubscribe(held)));
         let mut found = Vec::new();
         space.matches(b"5.x", &mut found).unwrap();
@@ -252,7 +255,7 @@ fn values_are_dropped_once_after_snapshots() {
         again.into_iter().for_each(|held| assert!(space.unsubscribe(held)));
         assert_eq!((first.to_vec().len(), space.len()), (SOME, 0));
         drop(first);
-        // The last snapshot leaves a matcher behind that nobody else has.
+        // The last snapshot is the only owner of its matcher.
         add("b".to_owned()).forget();
         let last = space.snapshot();
         add("b".to_owned()).forget();

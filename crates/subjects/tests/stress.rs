@@ -1,7 +1,8 @@
-//! Everything at once: threads that subscribe, unsubscribe and look up at random, in tables and overflow, with growing tables, retired
-//! shapes, snapshots, caches and batches. Each thread knows its own subscriptions, so every answer to it has an exact part.
+//! Everything at once: threads that subscribe, unsubscribe and look up at random, in tables and overflow,
+//! with growing tables, retired shapes, snapshots, caches and batches. Each thread knows its own
+//! subscriptions, so every result has a part that is exactly known.
 //!
-//! `TAILRACE_PROVE_SECONDS` says for how long.
+//! `TAILRACE_PROVE_SECONDS` sets how long it runs.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::HashMap;
@@ -12,11 +13,12 @@ use std::time::{Duration, Instant};
 use tailrace_subjects::{Batch, Cache, Dialect, Limits, Pattern, Snapshot, Subscription, TupleSpace};
 
 const THREADS: u64 = 4;
-/// Steps of a thread between two looks at the time. Miri takes some ten thousand times as long for each.
+/// Steps of a thread between two checks of the time. Miri takes some ten thousand times as long for each.
 const WAVE: usize = if cfg!(miri) { 100 } else { 2_000 };
-/// How many patterns are fought over, wave by wave: few; or many, so that tables grow, and shrink when the wave is over.
+/// The number of contended patterns, wave by wave: few; or many, so that tables grow, and shrink when the
+/// wave is over.
 const KEYS: [usize; 3] = if cfg!(miri) { [3, 12, 40] } else { [3, 40, 4_000] };
-/// Shapes that come and go at once.
+/// Shapes that are added and removed at once.
 const SHAPES: usize = if cfg!(miri) { 3 } else { 40 };
 
 fn seconds() -> u64 {
@@ -33,7 +35,7 @@ impl Random {
     }
 }
 
-/// Patterns of key `k`, all of which match the subject `k.x`; the last two live in the overflow.
+/// Patterns of key `k`, all of which match the subject `k.x`; the last two are in the overflow.
 fn text(key: usize, kind: usize) -> String {
     match kind {
         0 => format!("{key}.x"),
@@ -47,7 +49,7 @@ fn text(key: usize, kind: usize) -> String {
 
 const KINDS: usize = 6;
 
-/// Whether [`text`] of this kind matches the subject of its key.
+/// Reports whether [`text`] of this kind matches the subject of its key.
 fn matches_own_subject(kind: usize) -> bool {
     kind != 3
 }
@@ -58,7 +60,7 @@ struct Actor<'a> {
     random: Random,
     /// By key: kinds, values and subscriptions.
     held: HashMap<usize, Vec<(usize, u64, Subscription)>>,
-    /// By what was live then: snapshots, with this thread's own values.
+    /// Snapshots, each with this thread's own values that were live then.
     snapshots: Vec<(Snapshot<u64>, Vec<u64>)>,
     cache: Cache<u64>,
     batch: Batch<u64>,
@@ -101,7 +103,7 @@ impl<'a> Actor<'a> {
     }
 
     fn add(&mut self, key: usize) {
-        // The overflow has one root, and copies a path at every write: less often there.
+        // The overflow has one root, and copies a path at every write, so it is used less often.
         let kinds = if self.random.below(10) == 0 { KINDS } else { 3 };
         let kind = self.random.below(kinds);
         self.next += 1;
@@ -118,7 +120,7 @@ impl<'a> Actor<'a> {
         true
     }
 
-    /// Those of the values that are this thread's, in order.
+    /// This thread's own values among these, in order.
     fn own_of<'v>(&self, values: impl IntoIterator<Item = &'v u64>) -> Vec<u64> {
         let mut own: Vec<u64> =
             values.into_iter().filter(|value| **value >> 56 == self.own).copied().collect();
@@ -177,7 +179,7 @@ impl<'a> Actor<'a> {
         self.checked += 1;
     }
 
-    /// Shapes that come and go, so that the directory is full at times.
+    /// Adds and removes shapes, so that the directory is full at times.
     fn make_shapes(&mut self) {
         let first = self.random.below(400);
         let pattern = |index: usize| {

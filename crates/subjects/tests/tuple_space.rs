@@ -1,4 +1,4 @@
-//! The default matcher alone: growing, shrinking, shapes, snapshots, caches, batches, limits.
+//! The default matcher by itself: growing, shrinking, shapes, snapshots, caches, batches, limits.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::HashMap;
@@ -206,7 +206,7 @@ fn a_cache_tells_subjects_of_every_length_apart() {
     let space = TupleSpace::new(Dialect::Amqp);
     let parse = |text: &str| Pattern::parse(Dialect::Amqp, text, &Limits::default()).unwrap();
     let mut cache = Cache::new(4_096);
-    // Texts that differ in one byte only, wherever it is; those of one length have the same beginning and end.
+    // Texts that differ in only one byte, at any position; those of one length have the same start and end.
     let mut texts = vec![String::new()];
     for length in [1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 64, 255, 256, 257] {
         for at in [0, length / 2, length - 1] {
@@ -265,7 +265,7 @@ fn one_shape_more_than_there_is_room_for_is_refused() {
         assert_eq!(refused.unwrap_err(), SubscribeError::TooManyShapes { words_max: 20 });
         assert_eq!((space.len(), space.snapshot().len()), (SHAPES_MAX + 2, SHAPES_MAX + 2));
     }
-    // Others of a shape that is there are taken.
+    // Further patterns of an existing shape are accepted.
     let same = (0..9)
         .map(|bit| if (SHAPES_MAX + 1) >> bit & 1 == 1 { "*" } else { "x" })
         .collect::<Vec<_>>()

@@ -35,13 +35,13 @@ pub(crate) struct Arguments {
 pub(crate) enum Verb {
     /// Run the server.
     Serve(ServeArguments),
-    /// Make, show, change and delete topics.
+    /// Create, show, change and delete topics.
     Topic(TopicArguments),
-    /// Show groups of consumers and how far they are behind, set their offsets, delete them.
+    /// Show consumer groups and their lag, set their offsets, delete them.
     Group(GroupArguments),
-    /// Show transactions, and end those that hang.
+    /// Show transactions, and abort hanging ones.
     Txn(TxnArguments),
-    /// Show the nodes and what is wrong with partitions, move replicas, take a node out, check what lies on the disks.
+    /// Show nodes and unhealthy partitions, move replicas, decommission a node, scrub the disks.
     Cluster(ClusterArguments),
     /// Send lines or files from standard input to a topic.
     Produce(ProduceArguments),
@@ -49,15 +49,15 @@ pub(crate) enum Verb {
     Consume(ConsumeArguments),
     /// Publish messages to a NATS subject.
     Pub(PublishArguments),
-    /// Show what is published to NATS subjects.
+    /// Show messages published to NATS subjects.
     Sub(SubscribeArguments),
-    /// Ask over NATS, and show the answer.
+    /// Send a request over NATS, and show the reply.
     Request(RequestArguments),
-    /// Answer requests over NATS.
+    /// Reply to requests over NATS.
     Reply(ReplyArguments),
     /// Show live connections and rates in the terminal.
     Top(TopArguments),
-    /// Look into the files of a data folder, read only; no server is needed.
+    /// Inspect the files of a data folder, read-only; no server is needed.
     Log(LogArguments),
     /// Measure the latency of this and other message systems.
     #[cfg_attr(not(feature = "bench"), command(hide = true))]
@@ -72,7 +72,7 @@ pub(crate) struct ServeArguments {
     /// Read settings from this TOML file.
     #[arg(long, value_name = "FILE", env = "TAILRACE_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Folder for everything that is kept [default: ./tailrace-data]
+    /// Folder for all data [default: ./tailrace-data]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<String>,
     /// Address of the Kafka listener; port 0 picks a free one [default: 127.0.0.1:9092]
@@ -87,10 +87,11 @@ pub(crate) struct ServeArguments {
     /// Number of this node [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     pub(crate) node_id: Option<i32>,
-    /// Address for other nodes of a cluster; port 0 picks a free one [default: off, the node is alone]
+    /// Address for other nodes of a cluster; port 0 picks a free one [default: off, a standalone node]
     #[arg(long, value_name = "ADDR")]
     pub(crate) cluster_listen: Option<String>,
-    /// Address of a node of the cluster to join; may be repeated. Without any, an empty data folder begins a new cluster.
+    /// Address of a node of the cluster to join; may be repeated. With none, an empty data folder starts a
+    /// new cluster.
     #[arg(long = "seed", value_name = "ADDR")]
     pub(crate) seeds: Vec<String>,
     /// Set any key of docs/configuration.md; may be repeated.
@@ -106,16 +107,16 @@ pub(crate) struct ConfigArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigVerb {
-    /// Say whether the configuration is legal; exit status 1 if it is not.
+    /// Check that the configuration is valid; exit status 1 if it is not.
     Check(ServeArguments),
-    /// Show every setting, its value, and where that comes from.
+    /// Show every setting, its value, and where the value comes from.
     Print {
         #[command(flatten)]
         settings: ServeArguments,
-        /// Only what differs from the defaults.
+        /// Only settings that differ from their defaults.
         #[arg(long)]
         changed: bool,
-        /// Lines for people, or JSON.
+        /// Text or JSON.
         #[arg(short, long, value_enum, default_value_t = Output::Text)]
         output: Output,
     },
@@ -129,10 +130,11 @@ mod tests {
 
     use super::*;
 
-    /// Columns that help is wrapped at where the terminal is as wide or its width is not known.
+    /// Columns that help is wrapped at if the terminal is at least as wide, or its width is unknown.
     const COLUMNS: usize = 100;
 
-    /// Help is wrapped to the terminal. A paragraph with line ends of its own would break in the middle of lines.
+    /// Help is wrapped to the terminal's width. Line breaks inside a paragraph would show up in the middle of
+    /// lines.
     fn check(command: &clap::Command, path: &str, wrong: &mut Vec<String>) {
         let path = format!("{path} {}", command.get_name());
         let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
@@ -141,7 +143,7 @@ mod tests {
         for pair in lines.windows(2).filter(|pair| is_prose(pair[0]) && is_prose(pair[1])) {
             wrong.push(format!("{path}: a line end behind {:?}", pair[0]));
         }
-        // Examples are not to be wrapped.
+        // Examples must not be wrapped.
         for line in lines.iter().filter(|line| line.starts_with(' ') && line.chars().count() > COLUMNS) {
             wrong.push(format!("{path}: longer than {COLUMNS} columns: {line:?}"));
         }

@@ -15,7 +15,7 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
         ConfigVerb::Check(settings) => {
             let (settings, _) = Settings::load(settings)?;
             if let Some(variable) = settings.unknown_variables.first() {
-                return Err(format!("{variable} is no setting of tailrace").into());
+                return Err(format!("{variable} is not a tailrace setting").into());
             }
             print("ok\n")?;
         }
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What sets a value; `None` for a default. A setting may come from the same one in another unit.
+/// Where a value was set; `None` for a default. A setting may get its value from a synonym in another unit.
 fn origin<'a>(entry: &DescribedConfig, settings: &'a Settings) -> Option<&'a Origin> {
     if entry.source == ConfigSource::Default {
         return None;

@@ -1,4 +1,5 @@
-//! GET of a small JSON page. HTTP/1.0, so that the answer comes in one piece and the connection ends with it.
+//! GET of a small JSON page. Uses HTTP/1.0, so that the response comes in one piece and the connection ends
+//! with it.
 
 use std::time::Duration;
 
@@ -10,10 +11,10 @@ use tokio::net::TcpStream;
 use crate::client::Tls;
 use crate::client::address::nature;
 
-/// Longest page that is read: some ten thousand connections.
+/// Longest page that is read: about ten thousand connections.
 const PAGE_BYTES_MAX: u64 = 64 << 20;
 
-/// Where the pages are.
+/// The HTTP listener that serves the pages.
 pub(crate) struct Site {
     pub(crate) address: String,
     pub(crate) tls: Option<Tls>,
@@ -70,7 +71,7 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
     stream.write_all(request.as_bytes()).await.map_err(failed)?;
     let mut answer = Vec::new();
     match stream.take(PAGE_BYTES_MAX).read_to_end(&mut answer).await {
-        // Over TLS some servers leave without a word.
+        // Some servers close TLS connections without a close_notify.
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {}
         read => drop(read.map_err(failed)?),
     }
@@ -84,7 +85,8 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// A server for Kafka clients says nothing to a line of HTTP, and closes.
+/// The error for a response that is not HTTP. A Kafka listener closes the connection without answering a line
+/// of HTTP.
 fn not_http(address: &str, answer: &[u8], option: &str) -> String {
     match nature(answer) {
         Some(what) => format!("{address} is {what}; name the HTTP port with {option}"),
@@ -102,7 +104,7 @@ fn split(answer: &[u8]) -> Option<(&str, &[u8])> {
     Some((head, &answer[end + 4..]))
 }
 
-/// What is shown of a page that is not the one asked for.
+/// The start of an unexpected page, for the error.
 fn text(body: &[u8]) -> String {
     const SHOWN: usize = 200;
     String::from_utf8_lossy(&body[..body.len().min(SHOWN)]).trim().replace(char::is_control, " ")

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM, for verbs that have something to finish first.
+//! Ctrl-C and SIGTERM, for verbs that must finish something before they exit.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use tailrace_cli::failure::{Failure, Status, plain};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Time to finish after the first signal, for verbs that need not wait for others.
+/// Time to finish after the first signal, for verbs that wait for no one else.
 pub(crate) const FINISH: Duration = Duration::from_secs(3);
 
-/// What ended a verb.
+/// The signal that stopped a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     Interrupt,
@@ -26,7 +26,7 @@ impl Stop {
         }
     }
 
-    /// The status of a verb that was not done.
+    /// The exit status of a verb that was interrupted.
     pub(crate) fn status(self) -> Status {
         match self {
             Self::Interrupt => Status::Interrupted,
@@ -35,13 +35,14 @@ impl Stop {
     }
 }
 
-/// Waits for the process to be told to stop. A second signal, or a stop that takes long, ends it at once.
+/// Waits for SIGINT or SIGTERM. A second signal, or a stop that takes too long, ends the process at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt(watch::Receiver<Option<Stop>>);
 
 impl Interrupt {
-    /// Takes SIGINT and SIGTERM over; the verb has `finish` to end after the first of them. The signals are waited for on a thread of
-    /// their own, since the verb's may be stuck in a write to a pipe that nobody reads.
+    /// Takes over SIGINT and SIGTERM. The verb has `finish` to end after the first signal. A thread of its
+    /// own waits for the signals, since the verb's thread may be stuck in a write to a pipe that nobody
+    /// reads.
     pub(crate) fn install(finish: Duration) -> Result<Self, Failure> {
         let (sender, receiver) = watch::channel(None);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -72,7 +73,7 @@ impl Interrupt {
         Ok(Self(receiver))
     }
 
-    /// Ends with the first signal, and tells which it is.
+    /// Waits for the first signal, and returns it.
     pub(crate) async fn wait(&mut self) -> Stop {
         match self.0.wait_for(Option::is_some).await.map(|stop| *stop) {
             Ok(Some(stop)) => stop,
@@ -81,7 +82,7 @@ impl Interrupt {
     }
 }
 
-/// The exit status of a verb that was ended by a signal before it was done, or was done.
+/// The exit status of a verb: that of the signal that interrupted it, or success.
 pub(crate) fn ended(stop: Option<Stop>) -> ExitCode {
     stop.map_or(ExitCode::SUCCESS, |stop| stop.status().into())
 }

@@ -1,9 +1,11 @@
-//! Where the server's log lines go: standard error, a line for each event, and no more lines of one kind than somebody can read.
+//! The server's log: one line per event to standard error, at a rate that a person can read.
 //!
-//! Much of what is logged was caused by a client, and some of it names what the client sent. So control characters are escaped, in
-//! both formats: nobody forges a line, or speaks to the terminal of whoever reads it. And each place in the program has a bounded number of
-//! lines: [`BURST`] at once, then [`PER_SECOND`]; the next one says how many were left out. Lines below INFO, which somebody asked for,
-//! are not counted, nor is what names damage on the disk ([`DAMAGE`]): no client causes it, and each place is named once.
+//! Clients cause much of what is logged, and some lines contain what a client sent. So both formats escape
+//! control characters: no client can forge a line, or send control sequences to the reader's terminal. Each
+//! place in the program may log a bounded number of lines: [`BURST`] at once, then [`PER_SECOND`]. The next
+//! line says how many were left out. Lines below INFO are not limited, since an operator asked for them.
+//! Neither are lines about damage on the disk ([`DAMAGE`]): no client causes it, and each damaged place is
+//! named once.
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
@@ -16,19 +18,19 @@ use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Lines of one kind that may come at once.
+/// Lines that one place may log at once.
 const BURST: f64 = 200.0;
 
-/// Lines of one kind in a second after that.
+/// Lines per second after the burst.
 const PER_SECOND: f64 = 20.0;
 
-/// What names damage that was found, when a partition is opened or scrubbed.
+/// Targets of events about damage, found when a partition is opened or scrubbed.
 const DAMAGE: [&str; 2] = ["tailrace_node::partitions::open", "tailrace_node::scrubber"];
 
-/// To be called once.
+/// Starts logging. Call it once.
 ///
 /// # Errors
-/// `log.level` is no filter.
+/// `log.level` is not a valid filter.
 pub(crate) fn start(config: &BrokerConfig) -> Result<(), String> {
     let filter = EnvFilter::try_new(&config.log_level).map_err(|error| format!("log.level: {error}"))?;
     let has_colours = config.log_format == LogFormat::Text && io::stderr().is_terminal();
@@ -59,7 +61,7 @@ impl Site {
         Self { lines_left: BURST, looked_at: now, left_out: 0 }
     }
 
-    /// How many lines were left out before this one; `None` if this one is, too.
+    /// Number of lines left out before this one. `None` if this one is left out, too.
     fn may_log(&mut self, now: Instant) -> Option<u64> {
         let since = now.saturating_duration_since(self.looked_at).as_secs_f64();
         self.looked_at = now;
@@ -91,7 +93,7 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// True of lines that come no faster than somebody can read.
+/// Reports whether the limit applies to the event.
 fn is_counted(event: &Metadata<'_>) -> bool {
     let is_damage = || DAMAGE.iter().any(|room| event.target().starts_with(room));
     match *event.level() {
@@ -100,9 +102,9 @@ fn is_counted(event: &Metadata<'_>) -> bool {
     }
 }
 
-/// Takes one event.
+/// Writer for a single event.
 struct Line {
-    /// Lines that were left out before it; `None` if it is left out itself.
+    /// Number of lines left out before this one. `None` if this one is left out.
     left_out: Option<u64>,
     is_json: bool,
     has_colours: bool,
@@ -130,7 +132,8 @@ impl Write for Line {
     }
 }
 
-/// Copies a line. Control characters come out as in Rust, but for the end of the line, and for colours where there are some.
+/// Copies a line. Control characters are escaped as in Rust, except for the line end, and for color sequences
+/// if colors are on.
 fn escape(line: &[u8], has_colours: bool, out: &mut Vec<u8>) {
     let (mut rest, end) = match line.strip_suffix(b"\n") {
         Some(line) => (line, "\n"),
@@ -138,7 +141,7 @@ fn escape(line: &[u8], has_colours: bool, out: &mut Vec<u8>) {
     };
     while let Some(&byte) = rest.first() {
         let length = if has_colours { colour_length(rest) } else { 0 };
-        // The control characters beyond ASCII have two bytes in UTF-8.
+        // Control characters beyond ASCII take two bytes in UTF-8.
         let is_wide = byte == 0xc2 && rest.get(1).is_some_and(|next| (0x80..0xa0).contains(next));
         let taken = match () {
             () if length > 0 => {
@@ -163,7 +166,7 @@ fn escape(line: &[u8], has_colours: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(end.as_bytes());
 }
 
-/// Length of the sequence in front that sets a colour, 0 if there is none.
+/// Length of a color sequence at the start; 0 if there is none.
 fn colour_length(bytes: &[u8]) -> usize {
     let Some(arguments) = bytes.strip_prefix(b"\x1b[") else { return 0 };
     let digits = arguments.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b';').count();
@@ -195,7 +198,8 @@ mod tests {
         assert_eq!(escaped("\u{1b}[2mINFO", false), "\\x1b[2mINFO");
     }
 
-    /// More places than a site may have lines: an operator who looks for one of them must find it.
+    /// More places than the number of lines that a site may log: an operator who looks for one of them must
+    /// find it.
     #[test]
     fn damage_is_named_however_much_there_is() {
         let events = Arc::<Mutex<Vec<(bool, String)>>>::default();

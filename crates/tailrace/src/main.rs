@@ -2,8 +2,8 @@
 //!
 //! # Traps
 //!
-//! * `log verify` and the plan of `log repair` run the log itself over the log's `overlay.rs`, a disk whose writes
-//!   stay in memory: nothing says the rules of recovery twice.
+//! * `log verify` and the plan of `log repair` run the real log over `overlay.rs`, a disk whose writes stay
+//!   in memory. So the rules of recovery exist only once.
 
 mod args;
 mod bench;

@@ -22,22 +22,22 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
     logging::start(&config)?;
     watch_panics();
     for variable in &settings.unknown_variables {
-        tracing::warn!(%variable, "this variable begins like a setting of tailrace, but is none");
+        tracing::warn!(%variable, "this variable looks like a tailrace setting but is not one");
     }
     raise_descriptor_limit();
     build_runtime(&config)?.block_on(serve(settings))
 }
 
 async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
-    // Before the ready line: whoever reads it may send a signal at once.
+    // Before the ready line: a process that reads the line may send a signal at once.
     let mut signals = Signals::new()?;
     let disk = NodeDisk::new(LocalDisk::default());
     let starting = tailrace_server::start(Startup { settings: settings.values, disk });
-    // A node waits for as long as no cluster lets it in.
+    // A node waits until a cluster admits it.
     let server = tokio::select! {
         server = starting => server?,
         name = signals.next_to_stop() => {
-            tracing::info!(signal = name, "stopped before the start was done");
+            tracing::info!(signal = name, "stopped during startup");
             return Ok(ExitCode::SUCCESS);
         }
     };
@@ -88,7 +88,7 @@ impl Signals {
         })
     }
 
-    /// As nats-server has it.
+    /// The same signal as in nats-server.
     const LAME_DUCK: &'static str = "SIGUSR2";
 
     async fn next(&mut self) -> &'static str {
@@ -110,7 +110,8 @@ impl Signals {
     }
 }
 
-/// Segments and connections take one descriptor each; the usual soft limit of 1,024 is soon reached.
+/// Raises the soft limit to the hard limit. Each segment and each connection takes a file descriptor, and the
+/// usual soft limit of 1,024 is soon reached.
 fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

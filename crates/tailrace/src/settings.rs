@@ -1,6 +1,6 @@
-//! From the layers of configuration to one map of keys and values: TOML file < environment < flags.
+//! Merges the layers of configuration into one map of keys and values: TOML file < environment < flags.
 //!
-//! Defaults are not here: the tables in `tailrace_config` have them, and check every value.
+//! Defaults are not here: the tables in `tailrace_config` hold them, and check every value.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use tailrace_config::{BrokerConfig, ConfigError, DynamicConfigs, broker_key, bro
 
 use crate::args::ServeArguments;
 
-/// Variables that begin like ours and are none of the server's settings.
+/// Variables with our prefix that are not server settings.
 const OTHER_VARIABLES: &[&str] = &[
     "TAILRACE_CONFIG",
     "TAILRACE_BOOTSTRAP",
@@ -65,15 +65,15 @@ impl fmt::Display for Origin {
     }
 }
 
-/// All layers merged.
+/// All layers, merged.
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
-    /// Key (canonical name) to value.
+    /// Canonical key to value.
     pub(crate) values: BTreeMap<String, String>,
-    /// Where each of them comes from.
+    /// The origin of each value.
     pub(crate) origins: BTreeMap<String, Origin>,
-    /// Variables that look like settings and are not: reported, but no reason not to start, since other programs use
-    /// the prefix too.
+    /// Variables with our prefix that are unknown. They are reported, but do not prevent a start, since other
+    /// programs use the prefix too.
     pub(crate) unknown_variables: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ impl Settings {
             .map_err(|error| SettingsError::Read { path: path.into(), error })?;
         let wrong = |error: String| SettingsError::Toml { path: path.into(), error };
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
-            // Its own text shows the line, and with it perhaps a password.
+            // The error's own text shows the line, which may contain a password.
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
             wrong(format!("line {line}: {}", error.message()))
         })?;
@@ -149,7 +149,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Takes a value over under its key's canonical name, so that a later layer's alias replaces it.
+    /// Adds a value under its key's canonical name, so that it replaces a value that an earlier layer set
+    /// under an alias.
     fn add(&mut self, key: &str, value: String, origin: Origin) -> Result<(), SettingsError> {
         let wrong = |error| SettingsError::Key { place: origin.to_string(), error };
         let known = broker_key(key).map_err(wrong)?;
@@ -160,7 +161,8 @@ impl Settings {
     }
 }
 
-/// `[log.retention]` with `ms = 5` is `log.retention.ms`, as is `"log.retention.ms" = 5`. A list is joined by commas.
+/// `[log.retention]` with `ms = 5` is `log.retention.ms`, as is `"log.retention.ms" = 5`. Elements of a list
+/// are joined by commas.
 fn flatten(prefix: &str, value: &toml::Value, flat: &mut Vec<(String, String)>) -> Result<(), String> {
     let text = match value {
         toml::Value::Table(table) => {

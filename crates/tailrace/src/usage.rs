@@ -1,4 +1,4 @@
-//! From the words of the command line to arguments, and what is said if they are wrong.
+//! Parses the command line, and reports usage errors.
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
@@ -10,13 +10,14 @@ use tailrace_cli::output::{Output, asks_for_json};
 
 use crate::args::Arguments;
 
-/// Reads the command line. What is wrong with it has been said if there are no arguments, and so has what `--help` asks for.
+/// Parses the command line. On `Err`, the error message or the text that `--help` asks for has already been
+/// printed.
 pub(crate) fn parse() -> Result<Arguments, ExitCode> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let asks_for_json = asks_for_json(&words);
     read(words).map_err(|error| {
         if !error.use_stderr() {
-            // Help, or the version. That nobody reads it is no failure.
+            // Help, or the version. It is no failure if nobody reads it.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
@@ -31,8 +32,8 @@ pub(crate) fn parse() -> Result<Arguments, ExitCode> {
     })
 }
 
-/// Reads the words. A negative number behind an option is its value, also where clap takes it for another option, and tells people
-/// to write `-- -5`, which makes it an argument of its own.
+/// Parses the words. A negative number after an option is the option's value. clap may take such a number for
+/// another option and suggest `-- -5`, which would make it a positional argument.
 fn read(mut words: Vec<OsString>) -> Result<Arguments, clap::Error> {
     loop {
         let error = match Arguments::command().try_get_matches_from(&words) {
@@ -51,7 +52,7 @@ fn read(mut words: Vec<OsString>) -> Result<Arguments, clap::Error> {
     }
 }
 
-/// How the verb prints, if it has a choice.
+/// The verb's output format, if it has a choice.
 fn output_of(mut matches: &ArgMatches) -> Option<Output> {
     while let Some((_, inner)) = matches.subcommand() {
         matches = inner;
@@ -59,7 +60,8 @@ fn output_of(mut matches: &ArgMatches) -> Option<Output> {
     matches.try_get_one::<Output>("output").ok().flatten().copied()
 }
 
-/// The words with the negative number that `error` is about joined to the option before it; `None` if it is about something else.
+/// The words, with the negative number that `error` is about joined to the option before it. `None` if
+/// `error` is about something else.
 fn joined(words: &[OsString], error: &clap::Error) -> Option<Vec<OsString>> {
     let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument || !is_negative(OsStr::new(found)) {
@@ -82,13 +84,13 @@ fn is_negative(word: &OsStr) -> bool {
     matches!(word.as_encoded_bytes(), [b'-', b'0'..=b'9' | b'.', ..])
 }
 
-/// True for `-p` and `--partition`, and not where a value stands with it already.
+/// Reports whether the word is an option such as `-p` or `--partition`, without a value attached.
 fn is_option(word: &OsStr) -> bool {
     let bytes = word.as_encoded_bytes();
     bytes.len() > 1 && bytes[0] == b'-' && !is_negative(word) && !bytes.contains(&b'=')
 }
 
-/// What clap says, with the library's words for numbers put right.
+/// clap's message, with Rust's phrases for bad numbers replaced.
 fn explained(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let is_below_0 = matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value))
@@ -98,7 +100,7 @@ fn explained(error: &clap::Error) -> String {
         .replace("number too large to fit in target type", "the number is too large")
 }
 
-/// Without the usage that follows.
+/// The text before the usage.
 fn first_paragraph(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let end = text.find("\n\nUsage:").or_else(|| text.find("\n\nFor more")).unwrap_or(text.len());
@@ -172,7 +174,7 @@ mod tests {
     fn an_unknown_option_is_what_is_named() {
         assert!(wrong("tailrace consume t --nope -5").contains("unexpected argument '--nope'"));
         assert!(wrong("tailrace consume t --follow -5").contains("'--follow'"));
-        // There the tip is right: it would be a second topic.
+        // The tip is right here: `-5` would be a second topic.
         assert!(wrong("tailrace consume t -5").contains("'-- -5'"));
     }
 

@@ -1,4 +1,4 @@
-//! TLS of listeners: one certificate, read from files, read again when they change. TLS 1.2 and 1.3.
+//! TLS of listeners: one certificate, read from files and reloaded when they change. TLS 1.2 and 1.3.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,29 +20,29 @@ use crate::stream::TlsStream;
 
 const AUTHORITIES: &str = "tailrace.tls.ca.file";
 
-/// Which files.
+/// The files.
 #[derive(Clone, Debug)]
 struct Files {
     certificate: PathBuf,
     key: PathBuf,
-    /// Given if clients must show a certificate.
+    /// `Some` if clients must show a certificate.
     authorities: Option<PathBuf>,
 }
 
-/// What the listeners that speak TLS share.
+/// The state that all TLS listeners share.
 pub struct Tls {
     files: Files,
     config: ArcSwap<rustls::ServerConfig>,
     handshake_timeout: Duration,
-    /// As the files were before they were first read.
+    /// Stamps of the files, taken before they were first read.
     read_at_start: Stamps,
 }
 
 impl Tls {
-    /// Reads the files, if a listener needs them.
+    /// Reads the files if a listener uses TLS. `None` if none does.
     ///
     /// # Errors
-    /// A file is missing, unreadable, no PEM, or key and certificate do not belong together.
+    /// A file is missing, unreadable or not PEM, or the key does not belong to the certificate.
     pub fn load(config: &BrokerConfig) -> Result<Option<Arc<Self>>, TlsError> {
         let nats = config.tailrace_nats_tls == NatsTls::Required;
         if !nats && !config.tailrace_kafka_tls && !config.tailrace_http_tls {
@@ -61,24 +61,25 @@ impl Tls {
         Ok(Some(Arc::new(Self { files, config: server, handshake_timeout, read_at_start })))
     }
 
-    /// True if clients must show a certificate.
+    /// Reports whether clients must show a certificate.
     pub fn verifies_clients(&self) -> bool {
         self.files.authorities.is_some()
     }
 
-    /// Makes the server's side of the handshake on a fresh connection.
+    /// Performs the server's side of the handshake on a new connection.
     ///
     /// # Errors
-    /// The client does not speak TLS, shows no acceptable certificate, goes away or takes too long. It was told by an
-    /// alert, where TLS has one.
+    /// The client does not speak TLS, shows no acceptable certificate, closes the connection or takes too
+    /// long. Where TLS has an alert for the error, the client was sent one.
     pub async fn accept(&self, stream: Stream) -> Result<TlsStream, HandshakeError> {
         self.accept_or_tell(stream, b"").await
     }
 
-    /// As [`Tls::accept`]; a client that takes too long is sent `words` as they are, since it may wait for something.
+    /// Works as [`Tls::accept`], but sends `words` unencrypted to a client that takes too long, in case it
+    /// waits for the server to speak first.
     ///
     /// # Errors
-    /// Those of [`Tls::accept`].
+    /// As [`Tls::accept`].
     pub async fn accept_or_tell(&self, stream: Stream, words: &[u8]) -> Result<TlsStream, HandshakeError> {
         let mut handshake = TlsAcceptor::from(self.config.load_full()).accept(stream);
         match time::timeout(self.handshake_timeout, &mut handshake).await {
@@ -86,7 +87,7 @@ impl Tls {
             Ok(Err(error)) => Err(handshake_error(error)),
             Err(_) => {
                 if let Some(stream) = handshake.get_mut() {
-                    // Once, without waiting: what does not fit a fresh socket is not worth it.
+                    // A single attempt without waiting. What does not fit an empty socket buffer is dropped.
                     let _ = time::timeout(Duration::ZERO, stream.write_all(words)).await;
                 }
                 Err(HandshakeError::Timeout)
@@ -94,8 +95,8 @@ impl Tls {
         }
     }
 
-    /// Reads the files again whenever they change. Never ends. What cannot be used is reported, and the certificate in
-    /// use stays; connections that are open keep theirs in any case.
+    /// Reloads the files whenever they change. Never returns. If the new files cannot be used, an error is
+    /// logged and the current certificate stays. Open connections keep theirs in any case.
     pub async fn watch(self: Arc<Self>) {
         let used = self.read_at_start.clone();
         watch_files(self, used, |tls| tls.files.stamps(), Self::reload).await;

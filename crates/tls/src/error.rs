@@ -1,26 +1,26 @@
-//! What can be wrong with certificates, and with handshakes.
+//! Errors of certificates and of handshakes.
 
 use std::io;
 use std::path::PathBuf;
 
-/// The settings of listeners.
+/// Names of the listeners' settings.
 pub(crate) const CERTIFICATE: &str = "tailrace.tls.certificate.file";
 pub(crate) const KEY: &str = "tailrace.tls.key.file";
 
-/// Why the certificates cannot be used. Each names the file and its setting.
+/// Why the certificates cannot be used. Each error names the file and its setting.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The system did not give the file.
+    /// The file could not be read.
     #[error("cannot read {} ({key}): {error}", .path.display())]
     Read {
         /// The setting.
         key: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// The file is not what it should be.
+    /// The file's content is wrong.
     #[error("{} ({key}): {reason}", .path.display())]
     Content {
         /// The setting.
@@ -30,7 +30,7 @@ pub enum TlsError {
         /// What is wrong with it.
         reason: String,
     },
-    /// Both files are fine, but do not belong together.
+    /// Both files are valid, but do not belong together.
     #[error("the key in {} ({KEY}) does not belong to the certificate in {} ({CERTIFICATE})", .key.display(), .certificate.display())]
     Mismatch {
         /// The certificate's file.
@@ -40,16 +40,16 @@ pub enum TlsError {
     },
 }
 
-/// Why a handshake came to nothing.
+/// Why a handshake failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
     /// The client took too long.
     #[error("the TLS handshake did not end within tailrace.tls.handshake.timeout.ms")]
     Timeout,
     /// The client does not speak TLS.
-    #[error("the client does not speak TLS, which this listener demands")]
+    #[error("the client does not speak TLS, which this listener requires")]
     NotTls,
-    /// The client has closed the connection.
+    /// The client closed the connection.
     #[error("the client closed the connection during the TLS handshake")]
     Closed,
     /// TLS or the socket failed.
@@ -57,7 +57,8 @@ pub enum HandshakeError {
     Failed(io::Error),
 }
 
-/// A plain client's first bytes are no TLS record; rustls says so in this one way.
+/// Converts a handshake error. If a client does not speak TLS, its first bytes are not a TLS record, which
+/// rustls reports as `InvalidMessage`.
 pub(crate) fn handshake_error(error: io::Error) -> HandshakeError {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match cause {

@@ -1,4 +1,4 @@
-//! The files of TLS: what is in them, and whether they were replaced.
+//! The TLS files: reading them, and detecting that they were replaced.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use tailrace_env::{task, time};
 
 use crate::error::TlsError;
 
-/// How often the files are looked at for a change. A look is three stat(2).
+/// Interval between checks for changed files. A check is three stat(2) calls.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Largest file that is read; a chain of certificates has a few KiB, the system's authorities 250 KiB.
+/// Maximum size of a file. A certificate chain has a few KiB, the system's authorities 250 KiB.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Of each file; `None` if it is not there.
+/// One stamp per file. `None` if the file does not exist.
 pub(crate) type Stamps = Vec<Option<Stamp>>;
 
-/// Time of change and length of a file: what tells that it was replaced.
+/// Modification time and length of a file. A different stamp means that the file was replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     seconds: i64,
@@ -29,7 +29,7 @@ pub(crate) struct Stamp {
     bytes: u64,
 }
 
-/// What tells whether one of these files was replaced.
+/// Returns the stamps of these files.
 pub(crate) fn stamps<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Stamps {
     let stamp = |path: &PathBuf| {
         let found = std::fs::metadata(path).ok()?;
@@ -38,7 +38,7 @@ pub(crate) fn stamps<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Stamps
     files.into_iter().map(stamp).collect()
 }
 
-/// Has `owner` read its files again whenever they change. Never ends.
+/// Lets `owner` reload its files whenever they change. Never returns.
 pub(crate) async fn watch_files<T: Send + Sync + 'static>(
     owner: Arc<T>,
     mut used: Stamps,
@@ -65,14 +65,14 @@ pub(crate) async fn watch_files<T: Send + Sync + 'static>(
 
 fn report(outcome: Result<(), TlsError>) {
     match outcome {
-        Ok(()) => tracing::info!("the TLS certificate was read again and is used for new connections"),
+        Ok(()) => tracing::info!("the TLS certificate was reloaded and is used for new connections"),
         Err(error) => {
-            tracing::error!(%error, "a changed TLS file cannot be used: the certificate read before stays");
+            tracing::error!(%error, "a changed TLS file cannot be used: the current certificate stays");
         }
     }
 }
 
-/// Who issues certificates that are trusted: those of a PEM file, that of the setting `key`.
+/// Returns the trusted authorities in a PEM file, that of the setting `key`.
 pub(crate) fn authorities(key: &'static str, path: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(key, path)? {
@@ -82,10 +82,10 @@ pub(crate) fn authorities(key: &'static str, path: &Path) -> Result<RootCertStor
     Ok(roots)
 }
 
-/// The certificates of a PEM file, that of the setting `key`.
+/// Returns the certificates in a PEM file, that of the setting `key`.
 ///
 /// # Errors
-/// [`TlsError`]: it cannot be read, or holds none.
+/// [`TlsError`] if the file cannot be read, or holds none.
 pub(crate) fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let content = |reason| TlsError::Content { key, path: path.to_owned(), reason };
     let bytes = bytes(key, path)?;
@@ -99,17 +99,17 @@ pub(crate) fn certificates(key: &'static str, path: &Path) -> Result<Vec<Certifi
     }
 }
 
-/// The private key of a PEM file, that of the setting `key`.
+/// Returns the private key in a PEM file, that of the setting `key`.
 ///
 /// # Errors
-/// [`TlsError`]: it cannot be read, or holds none.
+/// [`TlsError`] if the file cannot be read, or holds none.
 pub(crate) fn private_key(key: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let content = |reason| TlsError::Content { key, path: path.to_owned(), reason };
     PrivateKeyDer::from_pem_slice(&bytes(key, path)?).map_err(|error| match error {
         pem::Error::NoItemsFound => content(
             "there is no unencrypted private key in it (expected PEM: PKCS #8, PKCS #1 or SEC1)".to_owned(),
         ),
-        // Its text could show a part of the file.
+        // The error's own text could show a part of the file.
         _ => content("it is no PEM".to_owned()),
     })
 }
@@ -124,7 +124,8 @@ fn bytes(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(failed)
 }
 
-/// What cannot be read at all is reported when it is read.
+/// Warns if other users of this machine may access the private key. A file that cannot be read is reported
+/// when it is read.
 pub(crate) fn warn_if_key_is_open(key: &'static str, path: &Path) {
     let Ok(found) = std::fs::metadata(path) else { return };
     if found.permissions().mode() & 0o007 != 0 {

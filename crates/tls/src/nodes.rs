@@ -1,7 +1,8 @@
 //! TLS between nodes: version 1.3, and both ends show a certificate.
 //!
-//! A node's certificate must be good for servers and for clients, and the dialler looks for the name it has dialled. So
-//! the certificates of mere clients open nothing here, even if one authority issues both.
+//! A node's certificate must be valid for servers and for clients, and the dialing node checks it for the
+//! name it dialed. So the certificates of mere clients give no access here, even if the same authority issued
+//! both.
 
 use std::fmt;
 use std::io;
@@ -40,20 +41,20 @@ struct Configs {
     client: Arc<rustls::ClientConfig>,
 }
 
-/// Both sides of TLS, from one certificate.
+/// Both sides of TLS, with one certificate.
 pub struct PeerTls {
     files: Files,
     configs: ArcSwap<Configs>,
-    /// As the files were before they were first read.
+    /// Stamps of the files, taken before they were first read.
     read_at_start: Stamps,
 }
 
 impl PeerTls {
-    /// Reads the node's certificate (with what lies between it and a root), its key, and the authorities of its peers.
-    /// Blocks.
+    /// Reads the node's certificate (with its intermediate certificates), its key, and the authorities of its
+    /// peers. Blocks.
     ///
     /// # Errors
-    /// A file is missing, unreadable, no PEM, or key and certificate do not belong together.
+    /// A file is missing, unreadable or not PEM, or the key does not belong to the certificate.
     pub fn load(certificate: &Path, key: &Path, authorities: &Path) -> Result<Arc<Self>, TlsError> {
         let files = Files {
             certificate: certificate.to_owned(),
@@ -66,8 +67,8 @@ impl PeerTls {
         Ok(Arc::new(Self { files, configs, read_at_start }))
     }
 
-    /// Reads the files again whenever they change, for new connections. Never ends. What cannot be used is reported,
-    /// and the certificate in use stays.
+    /// Reloads the files whenever they change, for new connections. Never returns. If the new files cannot be
+    /// used, an error is logged and the current certificate stays.
     pub async fn watch(self: Arc<Self>) {
         let used = self.read_at_start.clone();
         watch_files(self, used, |tls| tls.files.stamps(), Self::reload).await;
@@ -79,21 +80,21 @@ impl PeerTls {
         Ok(())
     }
 
-    /// The accepting side of the handshake. Has no time limit.
+    /// Performs the accepting side of the handshake. There is no time limit.
     ///
     /// # Errors
-    /// The other end does not speak TLS, shows no certificate of a node, or goes away.
+    /// The other end does not speak TLS, shows no node certificate, or closes the connection.
     pub async fn accept(&self, stream: Stream) -> Result<TlsStream, HandshakeError> {
         let config = Arc::clone(&self.configs.load().server);
         let accepted = TlsAcceptor::from(config).accept(stream).await;
         accepted.map(TlsStream::from).map_err(handshake_error)
     }
 
-    /// The dialler's side of the handshake with a node that is called `host`. Has no time limit. That the other end
-    /// does not like this node's certificate is noticed later, by the first read.
+    /// Performs the dialing side of the handshake with a node called `host`. There is no time limit. If the
+    /// other end rejects this node's certificate, the first read fails, not the handshake.
     ///
     /// # Errors
-    /// The other end does not speak TLS, is another host or no node, or goes away.
+    /// The other end does not speak TLS, is another host or not a node, or closes the connection.
     pub async fn connect(&self, host: &str, stream: Stream) -> io::Result<TlsStream> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let config = Arc::clone(&self.configs.load().client);
@@ -140,7 +141,7 @@ impl Files {
     }
 }
 
-/// Lets in whose certificate is good for a client and for a server.
+/// Accepts certificates that are valid for a client and for a server.
 struct PeerVerifier {
     of_clients: Arc<dyn ClientCertVerifier>,
     roots: Arc<RootCertStore>,

@@ -1,6 +1,6 @@
-//! What a handshake leads to.
+//! The stream that a handshake yields.
 
 use tailrace_env::net::Stream;
 
-/// A connection with TLS, of either end.
+/// A TLS connection, for either end.
 pub type TlsStream = tokio_rustls::TlsStream<Stream>;

@@ -1,32 +1,34 @@
-//! Numbers of bytes and of things: conversions that lose nothing, and a count that cannot go below zero.
+//! Counts of bytes and things: lossless conversions, and a counter that cannot go below zero.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(not(target_pointer_width = "64"))]
-compile_error!("tailrace takes it that a size in memory and a size on disk are numbers of the same 64 bits");
+compile_error!(
+    "tailrace requires a 64-bit target, where sizes in memory and sizes on disk have the same 64 bits"
+);
 
-/// Bytes that the records of a batch may take when decompressed, whatever is set: the largest legal value of
-/// `tailrace.decompressed.bytes.max`. Lengths within records are `i32`.
+/// The most bytes that the decompressed records of a batch may take, whatever is configured: the largest
+/// legal value of `tailrace.decompressed.bytes.max`. Lengths within records are `i32`.
 pub const DECOMPRESSED_BYTES_MAX: usize = i32::MAX as usize;
 
-/// A number of bytes or things as a size in memory.
+/// Converts a number of bytes or things to a size in memory.
 pub const fn usize_of(number: u64) -> usize {
     number as usize
 }
 
-/// A number of things in memory as what metrics and the protocol have.
+/// Converts a number of things in memory to the type that metrics and the protocol use.
 ///
 /// # Panics
-/// Beyond 2^63: nothing in memory has as many.
+/// Beyond 2^63: memory cannot hold as many.
 pub const fn i64_of(number: usize) -> i64 {
     assert!(number <= i64::MAX as usize, "more things than memory has bytes");
     number as i64
 }
 
-/// Takes `number` off a count.
+/// Subtracts `number` from a count.
 ///
 /// # Panics
-/// If there are not as many of `what`. The count is as it was.
+/// If the count is less than `number`. The count is unchanged then.
 pub fn take_off(count: &mut usize, number: usize, what: &str) {
     match count.checked_sub(number) {
         Some(left) => *count = left,
@@ -34,7 +36,7 @@ pub fn take_off(count: &mut usize, number: usize, what: &str) {
     }
 }
 
-/// How many of something there are at the moment, counted by those who come and go, and read by anybody.
+/// A counter that its members raise and lower, and that any thread can read.
 #[derive(Debug)]
 pub struct Tally {
     count: AtomicU64,
@@ -42,36 +44,37 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// None yet. `what` is counted, for the message of a count that is wrong.
+    /// Creates a count of zero. `what` names the counted things in the message about a wrong count.
     pub const fn of(what: &'static str) -> Self {
         Self { count: AtomicU64::new(0), what }
     }
 
-    /// The count.
+    /// Returns the count.
     pub fn get(&self) -> u64 {
         self.count.load(Ordering::Acquire)
     }
 
-    /// The same, for what is in memory.
+    /// Returns the count as a size in memory.
     pub fn size(&self) -> usize {
         usize_of(self.get())
     }
 
-    /// So many have come.
+    /// Adds `number`.
     pub fn add(&self, number: u64) {
         self.count.fetch_add(number, Ordering::AcqRel);
     }
 
-    /// So many come, if there is room for them beside those that are there. False if there is not.
+    /// Adds `number` if `has_room` accepts the current count. Reports whether it did.
     pub fn add_if(&self, number: u64, has_room: impl Fn(u64) -> bool) -> bool {
         let more = |those: u64| has_room(those).then_some(those + number);
         self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
     }
 
-    /// So many have gone. Left alone if they were not there, also while a panic is under way: a second one would end the process.
+    /// Subtracts `number`. If the count is less than that, it is unchanged. During a panic no second panic is
+    /// raised, because that would end the process.
     ///
     /// # Panics
-    /// If there were not as many.
+    /// If the count is less than `number`.
     pub fn take_off(&self, number: u64) {
         let left = |count: u64| count.checked_sub(number);
         let taken = self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, left);

@@ -1,7 +1,7 @@
 //! Vocabulary shared by every tailrace crate: offsets, epochs, names, units and counts.
 //!
-//! Nothing here performs I/O. Types that could be mixed up with each other are distinct, so that a mix-up does
-//! not compile: an [`Offset`] is not a [`RaftIndex`], a [`HighWatermark`] is not a [`LogEnd`].
+//! Nothing here performs I/O. Types that could be mixed up are distinct, so that a mix-up does not compile:
+//! an [`Offset`] is not a [`RaftIndex`], and a [`HighWatermark`] is not a [`LogEnd`].
 
 mod counts;
 mod names;

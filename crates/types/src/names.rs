@@ -4,11 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Longest topic name in bytes. Kafka's limit: the name, a dash and the partition must fit a 255-byte file name
-/// with a suffix for deletion.
+/// The longest topic name in bytes. This is Kafka's limit: the name, a dash, the partition and a suffix for
+/// deletion must fit into a file name of 255 bytes.
 pub(crate) const TOPIC_NAME_BYTES_MAX: usize = 249;
 
-/// Number of a partition within its topic, from 0.
+/// The number of a partition within its topic, from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionId(pub i32);
 
@@ -23,7 +23,7 @@ impl fmt::Display for PartitionId {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicName(Arc<str>);
 
-/// Why a text is no topic name.
+/// The reason why a text is not a topic name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopicNameError {
     /// The empty string.
@@ -54,7 +54,7 @@ impl TopicName {
     /// Checks `name` against Kafka's rules.
     ///
     /// # Errors
-    /// Says which rule is broken, and where.
+    /// The rule that is broken, and the position.
     pub fn new(name: &str) -> Result<Self, TopicNameError> {
         if name.is_empty() {
             return Err(TopicNameError::Empty);
@@ -72,13 +72,14 @@ impl TopicName {
         Ok(Self(name.into()))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What names that differ only in `.` against `_` have in common, and no others: the name with `_` for every `.`.
-    /// Kafka refuses such pairs because its metric names, and tailrace because JetStream stream names, would be the same.
+    /// Returns the name with `_` for every `.`. Two names have the same folded form exactly if they differ
+    /// only in `.` against `_`. Kafka refuses such pairs because their metric names would be the same, and
+    /// tailrace because their JetStream stream names would be.
     pub fn folded(&self) -> String {
         self.0.replace('.', "_")
     }
@@ -110,7 +111,7 @@ impl std::borrow::Borrow<str> for TopicName {
     }
 }
 
-/// One partition of one topic. Its folder is `TOPIC-N`, which is also how it is shown.
+/// One partition of one topic. Its folder is named `TOPIC-N`, and it is displayed in the same form.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicPartition {
     /// The topic.
@@ -120,7 +121,7 @@ pub struct TopicPartition {
 }
 
 impl TopicPartition {
-    /// Pairs the two.
+    /// Combines a topic and a partition number.
     pub fn new(topic: TopicName, partition: PartitionId) -> Self {
         Self { topic, partition }
     }
@@ -132,8 +133,8 @@ impl fmt::Display for TopicPartition {
     }
 }
 
-/// A topic's identity over its whole life: a topic deleted and created again under the same name has another id.
-/// Shown as Kafka shows it: 22 characters of URL-safe base64 without padding.
+/// A topic's identity over its whole life. A topic that is deleted and created again under the same name has
+/// another id. Displayed as in Kafka: 22 characters of URL-safe base64 without padding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct TopicId(pub [u8; 16]);
 
@@ -143,19 +144,19 @@ impl TopicId {
     /// All zeros: "no id" in the protocol.
     pub const ZERO: Self = Self([0; 16]);
 
-    /// Makes a version 4 UUID of 16 random bytes.
+    /// Makes a version 4 UUID from 16 random bytes.
     pub const fn from_random(mut bytes: [u8; 16]) -> Self {
         bytes[6] = (bytes[6] & 0x0f) | 0x40;
         bytes[8] = (bytes[8] & 0x3f) | 0x80;
         Self(bytes)
     }
 
-    /// True for [`TopicId::ZERO`].
+    /// Reports whether this is [`TopicId::ZERO`].
     pub fn is_zero(self) -> bool {
         self == Self::ZERO
     }
 
-    /// Reads the 22-character form.
+    /// Parses the 22-character form. `None` if the text is not in that form.
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 22 {
             return None;
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn topic_ids_are_shown_as_kafka_shows_them() {
-        // What java.util.Base64.getUrlEncoder().withoutPadding() prints for the bytes 1..=16.
+        // The output of java.util.Base64.getUrlEncoder().withoutPadding() for the bytes 1..=16.
         let id = TopicId([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
         assert_eq!(id.to_string(), "AQIDBAUGBwgJCgsMDQ4PEA");
         assert_eq!(TopicId::parse("AQIDBAUGBwgJCgsMDQ4PEA"), Some(id));

@@ -9,7 +9,7 @@ macro_rules! number {
         pub struct $name(pub $inner);
 
         impl $name {
-            /// The bare number.
+            /// Returns the bare number.
             pub const fn get(self) -> $inner {
                 self.0
             }
@@ -30,7 +30,7 @@ macro_rules! number {
 }
 
 number!(
-    /// Position of a record in its partition, from 0. Negative values appear only as protocol sentinels.
+    /// The position of a record in its partition, from 0. Negative values appear only as protocol sentinels.
     Offset(i64)
 );
 number!(
@@ -46,47 +46,49 @@ number!(
     DurableEnd(i64)
 );
 number!(
-    /// Generation of a partition's leadership: raft's term, Kafka's leader epoch. -1 means "unknown".
+    /// The generation of a partition's leadership: the term in raft, the leader epoch in Kafka. -1 means
+    /// "unknown".
     LeaderEpoch(i32)
 );
 number!(
-    /// Position of an entry in a partition's raft log, from 1. Entries without records have an index but no offset.
+    /// The position of an entry in a partition's raft log, from 1. Entries without records have an index but
+    /// no offset.
     RaftIndex(u64)
 );
 number!(
-    /// Identifies an idempotent producer. -1 means "none".
+    /// The id of an idempotent producer. -1 means "none".
     ProducerId(i64)
 );
 number!(
-    /// Generation of a producer id. -1 means "none".
+    /// The generation of a producer id. -1 means "none".
     ProducerEpoch(i16)
 );
 number!(
-    /// Identifies a node of the cluster (Kafka's broker id).
+    /// The id of a node of the cluster. Kafka's broker id.
     NodeId(i32)
 );
 
 impl Offset {
-    /// The offset `count` records further on. Saturates at the largest offset.
+    /// Returns the offset `count` records further on. Saturates at the largest offset.
     pub const fn plus(self, count: i64) -> Self {
         Self(self.0.saturating_add(count))
     }
 }
 
 impl LeaderEpoch {
-    /// "Not known": what clients send when they have no epoch, and what unstamped batches carry.
+    /// The unknown epoch. Clients without an epoch send it, and unstamped batches carry it.
     pub const UNKNOWN: Self = Self(-1);
 }
 
 impl ProducerId {
-    /// "No producer id": batches of a producer that is not idempotent.
+    /// The absent producer id of batches whose producer is not idempotent.
     pub const NONE: Self = Self(-1);
 }
 
 macro_rules! as_offset {
     ($($name:ident),*) => { $(
         impl $name {
-            /// The same position as a plain offset.
+            /// Returns the same position as a plain offset.
             pub const fn offset(self) -> Offset {
                 Offset(self.0)
             }

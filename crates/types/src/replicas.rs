@@ -1,28 +1,29 @@
-//! Names of replicas and of the groups that they form.
+//! Ids of replicas and of the raft groups that they form.
 
 use std::fmt;
 
 use crate::{NodeId, PartitionId, TopicId};
 
-/// Names one replica of one partition. Never 0. Never used again once the replica's disk was lost: raft takes it for granted
-/// that what an id has acknowledged is still there.
+/// The id of one replica of one partition. Never 0. Never used again once the replica's disk was lost,
+/// because raft relies on every entry that an id has acknowledged.
 ///
-/// In a cluster the lower 32 bits are its node, the upper ones count the replicas that the partition has had there, from 1.
+/// In a cluster, the lower 32 bits are the node. The upper 32 bits count the replicas that the partition has
+/// had on that node, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplicaId(pub u64);
 
 impl ReplicaId {
-    /// The replica number `incarnation` (from 1) that a partition has on `node` (not negative).
+    /// Returns the id of replica number `incarnation` (from 1) of a partition on `node` (not negative).
     pub const fn new(node: NodeId, incarnation: u32) -> Self {
         Self((incarnation as u64) << 32 | node.0.cast_unsigned() as u64)
     }
 
-    /// Where it lies.
+    /// Returns the node that holds the replica.
     pub const fn node(self) -> NodeId {
         NodeId((self.0 & 0xffff_ffff) as u32 as i32)
     }
 
-    /// The how manieth of its partition it is there.
+    /// Returns the replica's number among those that the partition has had on this node, from 1.
     pub const fn incarnation(self) -> u32 {
         (self.0 >> 32) as u32
     }
@@ -34,7 +35,8 @@ impl fmt::Display for ReplicaId {
     }
 }
 
-/// Names a group of replicas: a partition, by its topic's id. A topic that is deleted and created anew has other groups.
+/// The id of a raft group: a partition, by its topic's id. A topic that is deleted and created again has
+/// other groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RaftGroup {
     /// The topic.

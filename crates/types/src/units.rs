@@ -1,4 +1,4 @@
-//! Time as the log sees it.
+//! Timestamps of the log.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ impl TimestampMs {
     /// "No timestamp".
     pub const NONE: Self = Self(-1);
 
-    /// Milliseconds from `earlier` to `self`, 0 if `earlier` is later.
+    /// Returns the milliseconds from `earlier` to `self`. 0 if `earlier` is later.
     pub const fn since(self, earlier: Self) -> i64 {
         let difference = self.0.saturating_sub(earlier.0);
         if difference < 0 { 0 } else { difference }

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// speech is one way to ask the server something and to know the answer.
+// speech is one way to ask the server something and to recognise the answer.
 type speech interface {
-	// greet makes a fresh connection ready; requests are asked from now on.
+	// greet makes a fresh connection ready for requests.
 	greet(conn net.Conn, in *bufio.Reader) error
-	// request is what the number-th probe sends.
+	// request returns what the number-th probe sends.
 	request(number int) []byte
-	// answer reads one answer. Whatever else comes is taken care of.
+	// answer reads one answer. It handles whatever else comes.
 	answer(conn net.Conn, in *bufio.Reader) error
 }
 
@@ -23,7 +23,8 @@ type due struct {
 	at     time.Time
 }
 
-// prober sends one kind of probe. A lost connection is made again, and what had no answer is asked again: it goes on waiting.
+// prober sends one kind of probe. After a lost connection it connects again, and repeats the probes without
+// an answer: they go on waiting.
 type prober struct {
 	name    string
 	address string
@@ -66,7 +67,7 @@ func (p *prober) run(start time.Time) {
 	}
 }
 
-// talk asks and listens until the connection is lost. Returns the number of the next probe.
+// talk sends and listens until the connection is lost. It returns the number of the next probe.
 func (p *prober) talk(conn net.Conn, in *bufio.Reader, number int) int {
 	ended := make(chan struct{})
 	go func() {
@@ -130,7 +131,7 @@ func (p *prober) begin() {
 	p.longest, p.count, p.lost = 0, 0, 0
 }
 
-// oldest is when the first probe was due that has no answer: perhaps one that could not even be sent.
+// oldest returns when the first unanswered probe was due: perhaps one that could not even be sent.
 func (p *prober) oldest() time.Time {
 	if len(p.waiting) > 0 {
 		return p.waiting[0].at
@@ -138,7 +139,7 @@ func (p *prober) oldest() time.Time {
 	return p.next
 }
 
-// settled waits until all that was due by `at` is answered, or the deadline, or the server is gone.
+// settled waits until everything due by `at` is answered, the deadline has passed, or the server is gone.
 func (p *prober) settled(at, deadline time.Time, gone func() bool) {
 	for time.Now().Before(deadline) && !gone() {
 		p.mu.Lock()
@@ -151,7 +152,8 @@ func (p *prober) settled(at, deadline time.Time, gone func() bool) {
 	}
 }
 
-// window is the longest wait, that of the unanswered included, the number of answers, and of lost connections.
+// window returns the longest wait, including unanswered probes, the number of answers, and the number of lost
+// connections.
 func (p *prober) window() (time.Duration, int, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,16 +1,18 @@
-// probe talks to every protocol of one server on an open loop, and tells how long it was kept waiting.
+// probe talks to every protocol of one server on an open loop, and reports how long it had to wait.
 //
-// Each kind of probe has a connection of its own and is due every 5 ms, whatever became of the ones before. Its latency counts from when it
-// was due to when its answer was there, so that a server that stands still for a second is seen to do so by whatever was due in that second.
-// One kind ("machine") talks to this very process: what it waits for is the machine's doing, not the server's.
+// Each kind of probe has a connection of its own and is due every 5 ms, whatever became of the earlier ones.
+// Its latency counts from when it was due until its answer came. So if a server stands still for a second,
+// every probe that was due in that second shows it. One kind ("machine") talks to this very process: its
+// waits are the machine's doing, not the server's.
 //
-// Told on standard input, a word a line, answered by a line of JSON:
+// It takes commands on standard input, a word a line, and answers each with a line of JSON:
 //
-//	begin   a window begins: what was measured before is forgotten
-//	peek    what the window has so far
-//	end     the window ends once all that was due in it is answered, or has waited for too long
+//	begin   a window starts: earlier measurements are forgotten
+//	peek    reports the window so far
+//	end     the window ends once everything due in it is answered, or has waited for too long
 //
-// Deliberately absent: any knowledge of attacks. It needs nothing but Go, so that it can be built where no registry is reached.
+// Deliberately absent: any knowledge of attacks. It needs nothing but Go, so that it can be built without a
+// registry.
 package main
 
 import (
@@ -25,14 +27,15 @@ import (
 
 const interval = 5 * time.Millisecond
 
-// The end of a window waits for answers that are due this long. Who then still waits has waited so long at least.
+// At the end of a window, answers that are due may take this long. A probe that still waits has waited at
+// least this long.
 const endMax = 120 * time.Second
 
 type report struct {
 	// The longest wait in milliseconds, by kind of probe.
 	GapMs  map[string]float64 `json:"gap_ms"`
 	Probes map[string]int     `json:"probes"`
-	// Connections that were lost, by kind: each was made again, and what was due waited meanwhile.
+	// Connections that were lost, by kind. Each was made again, and due probes waited meanwhile.
 	Lost map[string]int `json:"lost"`
 	memory
 }
@@ -45,7 +48,7 @@ func main() {
 	pid := flag.Int("pid", 0, "the server's process")
 	guard := flag.Int64("guard", 8<<30, "resident bytes from which the server is killed, for the machine's sake")
 	flag.Parse()
-	// What is garbage here is little; it is collected seldom.
+	// There is little garbage here, so collect it seldom.
 	debug.SetGCPercent(800)
 
 	kinds := []*prober{

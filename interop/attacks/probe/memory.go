@@ -20,17 +20,18 @@ const (
 	ticksPerSecond = 100
 )
 
-// memory is what the server's process has taken, and what it says of that itself.
+// memory is what the server's process has taken, and what the server says about that itself.
 type memory struct {
 	ResidentPeak int64 `json:"resident_peak"`
 	ResidentNow  int64 `json:"resident_now"`
-	// The most that the server's gauges of memory added up to.
+	// The largest sum of the server's gauges of memory.
 	MetricPeak int64 `json:"metric_peak"`
-	// Processor time since the window's begin.
+	// Processor time since the window's start.
 	CPUSeconds float64 `json:"cpu_s"`
-	// How often a thread of the server has waited for the disk since the window's begin, because the kernel had taken a page of its code away.
+	// How often a thread of the server has waited for the disk since the window's start, because the kernel had
+	// dropped a page of its code.
 	MajorFaults int64 `json:"major_faults"`
-	// The process is gone; `Killed` if that was for the sake of the machine.
+	// The process is gone. `Killed` if the prober killed it to protect the machine.
 	Gone   bool `json:"gone"`
 	Killed bool `json:"killed"`
 }
@@ -118,7 +119,7 @@ func (w *watch) usage() (used usage) {
 	if at < 0 {
 		return
 	}
-	// majflt, utime and stime are fields 12, 14 and 15; the first behind the name is 3.
+	// majflt, utime and stime are fields 12, 14 and 15; the first after the name is 3.
 	fields := bytes.Fields(buffer[at+1 : n])
 	if len(fields) < 13 {
 		return

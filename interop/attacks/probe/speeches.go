@@ -115,7 +115,7 @@ func recordBatch(value []byte) []byte {
 
 const connect = "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true,\"protocol\":0}\r\n"
 
-// natsLine reads a line that is no part of a message, and answers the server's PING.
+// natsLine reads a line that is not part of a message, and answers the server's PING.
 func natsLine(conn io.Writer, in *bufio.Reader) (string, error) {
 	for {
 		line, err := in.ReadString('\n')
@@ -231,7 +231,7 @@ func (w *webSocket) answer(conn net.Conn, _ *bufio.Reader) error {
 	return err
 }
 
-// frame is a masked binary frame; the mask is of zeros, which is legal and changes nothing.
+// frame is a masked binary frame; the mask consists of zeros, which is legal and changes nothing.
 func frame(payload []byte) []byte {
 	out := []byte{0x82, 0x80 | 126, byte(len(payload) >> 8), byte(len(payload)), 0, 0, 0, 0}
 	if len(payload) < 126 {
@@ -249,7 +249,7 @@ func (f framer) Write(payload []byte) (int, error) {
 	return len(payload), nil
 }
 
-// deframer yields what is in data frames.
+// deframer yields the content of data frames.
 type deframer struct {
 	in   *bufio.Reader
 	left int

@@ -1,4 +1,4 @@
-"""Conversations out of a seed: lists of operations, most of which make sense, and some of which do not."""
+"""Conversations from a seed: lists of operations, most of which make sense, and some of which do not."""
 import random
 
 OFTEN, SOMETIMES, RARELY = 8, 3, 1
@@ -34,7 +34,8 @@ class Dice(random.Random):
         return self.random() < 0.1
 
     def ahead(self):
-        """Epochs of members differ, as groups are assigned at other moments: only what none has had is wrong everywhere."""
+        """Epochs of members differ between the servers, because groups are assigned at other moments: only an
+        epoch that none has had is wrong on both."""
         return 0 if self.often() else 50
 
     def off(self):
@@ -72,7 +73,7 @@ def reading(dice, weight):
 
 def transactions(dice):
     who = lambda: {"x": dice.randint(0, 1), "zombie": dice.rarely()}  # noqa: E731
-    # A producer keeps to one protocol: what mixes them is no client.
+    # A producer keeps to one protocol: no client mixes them.
     protocol = {0: dice.choice(["new", "new", "old"]), 1: dice.choice(["new", "old"])}
 
     def spoken():
@@ -152,7 +153,7 @@ def share(dice):
 
 
 THEMES = {"records": records, "transactions": transactions, "classic": classic, "consumer": consumer, "share": share}
-# What makes the rest worth while.
+# Operations that prepare a useful conversation.
 BEGINNINGS = {
     "transactions": [["init_transactional", {"x": 0, "keeps": False, "version": 5, "timeout": 60_000}],
                      ["init_transactional", {"x": 1, "keeps": False, "version": 5, "timeout": 60_000}]],
@@ -161,7 +162,7 @@ BEGINNINGS = {
 }
 
 
-# What a coordinator has not written is gone after a restart: a rebalance is done first.
+# What a coordinator has not written is gone after a restart, so a rebalance is finished first.
 BEFORE_RESTARTS = {"classic": [["join", {"g": 0, "ms": ["m0", "m1", "m2"], "topics": [0, 1], "protocol": "range"}]]}
 
 

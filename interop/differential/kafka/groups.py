@@ -1,12 +1,13 @@
 """Operations on classic groups, groups of KIP-848, and offsets.
 
-Members are m0, m1, ...; a member's id is whatever the server gave it or, with the new protocol, what it was told to use.
+Members are m0, m1, ...; a member's id is the one that the server gave it or, with the new protocol, that it
+was told to use.
 """
 import struct, threading, time
 from side import GROUP_KEY, PASSING, PATIENCE_SECONDS, Gone, kproto
 
 JOIN_SECONDS_MAX, JOIN_ROUNDS_MAX, REBALANCE_MS = 8, 8, 2000
-# Longer than Kafka takes to start on a busy machine (45 s were seen): nobody beats meanwhile.
+# Longer than Kafka takes to start on a busy machine (45 s were seen): no member sends heartbeats meanwhile.
 SESSION_MS = 300_000
 SETTLE_SECONDS_MAX = 10
 LEAVE_EPOCH, JOIN_EPOCH = -1, 0
@@ -23,7 +24,8 @@ def subscription(topics, data):
 
 
 def settled(state):
-    """On the way to its assignment a group of KIP-848 goes through states at the server's pace. Where it gets to, `consumer_settle` compares."""
+    """On the way to its assignment a group of KIP-848 goes through states at the server's pace.
+    `consumer_settle` compares the final state."""
     return "Stable" if state in ("Assigning", "Reconciling") else state
 
 
@@ -42,7 +44,8 @@ class Groups:
     # ---- classic ----
 
     def join(self, g, ms, topics, protocol):
-        """Members join, and again until all of those who may are in one generation, as clients do. Who leads is the server's choice."""
+        """Members join, and join again until all that may are in one generation, as clients do. The server
+        chooses the leader."""
         self.find(GROUP_KEY, self.group_name(g))
         shown, led, left = {}, [], list(ms)
         for _ in range(JOIN_ROUNDS_MAX):
@@ -50,7 +53,7 @@ class Groups:
             for m in left:
                 early = [m for m, found in answers.items() if found and found[0]["ErrorCode"] == 0]
                 answers[m] = self.join_begun(g, m, topics, protocol, threads)
-            # Those who were answered before the last one came are waited for.
+            # Wait for members that were answered before the last one came.
             for m in early:
                 answers[m] = self.join_begun(g, m, topics, protocol, threads)
             for thread in threads:
@@ -58,18 +61,20 @@ class Groups:
             for m, found in answers.items():
                 shown[m] = self.joined(g, m, found[0] if found else None, led)
             newest = max([self.members[(g, m)]["generation"] for m in ms], default=-1)
-            # Who was too late for a rebalance, or was taken for gone, joins again, and the others with it.
+            # A member that was too late for a rebalance, or was taken for gone, joins again, and the others
+            # with it.
             left = [m for m in ms if shown[m][0] in (0, 25)]
             if not any(shown[m][0] == 25 or self.members[(g, m)]["generation"] < newest for m in left):
                 break
         for (group, _), known in self.members.items():
             if group == g and known["generation"] < newest:
                 known["leads"] = False
-        # Synced at once: who waits longer than the rebalance may take is removed, and how long that is, is the machine's choice.
+        # Sync at once: a member that waits longer than the rebalance may take is removed, and the machine
+        # decides how long that is.
         return [[m, *shown[m]] for m in ms] + led[-1:] + self.sync(g, "first", 0)
 
     def joined(self, g, m, answer, led):
-        """What is compared of one answer. The leader's names the members."""
+        """The parts of one answer that are compared. The leader's names the members."""
         if answer is None:
             return ["no answer"]
         if answer["ErrorCode"] == 25:  # UNKNOWN_MEMBER_ID
@@ -85,7 +90,8 @@ class Groups:
     def join_begun(self, g, m, topics, protocol, threads):
         known = self.members.setdefault((g, m), {"id": "", "generation": -1})
         names = [self.topic_name(t) for t in topics]
-        # Each join brings something else, and so a new generation: what follows when nothing is new depends on who leads.
+        # Each join changes something, and so makes a new generation: without a change the result depends on
+        # the leader.
         known["joins"] = known.get("joins", 0) + 1
         metadata = subscription(names, struct.pack(">i", known["joins"]))
         body = {"GroupId": self.group_name(g), "SessionTimeoutMs": SESSION_MS, "RebalanceTimeoutMs": REBALANCE_MS, "MemberId": known["id"],
@@ -112,7 +118,7 @@ class Groups:
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
         threads.append(thread)
-        # The next one joins when this one is answered or waits: the first who joins leads.
+        # The next one joins when this one is answered or waits: the first member to join leads.
         self.until(lambda: result or self.waits(g, known["id"]), 3)
         return result
 
@@ -121,7 +127,8 @@ class Groups:
         return group["GroupState"] == "PreparingRebalance" and member in [one["MemberId"] for one in group["Members"]]
 
     def sync(self, g, part, shift):
-        """All members, the leader first. Part: what every member gets from the leader, whoever that is."""
+        """All members, the leader first. Part: what every member gets from the leader, whichever member that
+        is."""
         ours = sorted(m for (group, m), known in self.members.items() if group == g and known["id"] and "epoch" not in known)
         first = sorted(ours, key=lambda m: not self.members[(g, m)].get("leads", False))
         return sorted([m, *self.sync_one(g, m, part, shift)] for m in first)
@@ -133,7 +140,7 @@ class Groups:
         body = {"GroupId": self.group_name(g), "GenerationId": known["generation"] + shift, "MemberId": known["id"],
                 "Assignments": assignments}
         try:
-            # A follower waits for its leader, who may never come. The leader waits for the disk only.
+            # A follower waits for its leader, which may never come. The leader waits for the disk only.
             answer = self.call("SyncGroup", 4, body, seconds=None if known.get("leads") else 1)
         except Gone:
             return ["waits"]
@@ -163,7 +170,8 @@ class Groups:
 
     def list_groups(self, states, types):
         if self.restarts:
-            # Kafka leaves out the groups of partitions that it is still reading after a restart. Who asks for one waits until they are read.
+            # After a restart Kafka leaves out the groups of partitions that it is still reading. A request
+            # for one waits until they are read.
             for g in GROUPS:
                 self.call("DescribeGroups", 5, {"Groups": [self.group_name(g)]})
         answer = self.call("ListGroups", 5, {"StatesFilter": states, "TypesFilter": types})
@@ -171,14 +179,14 @@ class Groups:
         return [answer["ErrorCode"], sorted([self.short(one["GroupId"]), one["ProtocolType"], settled(one["GroupState"]), one["GroupType"]] for one in own)]
 
     def delete_group(self, g):
-        """And what it held."""
+        """Deletes the group. Also returns the offsets that it held."""
         held = self.fetch_offsets(g, False)
         return [self.call("DeleteGroups", 2, {"GroupsNames": [self.group_name(g)]})["Results"][0]["ErrorCode"], held]
 
     # ---- offsets ----
 
     def commit(self, g, m, places, offset, shift, version):
-        """By a member, or by nobody. The generation, or the epoch, is off by so much."""
+        """By a member, or without one. The generation, or the epoch, is off by the shift."""
         self.find(GROUP_KEY, self.group_name(g))
         known = self.members.get((g, m)) if m else None
         stage = -1 if known is None else known.get("epoch", known["generation"]) + shift
@@ -197,7 +205,7 @@ class Groups:
         return [group["ErrorCode"], found]
 
     def delete_offsets(self, g, places):
-        """And what it held."""
+        """Deletes offsets of the group. Also returns the offsets that it held."""
         held = self.fetch_offsets(g, False)
         topics = [{"Name": self.topic_name(t), "Partitions": [{"PartitionIndex": p}]} for t, p in places]
         answer = self.call("OffsetDelete", 0, {"GroupId": self.group_name(g), "Topics": topics})
@@ -212,7 +220,7 @@ class Groups:
                 "ServerAssignor": None, "TopicPartitions": owned}
 
     def consumer_heartbeat(self, g, m, how, topics, shift):
-        """how: join, stay or leave. The epoch is off by so much."""
+        """how: join, stay or leave. The epoch is off by the shift."""
         self.find(GROUP_KEY, self.group_name(g))
         if how == "join":
             self.members[(g, m)] = {"id": f"{self.prefix}-{g}-{m}-member", "generation": -1, "epoch": JOIN_EPOCH, "owned": []}
@@ -235,7 +243,8 @@ class Groups:
             known["owned"] = [{"TopicId": one["TopicId"], "Partitions": sorted(one["Partitions"])} for one in answer["Assignment"]["TopicPartitions"]]
 
     def consumer_settle(self, g):
-        """All members beat until each has what it shall have. What they then have is compared: which partitions, and how evenly."""
+        """All members send heartbeats until each has its target assignment. Compares what they then have:
+        which partitions, and how evenly."""
         ours = sorted(m for (group, m), known in self.members.items() if group == g and "epoch" in known and "share" not in known)
         codes, quiet, end = set(), 0, time.monotonic() + SETTLE_SECONDS_MAX
         while time.monotonic() < end:

@@ -1,12 +1,13 @@
-"""Differences that are known and documented. The list must shrink: one that a long run does not meet any more is named.
+"""Differences that are known and documented. The list must shrink: a long run names every entry that it did
+not meet.
 
-Each has where it is documented, and says of an operation with both answers whether it is the one. Behind one that `parts` the servers they
-hold different things, and the conversation ends.
+Each entry names its documentation, and says of an operation with both answers whether it is this difference.
+After a difference that `parts` the servers, they hold different things, and the conversation ends.
 """
 
 
 def beside(kafka, tailrace, *indexes):
-    """Equal but for these places of two lists."""
+    """Whether they are equal except at these places of two lists."""
     if not (isinstance(kafka, list) and isinstance(tailrace, list) and len(kafka) == len(tailrace)):
         return False
     return all(index in indexes or one == other for index, (one, other) in enumerate(zip(kafka, tailrace)))
@@ -33,10 +34,12 @@ def known(name, where, parts=False):
 def repeated(name, arguments, kafka, tailrace):
     if name != "produce_transactional" or kafka[0] not in (47, 48, 120):
         return False
-    # Its bytes are looked at then. Without a shift it may repeat, too: what was sent with one has not moved the sequence on.
+    # The bytes are checked then. Without a shift it may also be a repetition: batches with a shift have not
+    # moved the sequence on.
     if arguments["how"] == "crc":
         return tailrace[0] == CORRUPT_MESSAGE
-    # A zombie begins at 0 again, and what its epoch wrote there may not have been of a transaction. Were it stored, reads would differ.
+    # A zombie starts at 0 again, and what its epoch wrote there may not have been part of a transaction. If
+    # it were stored, reads would differ.
     return tailrace[0] == 0 and (arguments["shift"] < 0 or arguments["zombie"])
 
 

@@ -9,7 +9,7 @@ from world import READS, World, fresh_prefix
 LENGTH = 45
 EQUAL_SECONDS_MAX = 10
 SHRINK_SECONDS_MAX = {"quick": 15, "long": 120}
-# In a quick run, the conversation with a restart; in a long one, every so many.
+# In a quick run, the number of the conversation with a restart; in a long one, the interval between them.
 RESTART_AT, RESTART_EVERY = 2, 12
 
 
@@ -39,7 +39,7 @@ class Play:
         return kafka, tailrace
 
     def conversation(self, operations):
-        """The first difference that is not known; None if there is none."""
+        """The first difference that is not known. None if there is none."""
         prefix = fresh_prefix()
         restarts = any(name == "restart" for name, _ in operations)
         worlds = [World(side, prefix, restarts) for side in self.sides]
@@ -59,7 +59,7 @@ class Play:
         return None
 
     def shrink(self, operations, difference, seconds):
-        """Leaves out what the difference does not need."""
+        """Leaves out the operations that the difference does not need."""
         operations = operations[:difference.number + 1]
         end, step = time.monotonic() + seconds, len(operations) // 2
         while step:

@@ -1,4 +1,4 @@
-"""Records out of a Fetch answer: what a consumer would see, and where."""
+"""Records from a Fetch answer: what a consumer would see, and where."""
 import struct
 from side import kproto
 
@@ -39,7 +39,7 @@ def records(header, data):
 
 
 def seen(data, since):
-    """What a fetch at `since` gives: a record or a marker a line, with what is in its batch's attributes."""
+    """What a fetch at `since` returns: a record or a marker a line, with the attributes of its batch."""
     lines = []
     for header, bytes_ in kproto.batches(data or b""):
         attributes = header["attributes"]

@@ -46,8 +46,9 @@ class Shares:
         return [answer["ErrorCode"], "moves" if how != "leave" and answer["MemberEpoch"] else answer["MemberEpoch"]]
 
     def share_end_session(self, g, known):
-        """As clients do before they leave. Kafka keeps what is acquired until its lock ends otherwise, tailrace gives it back. What lies in
-        partitions that the session has forgotten is released by name: Kafka forgets who holds it."""
+        """Releases records, as clients do before they leave. Otherwise Kafka keeps acquired records until
+        their lock ends, and tailrace gives them back. Records in partitions that the session has forgotten
+        are released by name: Kafka forgets who holds them."""
         if known["session"]:
             for t, p, first, last in known.pop("held", []):
                 self.share_acknowledge(g, known, t, p, first, last, RELEASE)
@@ -59,7 +60,7 @@ class Shares:
         return self.call("ShareGroupHeartbeat", 1, body)
 
     def share_settle(self, g):
-        """All members beat until the partitions of what they read are initialised and assigned."""
+        """All members send heartbeats until the partitions that they read are initialised and assigned."""
         ours = sorted(m for (group, m), known in self.members.items() if group == g and "share" in known)
         codes, quiet, began = set(), 0, time.monotonic()
         while time.monotonic() - began < SETTLE_SECONDS_MAX:
@@ -71,7 +72,8 @@ class Shares:
                     self.taken(self.members[(g, m)], answer)
             after = [(self.members[(g, m)]["epoch"], self.members[(g, m)]["owned"]) for m in ours]
             quiet = quiet + 1 if before == after else 0
-            # States of share-partitions are made behind the heartbeats, and a group is assigned once in a second.
+            # The server makes states of share-partitions after the heartbeats, and assigns a group once a
+            # second.
             everything = sum(self.counts.values())
             had = {(one["TopicId"], p) for _, owned in after for one in owned for p in one["Partitions"]}
             if quiet >= (3 if len(had) == everything else 40):
@@ -82,19 +84,22 @@ class Shares:
         return [sorted(codes - {0}), [list(one) for one in all_]]
 
     def share_fetch(self, g, m, t, p, says):
-        """Takes records, then says of each batch of them what it is told to. Which records come is compared, and how often they came."""
+        """Takes records, then acknowledges each batch of them as told. Compares which records come, and how
+        often they came."""
         known = self.members.get((g, m))
         if known is None or "share" not in known or t not in self.topics:
             return "nobody"
-        # Kafka loads the states of share-partitions behind a restart, and answers without records meanwhile.
+        # After a restart Kafka loads the states of share-partitions, and answers without records meanwhile.
         is_first = self.read_since is not None and (g, t, p) not in self.read_since
         if is_first:
             self.read_since.add((g, t, p))
-        # Nothing is written while records are only held, so Kafka's leader would go on with what it knew before the change.
+        # Nothing is written while records are only held, so Kafka's leader would continue with what it knew
+        # before the change.
         if says is None and (g, t, p) in self.changed:
             says = RELEASE
         for _ in range(FETCHES_AFTER_A_RESTART if is_first else FETCHES):
-            # A session goes on with this partition alone: what else it had would be taken unseen.
+            # A session continues with this partition alone: records of its other partitions would be taken
+            # unseen.
             others = [one for one in known["fetches"] if one != [self.topics[t], p]]
             forgotten = [{"TopicId": topic, "Partitions": [index]} for topic, index in others] if known["session"] else []
             known["fetches"] = [[self.topics[t], p]]
@@ -104,7 +109,7 @@ class Shares:
                     "ForgottenTopicsData": forgotten}
             answer = self.call("ShareFetch", 1, body)
             if answer["ErrorCode"]:
-                # SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH: begun again, as clients do.
+                # SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH: start again, as clients do.
                 if answer["ErrorCode"] in (122, 123) and known["session"]:
                     known["session"] = 0
                     continue
@@ -118,7 +123,8 @@ class Shares:
             if says is None:
                 known.setdefault("held", []).extend([t, p, first, last] for first, last, _ in acquired)
             codes = [self.share_acknowledge(g, known, t, p, first, last, says) for first, last, _ in acquired] if says else []
-            # Kafka's leader finds out when it writes that offsets were altered or deleted. It gives out the records once more.
+            # Kafka's leader notices only when it writes that offsets were altered or deleted. It hands out
+            # the records once more.
             if NOT_LEADER_OR_FOLLOWER not in codes:
                 if codes:
                     self.changed.discard((g, t, p))

@@ -1,6 +1,8 @@
-"""One of the two servers: started and restarted by interop/server.sh, asked in raw frames of Kafka's protocol.
+"""One of the two servers: started and restarted by interop/server.sh, asked in raw frames of Kafka's
+protocol.
 
-A call waits out what passes by itself (a coordinator that loads, markers that are being written): that is no difference.
+A call retries on errors that pass by themselves (a coordinator that loads, markers that are being written):
+those are not differences.
 """
 import os, subprocess, sys, threading, time
 from glob import glob
@@ -11,9 +13,9 @@ sys.path.insert(0, str(INTEROP / "raw"))
 import kproto  # noqa: E402
 
 CALL_SECONDS_MAX, PATIENCE_SECONDS = 12, 30
-# LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
-# NOT_ENOUGH_REPLICAS (no topic here asks for more than one: Kafka's leader, restarted, does not reach the coordinator yet),
-# CONCURRENT_TRANSACTIONS.
+# LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
+# NOT_COORDINATOR, NOT_ENOUGH_REPLICAS (no topic here asks for more than one: Kafka's leader, restarted, does
+# not reach the coordinator yet), CONCURRENT_TRANSACTIONS.
 PASSING = {5, 6, 14, 15, 16, 19, 51}
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
 
@@ -56,7 +58,7 @@ class Side:
     def start(self):
         self.server("start", str(self.state), self.name)
         self.address = (self.state / "addr").read_text().strip()
-        # Kafka makes the topics of coordinators when somebody first asks for one, and refuses until then.
+        # Kafka makes the topics of coordinators at the first request for one, and refuses until then.
         for kind, key in ((GROUP_KEY, "a"), (TRANSACTION_KEY, "a")):
             self.find(kind, key)
         self.warm()
@@ -87,7 +89,7 @@ class Side:
         return self.call("FindCoordinator", 6, {"KeyType": kind, "CoordinatorKeys": [key]})
 
     def connect(self):
-        """A connection of one's own, for what may wait for others."""
+        """A separate connection, for requests that may wait for others."""
         return kproto.Conn(self.schema, self.address, CALL_SECONDS_MAX)
 
     def connection(self):

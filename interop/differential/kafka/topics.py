@@ -1,6 +1,7 @@
-"""Operations on topics and records. Each returns what is compared, with names instead of ids.
+"""Operations on topics and records. Each returns what is compared, with names in place of ids.
 
-An operation's arguments are small numbers and words, so that a list of them can be printed, shortened and played again.
+An operation's arguments are small numbers and words, so that a list of them can be printed, shortened and
+played again.
 """
 import time
 from records import seen
@@ -13,7 +14,7 @@ FETCH_ROUNDS_MAX = 40
 
 
 class Topics:
-    """`topics[t]`: the id of the topic that is called so now, all zeros if it was never made."""
+    """`topics[t]`: the id of the topic that has this name now, all zeros if it was never made."""
 
     def topic_name(self, t):
         lives = self.lives[t]
@@ -50,7 +51,7 @@ class Topics:
         body = {"Resources": [{"ResourceType": 2, "ResourceName": self.topic_name(t), "Configs": [change]}]}
         code = self.call("IncrementalAlterConfigs", 1, body)["Responses"][0]["ErrorCode"]
         if code == 0:
-            # Kafka answers when the controller has it. The broker follows.
+            # Kafka answers when the controller has the change. The broker follows.
             self.until(lambda: self.is_configured(t, name, value))
         return code
 
@@ -88,12 +89,12 @@ class Topics:
         return answer["ErrorCode"], answer["Offset"]
 
     def list_offsets(self, t, p, timestamp, isolation):
-        """Where it is, and where the log starts then."""
+        """The offset found, and the log start afterwards."""
         found = self.offset(t, p, timestamp if timestamp < 0 else NOW_MS + timestamp, isolation)
         return [*found, self.offset(t, p, EARLIEST, isolation)[1]]
 
     def fetch(self, t, p, since, isolation):
-        """Everything from an offset on; `since` beyond 1000 counts from the end."""
+        """Everything from an offset on. `since` beyond 1000 counts from the end."""
         if since >= 1000:
             since = max(0, self.offset(t, p, LATEST, 0)[1] + since - 1000)
         lines, aborted, at = [], [], since
@@ -130,10 +131,11 @@ class Topics:
                 "TopicData": [{"Name": self.topic_name(t), "PartitionData": [{"Index": p, "Records": batch}]}]}
         answer = self.call("Produce", version, body)["Responses"][0]["PartitionResponses"][0]
         if acks == 1 and answer["ErrorCode"] == 0:
-            # A topic of tailrace counts a record once it is synced. With acks=1 that is after the answer (docs/guarantees.md).
+            # A strict topic of tailrace counts a record once it is synced. With acks=1 that is after the
+            # answer (docs/guarantees.md).
             self.until(lambda: self.offset(t, p, LATEST, 0)[1] > answer["BaseOffset"])
         faults = [fault["BatchIndex"] for fault in answer.get("RecordErrors") or []]
-        # A time is what the topic's type of timestamps makes it: whether there is one is compared.
+        # The topic's type of timestamps decides the time. Only whether there is one is compared.
         return [answer["ErrorCode"], answer["BaseOffset"], answer.get("LogStartOffset"), answer["LogAppendTimeMs"] >= 0, faults]
 
     def values(self, count, tag):
@@ -164,7 +166,7 @@ class Topics:
         return [answer["ErrorCode"], answer["ProducerEpoch"]]
 
     def produce_idempotent(self, k, t, p, count, shift, epoch_shift, size, acks):
-        """Sequence and epoch are off by so much."""
+        """Sequence and epoch are off by the shifts."""
         producer = self.producers.get(f"i{k}")
         if producer is None:
             return "nobody"

@@ -1,4 +1,5 @@
-"""Operations of transactional producers, of the old protocol and of the one with an epoch for each transaction."""
+"""Operations of transactional producers, of the old protocol and of the one with an epoch for each
+transaction."""
 from side import TRANSACTION_KEY, kproto
 from topics import NOW_MS
 
@@ -8,7 +9,8 @@ TIMEOUT_MS = 60_000
 
 
 class Transactions:
-    """`producers["x0"]`: who the client that has the transactional id takes itself for. `before`: who it was."""
+    """`producers["x0"]`: the identity that the client with the transactional id believes it has. `before`:
+    its earlier identity."""
 
     def transactional_id(self, x):
         return f"{self.prefix}-x{x}"
@@ -24,14 +26,14 @@ class Transactions:
         self.producers[f"x{x}"] = {"id": producer_id, "epoch": epoch, "next": {}, "before": before, "ids": ids}
 
     def who(self, x, zombie):
-        """The present producer, or the one that it was before: whoever kept going."""
+        """The present producer, or its earlier identity if that one kept going."""
         known = self.producers.get(f"x{x}")
         if known is None:
             return None
         return known["before"] if zombie and known["before"] else (known["id"], known["epoch"])
 
     def epoch_after(self, before, answer):
-        """How far the epoch moved. With another id it begins again."""
+        """How far the epoch moved. With another id it starts again."""
         if answer["ErrorCode"] or answer.get("ProducerId", -1) < 0:
             return None
         if before is None or before[0] != answer["ProducerId"]:
@@ -39,7 +41,7 @@ class Transactions:
         return answer["ProducerEpoch"] - before[1]
 
     def init_transactional(self, x, keeps, version, timeout):
-        """`keeps`: the client says who it takes itself for (KIP-360)."""
+        """`keeps`: the client sends its identity (KIP-360)."""
         self.find(TRANSACTION_KEY, self.transactional_id(x))
         known = self.who(x, False)
         named = (known if keeps and known else (-1, -1)) if version >= 3 else None
@@ -132,7 +134,7 @@ class Transactions:
         partition = answer["Topics"][0]["Partitions"][0]
         found = []
         for one in partition["ActiveProducers"]:
-            # A time that the client set is the same at both. One of the server's clock is not.
+            # A time that the client set is the same on both servers. A time from the server's clock is not.
             time_ = "given" if one["LastTimestamp"] in (NOW_MS, NOW_MS + 40 * 86_400_000) else "clock"
             found.append([self.producer_name(one["ProducerId"]), one["LastSequence"], time_, one["CoordinatorEpoch"] >= 0, one["CurrentTxnStartOffset"]])
         return [partition["ErrorCode"], sorted(found)]

@@ -1,4 +1,4 @@
-"""One conversation at one of the servers: the names that it uses, and what its clients remember."""
+"""One conversation with one of the servers: the names that it uses, and what its clients remember."""
 import time
 import uuid
 from collections import Counter
@@ -8,24 +8,26 @@ from side import PASSING, Gone
 from topics import Topics
 from transactions import Transactions
 
-# Asked again while the servers differ: they follow their own changes at their own pace.
+# Reads that are repeated while the servers differ: each server follows its own changes at its own pace.
 READS = {"metadata", "describe_configs", "list_offsets", "fetch", "describe_transaction", "list_transactions", "describe_producers", "describe_group",
          "list_groups", "fetch_offsets", "describe_consumer_group", "share_offsets", "describe_share_group"}
 
 
-# Longer than `log.flush.start.offset.checkpoint.interval.ms` in kafka.sh, and the look after that.
+# Longer than `log.flush.start.offset.checkpoint.interval.ms` in kafka.sh, and the check after that.
 START_KEPT_SECONDS = 2
 
 
 class World(Topics, Transactions, Groups, Shares):
     def __init__(self, side, prefix, restarts):
         self.side, self.prefix = side, prefix
-        # Partitions that were read for a share group since the last restart; all of them, as long as there was none.
+        # Partitions that were read for a share group since the last restart. Without a restart so far: all of
+        # them.
         self.read_since = None
-        # Partitions whose share-group offsets were altered or deleted, and nothing has been acknowledged since: (group, topic, partition).
+        # Partitions whose share-group offsets were altered or deleted, without an acknowledgement since:
+        # (group, topic, partition).
         self.changed = set()
-        # With a restart in the conversation, a topic that is deleted gets another name: Kafka gives one of the same name the settings of
-        # both (docs/kafka.md). How often each had to.
+        # If the conversation has a restart, a deleted topic gets another name: Kafka would give a topic of
+        # the same name the settings of both (docs/kafka.md). The number of renames of each topic.
         self.restarts, self.lives = restarts, Counter()
         self.has_deleted_records = False
         self.topics, self.counts, self.producers, self.members = {}, {}, {}, {}
@@ -38,12 +40,12 @@ class World(Topics, Transactions, Groups, Shares):
 
     def restart(self, signal):
         if signal == "TERM":
-            # What is held while a server stops: tailrace keeps that it was delivered, Kafka does not.
+            # Records held while a server stops: tailrace remembers that they were delivered, Kafka does not.
             for (g, _), known in self.members.items():
                 if "share" in known:
                     self.share_end_session(g, known)
         elif self.has_deleted_records:
-            # Until Kafka has kept where its logs start: docs/kafka.md.
+            # Until Kafka has saved its log starts: docs/kafka.md.
             time.sleep(START_KEPT_SECONDS)
         self.side.restart(signal)
         self.read_since = set()

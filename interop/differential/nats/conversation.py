@@ -1,7 +1,8 @@
-"""What is said, in which order, by whom.
+"""The writes of a conversation, their order, and their connections.
 
-A conversation is a list of steps. A step is one write of one connection, or its end; a connection is opened when it is first named. A write
-consists of operations (bytes), so that a failing conversation can be made shorter by leaving some out.
+A conversation is a list of steps. A step is one write of one connection, or its end. A connection is opened
+when it is first named. A write consists of operations (bytes), so that a failing conversation can be
+shortened by leaving some out.
 """
 import time
 from dataclasses import dataclass, field
@@ -13,9 +14,9 @@ class Step:
     # "says", "leaves"
     act: str
     ops: list = field(default_factory=list)
-    # The last operation is not whole: no PING can follow.
+    # The last operation is incomplete: no PING can follow.
     is_open: bool = False
-    # Subjects at which acknowledgements of captured messages are to come before anything else is said.
+    # Subjects at which acknowledgements of captured messages must come before the next step.
     acks: tuple = ()
     # Names of known differences that it may show.
     known: tuple = ()
@@ -25,7 +26,7 @@ class Step:
 class Conversation:
     seed: int
     kind: str
-    # How each connection comes: name -> ("tcp",) or ("ws", path, sizes of frames)
+    # How each connection connects: name -> ("tcp",) or ("ws", path, sizes of frames)
     ways: dict
     steps: list
 
@@ -39,7 +40,7 @@ class Conversation:
         return self.with_steps([step for step in self.steps if not step.known])
 
     def script(self):
-        """As the scripts of crates/server/tests/nats/conversations write it."""
+        """Formats the step as the scripts of crates/server/tests/nats/conversations do."""
         lines = [f"# seed {self.seed}, settings: {self.kind}"]
         for name, way in sorted(self.ways.items()):
             if way[0] != "tcp" and any(step.who == name for step in self.steps):
@@ -54,12 +55,13 @@ def escaped(data):
     return "".join(names.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\x{byte:02x}") for byte in data)
 
 
-# Looking for the shortest conversation ends after this time with the shortest so far.
+# The search for the shortest conversation ends after this time with the shortest so far.
 SHORTENING_SECONDS_MAX = 60
 
 
 def shortened(conversation, differs):
-    """Leaves out steps, then operations, as long as it still differs: what is left has none that could be spared."""
+    """Leaves out steps, then operations, as long as the conversation still differs. Nothing can be left out
+    of the result."""
     end = time.monotonic() + SHORTENING_SECONDS_MAX
 
     def try_steps(steps):

@@ -34,12 +34,12 @@ HEADERS = (
     b"Nats-Schedule-Next: purge\r\nNats-Scheduler: cap.s\r\n", b"Nats-Stream-Source: x\r\n", b"Nats-Expected-Last-Subject-Sequence-Subject: cap.a\r\n", b"Nats-Expected-Last-Msg-Id: never-said\r\n",
     b"Nats-Expected-Last-Sequence:\r\n", b"X-Nats-Rollup: sub\r\n", b"Nats-Trace-Only: true\r\n", b"Kafka-Key: k\r\n", b"Nats-Trace-Dest: x..y\r\nNats-Trace-Only: on\r\n",
 )
-# Only while nobody can hear the trace, which tailrace does not send.
+# Only while no client can hear the trace, which tailrace does not send.
 TRACES = (b"Nats-Trace-Dest: nobody.hears\r\nNats-Trace-Only: 1\r\n", b"Nats-Trace-Dest: nobody.hears\r\nNats-Trace-Only: no\r\n")
 
 
 def has_return(op):
-    """A return within the line, not at its end."""
+    """A carriage return within the line, not at its end."""
     return b"\r" in op.split(b"\n", 1)[0][:-1]
 
 
@@ -50,9 +50,9 @@ class Draw:
         self.names = "ABCD"[: self.random.choice((1, 2, 2, 3, 3, 4))]
         self.ways = {name: self.way() for name in self.names}
         self.said, self.message = set(), 0
-        # Who hears acknowledgements.
+        # The connection that hears acknowledgements.
         self.hears = set()
-        # Somebody may be subscribed to everything.
+        # Some connection may be subscribed to everything.
         self.is_wide = False
 
     def chance(self, part):
@@ -105,15 +105,17 @@ class Draw:
             return [self.captured(who)]
         count = self.pick(1, 1, 2, 3, 6)
         ops = [self.operation(who) for _ in range(count)]
-        # nats-server closes for it, and still carries out what it has read.
+        # nats-server closes the connection for it, and still carries out what it has read.
         complaint = next((at for at, op in enumerate(ops) if op.startswith(b"-ERR ")), len(ops))
         ops = ops[: complaint + 1]
         if self.ways[who][0] == "ws":
-            # What nats-server had to say before it closes a WebSocket is lost, and with it what came before in the same write.
+            # Before it closes a WebSocket, nats-server loses its last output, and with it what came before in
+            # the same write.
             ops = next(([op] for op in ops if op in ODD_LINES), ops)
-            # A return in the middle of a line is lost where a frame ends within the line.
+            # A carriage return in the middle of a line is lost if a frame ends within the line.
             ops = [op for op in ops if not has_return(op)] or [b"PING\r\n"]
-        # nats-server also loses it, or the byte behind it, where what it reads at once ends there: 64 bytes, or twice as many, and so on.
+        # nats-server also loses it, or the byte after it, at the end of what it reads at once: 64 bytes, or
+        # twice as many, and so on.
         ops = next(([op] for op in ops if has_return(op)), ops)
         return [Step(who, "says", ops)]
 
@@ -203,7 +205,7 @@ class Draw:
     def subject(self, wildcards=0.0):
         if self.chance(0.08):
             odd = self.pick(*ODD_SUBJECTS)
-            # A pattern that ends with ">" is let in by another rule (known.py).
+            # A pattern that ends with ">" is admitted by another rule (known.py).
             return odd if self.kind != "users" or b".>" not in odd else b"a.b"
         if self.kind == "users" and self.chance(0.6):
             return self.pick(b"a.b", b"a.secret", b"a.deny", b"b", b"b.c", b"c", b"c.x", b"in.A.x", b"a.*" if wildcards else b"a.x", b">" if wildcards else b"a.y")
@@ -238,7 +240,7 @@ class Draw:
         lines = self.pick(*(HEADERS if self.is_wide or self.chance(0.95) else TRACES))
         if b"%d" in lines:
             self.message += 1
-            # The player puts its own number into the zeros: what is played again must not be a duplicate.
+            # The player puts its own number into the zeros: a repeated play must not be a duplicate.
             lines %= self.message * 1_000_000 + self.seed
         if self.chance(0.05):
             return self.pick(b"abc", b"NATS/1.0", b"NATS/1.0\r\n", b"NATS/1.0\r\n" + lines, b"HTTP/1.1\r\n" + lines + b"\r\n", b"nats/1.0\r\n\r\n")

@@ -1,7 +1,7 @@
 """Differences that are known, documented, and to become fewer.
 
-Each is a step that shows it, said by a connection of its own. A conversation with such steps that differs is played again without them, and
-must not differ then; so no other difference hides behind these.
+Each is a step that shows it, sent by a connection of its own. A conversation with such steps that differs is
+played again without them, and must not differ then. So no other difference hides behind these.
 """
 from conversation import Step
 
@@ -18,7 +18,7 @@ def ask(lines):
     return [[CONNECT, b"SUB ack.K.* ack\r\n"], [hpub(b"cap.k", b"ack.K.1", lines)]], (b"ack.K.1",)
 
 
-# name: (why it is so, kinds of settings in which it shows, what is said, at which subjects answers come)
+# name: (reason, kinds of settings in which it shows, what is sent, subjects at which answers come)
 DIFFERENCES = {
     "leading-zeros": (
         "A size that was published with leading zeros is delivered without them (docs/nats.md): tailrace keeps numbers, not their digits.",
@@ -80,7 +80,7 @@ DIFFERENCES = {
 
 
 def add(draw, conversation):
-    """Puts one of them somewhere into a conversation."""
+    """Inserts one of them somewhere into a conversation."""
     fitting = [name for name, (_, kinds, _) in DIFFERENCES.items() if kinds is None or conversation.kind in kinds]
     name = draw.pick(*fitting)
     says, acks = DIFFERENCES[name][2]()

@@ -1,4 +1,5 @@
-"""Run by interop/differential/nats.sh: draws conversations, plays each with both servers, and tells what differs."""
+"""Run by interop/differential/nats.sh: draws conversations, plays each with both servers, and reports
+differences."""
 import argparse, os, sys, time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -7,9 +8,9 @@ import draw, known, normal, play, servers
 from conversation import escaped, shortened
 
 QUICK_SECONDS = 30
-# Attempts after which a known difference that never showed itself is taken for gone.
+# After this many attempts, a known difference that never showed counts as gone.
 TRIED_ENOUGH = 5
-# Differences that are shown; with more, something is wrong as a whole.
+# Number of differences to show. If there are more, something is wrong as a whole.
 SHOWN_MAX = 5
 
 
@@ -31,7 +32,7 @@ class Comparison:
             pair.stop()
 
     def play(self, conversation, patience=play.PATIENCE):
-        """What nats-server said, what tailrace said, and whether an answer was missing."""
+        """What nats-server sent, what tailrace sent, and whether an answer was missing."""
         both = self.pairs[conversation.kind].servers
         (theirs, missing), (ours, missing_too) = self.pool.map(lambda server: play.play(conversation, server, patience), both)
         for server in both:
@@ -40,7 +41,7 @@ class Comparison:
         return theirs, ours, missing or missing_too
 
     def difference(self, conversation):
-        """What both said, if that differs. An answer that was late is waited for once more."""
+        """What both sent, if that differs. Waits once more for a late answer."""
         theirs, ours, missing = self.play(conversation)
         if missing and not normal.same(theirs, ours):
             theirs, ours, _ = self.play(conversation, play.MORE_PATIENCE)
@@ -48,7 +49,7 @@ class Comparison:
 
 
     def seems_to_differ(self, conversation):
-        """The same without waiting once more: good enough to look for a shorter one."""
+        """The same without waiting once more: good enough to look for a shorter conversation."""
         theirs, ours, _ = self.play(conversation)
         return not normal.same(theirs, ours)
 
@@ -123,7 +124,7 @@ def arguments():
 
 
 def gone(run):
-    """Known differences that were tried and did not show themselves."""
+    """Known differences that were tried and did not show."""
     return [name for name in known.DIFFERENCES if run.tried[name] >= TRIED_ENOUGH and not run.happened[name]]
 
 

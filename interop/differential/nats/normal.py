@@ -1,23 +1,31 @@
 """What came, without what may differ between two runs of one and the same server.
 
 Not compared:
-* INFO: names, ids, versions, addresses, ports, times, and the fields of JetStream and accounts. What is left is in INFO_FIELDS.
+* INFO: names, ids, versions, addresses, ports, times, and the fields of JetStream and accounts. INFO_FIELDS
+  are compared.
 * PING of the server, which comes by its own clock.
 * Advisories of nats-server under `$SYS.`, and traces to `nobody.hears`: tailrace sends neither.
-* Which member of a queue group got a message: those of a group are compared as a whole, in any order, and without headers where a member takes none.
-* In which order one message comes to several subscriptions of one connection.
-* The sid of a 503: nats-server takes the plain subscription that its matcher finds first, tailrace the oldest.
-* When the acknowledgement of a captured message comes, and the number of the first one: those that follow are counted from there.
-* The id of the stream's last message where another one was expected: tailrace knows no ids (docs/mapping.md), and it may be of an earlier conversation.
-* How often in a row a pedantic client is told of an invalid subject: nats-server says it again when the payload comes in another read.
+* Which member of a queue group got a message: those of a group are compared as a whole, in any order, and
+  without headers if a member takes none.
+* The order in which one message comes to several subscriptions of one connection.
+* The sid of a 503: nats-server takes the plain subscription that its matcher finds first, tailrace the
+  oldest.
+* When the acknowledgement of a captured message comes, and the number of the first one: later ones are
+  counted from there.
+* The id of the stream's last message if another one was expected: tailrace knows no ids (docs/mapping.md),
+  and it may be from an earlier conversation.
+* How often in a row a pedantic client is told of an invalid subject: nats-server says it again when the
+  payload comes in another read.
 * Texts of WebSocket's closing frames; their codes are compared.
-* The last words to a WebSocket connection that breaks the protocol: nats-server closes it without what it had to say to the last read, and without a
-  closing frame. What it did say must be what tailrace said first, and tailrace must close with 1002.
+* The last words to a WebSocket connection that breaks the protocol: nats-server closes it without its answer
+  to the last read, and without a closing frame. Whatever it did send must be what tailrace sent first, and
+  tailrace must close with 1002.
 """
 import json, re
 
 INFO_FIELDS = ("proto", "headers", "auth_required", "tls_required", "tls_verify", "tls_available", "max_payload", "ldm", "connect_info", "api_lvl", "client_ip")
-# Where acknowledgements go: `ack.` of a conversation, with the number of the play in it, so that one that comes late is not taken for another's.
+# Subjects of acknowledgements: `ack.` of a conversation, with the number of the play in it, so that a late
+# one is not taken for another play's.
 LATE_ACK = re.compile(rb"ack[0-9]+\.")
 LAST_ID = re.compile(rb'(?<=wrong last msg ID: )[^"]+')
 INVALID = b"-ERR 'Invalid Publish Subject'"
@@ -43,7 +51,8 @@ def transcript(people, play):
                 continue
             line, body = text.split(b"\r\n", 1)
             words = line.split(b" ")
-            # The server's own word that nobody listens has no payload; a client may publish such a block with one.
+            # The server's own message that nobody listens has no payload; a client may publish such a block
+            # with one.
             if body.startswith(b"NATS/1.0 503\r\n") and words[-2] == words[-1]:
                 words[2] = b"*"
             if words[1].startswith(b"$SYS.") or words[1] == b"nobody.hears" or LATE_ACK.match(words[1]):
@@ -67,14 +76,14 @@ def transcript(people, play):
 def same(theirs, ours):
     silent = any(ends_in_silence(theirs[name], ours[name]) for name in theirs.keys() & ours.keys())
     if silent:
-        # What a queue group got there is lost, too.
+        # Messages of a queue group there are lost, too.
         pools = [name for name in theirs.keys() | ours.keys() if not isinstance(ours.get(name, theirs.get(name)), dict)]
         return all(set(theirs.get(name, [])) <= set(ours.get(name, [])) for name in pools) and all(alike(theirs[name], ours[name]) for name in theirs if name not in pools)
     return theirs.keys() == ours.keys() and all(alike(theirs[name], ours[name]) for name in theirs)
 
 
 def alike(theirs, ours):
-    """Whether two entries of transcripts are the same, as far as that is asked."""
+    """Whether two entries of transcripts are the same in all that is compared."""
     if theirs == ours:
         return True
     return ends_in_silence(theirs, ours) and theirs["frames"] == ours["frames"][: len(theirs["frames"])]
@@ -88,7 +97,7 @@ def ends_in_silence(theirs, ours):
 
 
 def info(line):
-    """An INFO that is no JSON is compared as it is."""
+    """An INFO that is not JSON is compared as it is."""
     try:
         fields = json.loads(line[len(b"INFO ") :])
     except ValueError:

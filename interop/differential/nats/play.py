@@ -1,14 +1,16 @@
-"""Plays a conversation with one server, and writes down what each connection got.
+"""Plays a conversation with one server, and records what each connection got.
 
-After each write a PING goes along, and its PONG is waited for; then every other connection asks the same. So whatever the write caused has
-arrived before the next one, and the PONGs show in what came when it did. A connection that is in the middle of an operation asks nothing.
+After each write the connection sends a PING and waits for its PONG; then every other connection does the
+same. So everything that the write caused has arrived before the next one, and the PONGs in the record show
+when it came. A connection in the middle of an operation sends no PING.
 """
 import itertools, re, selectors, socket, time
 import normal, wire
 
-# An answer that takes longer is none. A conversation in which one was missing is played again with more patience.
+# An answer that takes longer counts as missing. A conversation with a missing answer is played again with
+# more patience.
 PATIENCE, MORE_PATIENCE = 0.5, 8.0
-# Rests in which nothing came, where nothing can be asked for.
+# Time without input after which a connection that cannot send PING counts as quiet.
 QUIET = 0.02
 
 
@@ -48,7 +50,8 @@ class Person:
         sizes, at, out, first = self.way[2], 0, b"", True
         while at < len(data) or first:
             end = at + sizes[at % len(sizes)]
-            # What nats-server makes of a CR that ends no line depends on where frames end: such a line comes in one frame.
+            # nats-server's treatment of a CR that ends no line depends on where frames end, so such a line
+            # goes in one frame.
             begin, stop = data.rfind(b"\n", 0, end) + 1, data.find(b"\n", end) + 1 or len(data)
             if b"\r" in data[begin : stop - 2]:
                 end = stop
@@ -57,7 +60,7 @@ class Person:
         self.write(out)
 
     def read(self, wait):
-        """True if something came."""
+        """Returns true if something came."""
         if self.ended:
             return False
         with selectors.DefaultSelector() as selector:
@@ -127,7 +130,7 @@ PLAYS = itertools.count(1)
 
 
 def play(conversation, server, patience=PATIENCE):
-    """What came, in a form in which two servers can be compared; and whether an answer was missing."""
+    """What came, in a form in which two servers can be compared, and whether an answer was missing."""
     people, number = {}, next(PLAYS)
     try:
         for step in conversation.steps:
@@ -144,7 +147,7 @@ def play(conversation, server, patience=PATIENCE):
                     if other.is_open:
                         other.rest()
         for person in people.values():
-            # Deliveries to a connection in the middle of something, and an end that is on its way.
+            # Deliveries to a connection in the middle of an operation, and an end that is on its way.
             person.rest()
         missing = any(person.missing for person in people.values())
         return normal.transcript(people, number), missing
@@ -176,7 +179,8 @@ def take_step(person, step, number):
 
 
 def with_number(data, number):
-    """Names of acknowledgements and ids of messages belong to this play, as those of nats-server's duplicate window must."""
+    """Names of acknowledgements and ids of messages must belong to this play, because nats-server has a
+    duplicate window."""
     data = re.sub(rb"\back\.", b"ack%d." % number, data)
     return data.replace(b"Nats-Msg-Id: 00000000-", b"Nats-Msg-Id: %08d-" % number)
 
@@ -189,7 +193,8 @@ TAKES_HEADERS = re.compile(rb'"headers": *true', re.I)
 
 
 def note_subscriptions(person, data):
-    """Which sids may be members of a queue group, and whether its headers are left out of what the client gets."""
+    """Which sids may be members of a queue group, and whether its headers are left out of what the client
+    gets."""
     if any(not TAKES_HEADERS.search(options) for options in CONNECT.findall(data)):
         person.takes_headers = False
     # A line may come in two steps.
@@ -199,7 +204,7 @@ def note_subscriptions(person, data):
 
 
 def await_end(server, people):
-    """Waits until the server has done with a connection that ended, and with its subscriptions."""
+    """Waits until the server has finished with a connection that ended, and with its subscriptions."""
     end, left = time.monotonic() + MORE_PATIENCE, sum(not person.ended for person in people.values())
     while server.connections() > left and time.monotonic() < end:
         time.sleep(0.001)
@@ -209,7 +214,8 @@ def await_end(server, people):
 
 
 def settle(server):
-    """Waits until the server has forgotten the subscriptions of a conversation: they must not answer the next one's requests."""
+    """Waits until the server has forgotten the subscriptions of a conversation: they must not answer the next
+    one's requests."""
     end = time.monotonic() + MORE_PATIENCE
     while server.subscriptions() > server.own_subscriptions:
         if time.monotonic() > end:

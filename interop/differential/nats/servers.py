@@ -11,12 +11,12 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).resolve().parents[2] / "python"))
 from ports import free_ports
 
-# A start of a debug build on a busy machine.
+# Time for the start of a debug build on a busy machine.
 START_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 30
 KINDS = ("plain", "small", "users")
 STREAM, CAPTURED = "S", "cap.>"
-# The word of nats-server: that of tailrace, and the value.
+# nats-server's name of a setting: tailrace's name, and the value.
 LIMITS = {
     "max_payload": ("tailrace.nats.max.payload.bytes", 64),
     "max_control_line": ("tailrace.nats.max.control.line.bytes", 128),
@@ -163,7 +163,7 @@ def tailrace_user(user):
 
 
 class Pair:
-    """nats-server and tailrace in settings of one kind."""
+    """nats-server and tailrace with settings of one kind."""
 
     def __init__(self, kind, work):
         self.kind = kind

@@ -1,11 +1,11 @@
-"""What a server sends, frame by frame, and WebSocket around it."""
+"""The frames that a server sends, and WebSocket around them."""
 import base64, os, struct
 
 CRLF = b"\r\n"
 
 
 def frames(received):
-    """Takes whole frames off the front of a bytearray. What is no frame of NATS comes as ("?", rest)."""
+    """Takes whole frames off the front of a bytearray. Bytes that are not a NATS frame come as ("?", rest)."""
     found = []
     while received:
         end = received.find(CRLF)

@@ -11,10 +11,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-const warm = time.Second // sent but not recorded before the measured time
+const warm = time.Second // before the measured time: sent but not recorded
 
-// commits: each of so many groups has one member, and the members commit in turn at fixed times, whether or not the server keeps up.
-// A commit's time counts from the moment at which it was due, so what the pacer is late by is in it, and stated beside it.
+// commits measures offset commits. Each of many groups has one member, and the members commit in turn at
+// fixed times, whether or not the server keeps up. A commit's time counts from the moment at which it was
+// due, so it includes the pacer's lateness, which is also reported.
 func commits(address, name string, groups, rate int, length time.Duration) error {
 	if _, err := createTopic(address, name, 1, nil); err != nil {
 		return err
@@ -95,8 +96,8 @@ func (m *member) commitOf(n int) kmsg.Request {
 	return r
 }
 
-// pace sends each commit when it is due, and tells by how much it was late. Go's own timers are late by up to a millisecond, which is
-// more than a commit takes; a thread that sleeps in the kernel is not.
+// pace sends each commit when it is due, and reports by how much it was late. Go's own timers are late by up
+// to a millisecond, which is more than a commit takes. A thread that sleeps in the kernel is not.
 func pace(members []*member, began time.Time, between time.Duration, due int) ([]time.Duration, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

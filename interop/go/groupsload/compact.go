@@ -18,9 +18,9 @@ import (
 
 const (
 	valueBytes = 100
-	// Small enough that nearly all of the log lies in closed segments, which are what a cleaner may touch.
+	// Small enough that nearly all of the log is in closed segments, which a cleaner may touch.
 	segmentBytes = "134217728"
-	// No server needs as long for this; one that does not come to an end has failed.
+	// No server needs this long. One that does not finish has failed.
 	compactMax = 4 * time.Minute
 )
 
@@ -29,7 +29,7 @@ func key(n, keys int64) []byte {
 	return binary.BigEndian.AppendUint64(nil, uint64(n*7_368_787%keys))
 }
 
-// fill writes so many records over so many keys into a topic that is not compacted yet.
+// fill writes the records over the keys into a topic that is not compacted yet.
 func fill(address, name string, count, keys int64) error {
 	if _, err := createTopic(address, name, 1, map[string]*string{"segment.bytes": kadm.StringPtr(segmentBytes), "retention.ms": kadm.StringPtr("-1")}); err != nil {
 		return err
@@ -62,7 +62,7 @@ func fill(address, name string, count, keys int64) error {
 	return nil
 }
 
-// size adds up the segments of the partition's folder; a file that vanishes meanwhile counts nothing.
+// size adds up the segments of the partition's folder. A file that vanishes meanwhile counts nothing.
 func size(folder string) int64 {
 	var sum int64
 	entries, _ := os.ReadDir(folder)
@@ -89,8 +89,8 @@ func partitionFolder(data, name string) (string, error) {
 	return found, err
 }
 
-// compact turns compaction on and waits until the log has become as small as it will; then it checks that the last record of every
-// key is there.
+// compact turns compaction on and waits until the log has become as small as it will. Then it checks that the
+// last record of every key exists.
 func compact(address, name, data string, count, keys int64) error {
 	folder, err := partitionFolder(data, name)
 	if err != nil {
@@ -116,7 +116,8 @@ func compact(address, name, data string, count, keys int64) error {
 	if err != nil {
 		return err
 	}
-	// What is left: one record of each key, a batch's worth of overhead each at worst, and the segment that is still open.
+	// What is left: one record of each key, at worst with a batch's overhead each, and the segment that is still
+	// open.
 	small := before/count*keys*2 + 134_217_728
 	last, changed := before, time.Time{}
 	for {
@@ -141,7 +142,8 @@ func compact(address, name, data string, count, keys int64) error {
 	return nil
 }
 
-// verify reads what is left: the newest value of every key must be among it, and none that was never written.
+// verify reads what is left. The newest value of every key must be among it, and no value that was never
+// written.
 func verify(ctx context.Context, address, name string, count, keys int64) (int64, error) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{name: {0: kgo.NewOffset().AtStart()}}))
 	if err != nil {

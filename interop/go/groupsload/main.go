@@ -1,7 +1,8 @@
-// Loads for the comparison of groups, transactions and compaction: groupsload MODE FLAGS, see `cargo xtask bench groups`.
+// Loads for the comparison of groups, transactions and compaction: groupsload MODE FLAGS, see
+// `cargo xtask bench groups`.
 //
-// The last line of the output is `blast name=value ...`. Members and committers are scripted from raw requests, so that the same
-// requests reach every server at the same times.
+// The last line of the output is `blast name=value ...`. Members and committers are scripted from raw
+// requests, so that the same requests reach every server at the same times.
 package main
 
 import (

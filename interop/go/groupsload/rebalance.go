@@ -19,10 +19,10 @@ const (
 	sessionMs = 30_000
 )
 
-// exchange is a request that was on its way from sent to answered.
+// exchange is a request that was in flight from sent to answered.
 type exchange struct{ sent, answered time.Time }
 
-// member is a scripted member: it does what the protocol asks for and nothing else.
+// member is a scripted member. It does what the protocol asks for and nothing else.
 type member struct {
 	*conn
 	group, topic, id string
@@ -40,7 +40,7 @@ type round struct {
 	members      []*member
 }
 
-// each runs the same for all members at once.
+// each runs the same function for all members at once.
 func each(members []*member, action func(*member) error) error {
 	errs := make([]error, len(members))
 	var wait sync.WaitGroup
@@ -60,7 +60,8 @@ func timed(list *[]exchange, m *member, request kmsg.Request, version int16) (km
 
 // ---- classic ----
 
-// join joins and syncs until it has an assignment of the generation that it joined. The leader hands out one partition to each.
+// join joins and syncs until it has an assignment of the generation that it joined. The leader hands out one
+// partition to each member.
 func (m *member) join() error {
 	for end := time.Now().Add(waitMax); time.Now().Before(end); {
 		r := kmsg.NewPtrJoinGroupRequest()
@@ -77,7 +78,7 @@ func (m *member) join() error {
 		joined := response.(*kmsg.JoinGroupResponse)
 		switch err := kerr.ErrorForCode(joined.ErrorCode); {
 		case errors.Is(err, kerr.CoordinatorLoadInProgress):
-			// A server that has just created the offsets' topic.
+			// The server may have just created the offsets topic.
 			time.Sleep(100 * time.Millisecond)
 			continue
 		case errors.Is(err, kerr.MemberIDRequired):
@@ -142,8 +143,8 @@ func (c *census) count(generation int32) {
 	}
 }
 
-// live joins, and joins again whenever a heartbeat is told so, until all members have an assignment of one generation. With joined
-// it has one already, of which the census does not know.
+// live joins, and joins again whenever a heartbeat says so, until all members have an assignment of one
+// generation. With joined it has one already, of which the census does not know.
 func (m *member) live(c *census, joined bool) error {
 	tick := time.NewTicker(pulse)
 	defer tick.Stop()
@@ -176,8 +177,9 @@ func (m *member) live(c *census, joined bool) error {
 	}
 }
 
-// classicBroker is the time that the server took: from the last join to its last answer, and from the last sync to its last answer.
-// What lies between, and what the members waited for each other's heartbeats, is not the server's.
+// classicBroker is the time that the server took: from the last join to its last answer, and from the last
+// sync to its last answer. The time in between, and the time that the members waited for each other's
+// heartbeats, is not the server's.
 func classicBroker(r round) time.Duration {
 	last := func(list func(*member) []exchange) time.Duration {
 		var sent, answered time.Time
@@ -204,7 +206,8 @@ func classicJoin(members []*member) (round, error) {
 	return r, err
 }
 
-// classicChange lets one member of a settled group leave; it ends when the others have their assignments of the next generation.
+// classicChange lets one member of a settled group leave. It ends when the others have their assignments of
+// the next generation.
 func classicChange(members []*member) (round, error) {
 	leaver, rest := members[len(members)-1], members[:len(members)-1]
 	for _, m := range rest {
@@ -213,7 +216,7 @@ func classicChange(members []*member) (round, error) {
 	c := newCensus(len(rest))
 	settled := make(chan error, 1)
 	go func() { settled <- each(rest, func(m *member) error { return m.live(c, true) }) }()
-	time.Sleep(3 * pulse) // their heartbeats are spread by now
+	time.Sleep(3 * pulse) // by then their heartbeats are spread
 	r := round{began: time.Now(), members: rest}
 	l := kmsg.NewPtrLeaveGroupRequest()
 	l.Group = leaver.group
@@ -230,7 +233,7 @@ func classicChange(members []*member) (round, error) {
 
 // ---- the new protocol (KIP-848) ----
 
-// beat sends one heartbeat and takes over what it is told.
+// beat sends one heartbeat and applies the answer.
 func (m *member) beat(full bool) error {
 	r := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	r.Group, r.MemberID, r.MemberEpoch = m.group, m.id, m.generation
@@ -263,8 +266,9 @@ func (m *member) beat(full bool) error {
 	return nil
 }
 
-// settleModern sends heartbeats until the members have all partitions among them and are of one epoch. A member that has just got or
-// given up partitions says so at once, the others wait for their next heartbeat.
+// settleModern sends heartbeats until the members have all partitions among them and are in one epoch. A
+// member that has just got or given back partitions says so at once. The others wait for their next
+// heartbeat.
 func settleModern(members []*member, partitions int) error {
 	var mu sync.Mutex
 	done := func() bool {
@@ -293,7 +297,7 @@ func settleModern(members []*member, partitions int) error {
 				continue
 			}
 			next = time.Now().Add(pulse)
-			// The exchange itself must not hold the lock: a copy of the member is asked.
+			// The exchange itself must not hold the lock, so it uses a copy of the member.
 			mu.Lock()
 			copied := *m
 			mu.Unlock()
@@ -334,7 +338,7 @@ func modernChange(members []*member, partitions int) (round, error) {
 	return r, err
 }
 
-// modernBroker is the time in which at least one heartbeat was on its way or at the server.
+// modernBroker is the time in which at least one heartbeat was in flight or at the server.
 func modernBroker(r round) time.Duration {
 	var all []exchange
 	for _, m := range r.members {
@@ -373,7 +377,8 @@ func createTopic(address, topic string, partitions int32, configs map[string]*st
 	return made.ID, err
 }
 
-// rebalance: a group of so many members comes together, then one of them leaves. MODE is classic or modern.
+// rebalance runs one load: the members of a group come together, then one of them leaves. MODE is classic or
+// modern.
 func rebalance(mode, address, name string, count int) error {
 	partitions := 2 * count
 	id, err := createTopic(address, name, int32(partitions), nil)

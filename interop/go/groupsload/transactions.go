@@ -9,7 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// transactions: so many producers, each with a partition of its own, commit one transaction after the other.
+// transactions runs several producers, each with a partition of its own, that commit one transaction after
+// the other.
 func transactions(address, name string, producers, records int, length time.Duration) error {
 	if _, err := createTopic(address, name, int32(producers), nil); err != nil {
 		return err
@@ -43,7 +44,7 @@ func transactions(address, name string, producers, records int, length time.Dura
 		}
 		return client.EndTransaction(ctx, kgo.TryCommit)
 	}
-	// Coordinators and JVMs are warm after some.
+	// The first transactions warm up coordinators and JVMs.
 	for n, client := range clients {
 		for range 20 {
 			if err := one(client, int32(n)); err != nil {

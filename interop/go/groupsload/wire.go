@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// waitMax bounds every answer: a server that is silent for so long has failed.
+// waitMax bounds every answer. A server that is silent for this long has failed.
 const waitMax = 60 * time.Second
 
 // conn is one connection, one request at a time.
@@ -82,7 +82,7 @@ func failed(doing string, code int16) error {
 	return nil
 }
 
-// loading says that a coordinator is not there yet.
+// loading reports whether a coordinator is not available yet.
 func loading(code int16) bool {
 	err := kerr.ErrorForCode(code)
 	return errors.Is(err, kerr.CoordinatorLoadInProgress) || errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.NotCoordinator)

@@ -37,7 +37,7 @@ func franzOptions(more ...kgo.Opt) []kgo.Opt {
 	return append(opts, more...)
 }
 
-// runs tells runs of offsets without a gap.
+// runs prints runs of offsets without a gap.
 func runs(fetches kgo.Fetches) {
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		for i := 0; i < len(p.Records); {
@@ -124,7 +124,7 @@ func franzCopy() {
 			})
 		}
 		ctx, cancel = context.WithTimeout(context.Background(), 30*time.Second)
-		check(s.Client().Flush(ctx), "flush") // else what is aborted would not even be sent
+		check(s.Client().Flush(ctx), "flush") // otherwise aborted records would not even be sent
 		committed, err := s.End(ctx, kgo.TransactionEndTry(turn%5 != 0))
 		cancel()
 		check(err, "end")
@@ -160,7 +160,8 @@ func franzFence() {
 	second.Close()
 }
 
-// A share consumer: accepts all, but releases each record whose offset divides by 10 once, and rejects offset 7 of each partition.
+// A share consumer that accepts all records, but releases each record whose offset divides by 10 once, and
+// rejects offset 7 of each partition.
 func franzShare() {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(options["bootstrap"]), kgo.ConsumeTopics(options["topic"]), kgo.ShareGroup(options["group"]), kgo.FetchMaxWait(200*time.Millisecond))
 	check(err, "client")

@@ -1,6 +1,7 @@
 // One member of a group in a process of its own, so that it can be killed: member CLIENT key=value...
 //
-// What it is told and what it prints is the same for every client in every language: see python/groups.py, which starts it.
+// Its options and its output are the same for every client in every language: see python/groups.py, which
+// starts it.
 package main
 
 import (
@@ -19,7 +20,7 @@ var (
 	stop    = make(chan struct{})
 )
 
-// say prints a line with one write: threads of a client call back whenever they like.
+// say prints a line with one write, because threads of a client call back at any time.
 func say(words ...any) {
 	line := fmt.Sprintf("%.6f", float64(time.Now().UnixMicro())/1e6)
 	for _, w := range words {
@@ -35,7 +36,7 @@ func check(err error, doing string) {
 	}
 }
 
-// session is how long a classic group waits for a member that is silent.
+// session is how long a classic group waits for a silent member.
 func session() time.Duration {
 	if ms, err := strconv.Atoi(options["session"]); err == nil {
 		return time.Duration(ms) * time.Millisecond

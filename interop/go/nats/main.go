@@ -1,4 +1,4 @@
-// nats.go against the NATS front, run by interop/run.sh; the same tests pass against nats-server.
+// nats.go against the NATS front, run by interop/run.sh. The same tests pass against nats-server.
 //
 //	interop-nats                          runs the tests
 //	interop-nats publish SUBJECT COUNT    publishes as JetStream's clients do, prints STREAM/SEQUENCE of each acknowledgement
@@ -122,12 +122,12 @@ func connectTo(address string, options ...nats.Option) *nats.Conn {
 	return nc
 }
 
-// refused: such a connection must not come about.
+// refused checks that such a connection fails.
 func refused(want error, what, address string, options ...nats.Option) {
 	nc, err := nats.Connect(address, append([]nats.Option{nats.NoReconnect(), nats.Timeout(5 * time.Second)}, options...)...)
 	if err == nil {
 		nc.Close()
-		fail("%s: the connection came about", what)
+		fail("%s: the connection succeeded", what)
 	}
 	check(want == nil || strings.Contains(strings.ToLower(err.Error()), want.Error()), "%s: got %v, want %v", what, err, want)
 }

@@ -118,7 +118,7 @@ func tlsVerified() {
 func tlsFirst() {
 	withFront("tls-first", func(address, folder string) {
 		works(connectTo(address, nats.RootCAs(folder+"/ca.pem"), nats.TLSHandshakeFirst()))
-		if os.Getenv("INTEROP_TARGET") == "nats" { // it says nothing before the handshake: the client waits for an INFO
+		if os.Getenv("INTEROP_TARGET") == "nats" { // it sends nothing before the handshake, and the client waits for an INFO
 			refused(nil, "INFO first", address, nats.RootCAs(folder+"/ca.pem"), nats.Timeout(time.Second))
 		}
 	})

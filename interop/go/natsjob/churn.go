@@ -18,7 +18,7 @@ const (
 	life = 2 * time.Second
 )
 
-// churn is a set of subscriptions, of which each is replaced by another when its time has come.
+// churn is a set of subscriptions. Each is replaced by another when its time has come.
 type churn struct {
 	group                     sync.WaitGroup
 	made, received, wrong, up atomic.Int64
@@ -65,7 +65,8 @@ func (c *churn) run(nc *nats.Conn, rng *rand.Rand, subjects []string, count int,
 	}
 }
 
-// subscribe takes the pattern from a subject: one word behind the crate becomes a star, or the last ones become >.
+// subscribe takes the pattern from a subject: one word after the crate becomes a star, or the last ones
+// become >.
 func (c *churn) subscribe(nc *nats.Conn, rng *rand.Rand, subjects []string) *nats.Subscription {
 	words := strings.Split(subjects[rng.Intn(len(subjects))], ".")
 	if len(words) > 4 && rng.Intn(2) == 0 {

@@ -1,11 +1,13 @@
-// The main job of the NATS front, run by interop/nats-mainjob.sh: NATS clients publish at full speed to subjects that a
-// topic captures, wildcard subscriptions come and go meanwhile, and a Kafka client reads the topic.
+// The main job of the NATS front, run by interop/nats-mainjob.sh. NATS clients publish at full speed to
+// subjects that a topic captures, wildcard subscriptions come and go meanwhile, and a Kafka client reads the
+// topic.
 //
 //	natsjob -nats ADDR -kafka ADDR -messages N -subscriptions S < SUBJECTS
 //
-// Each subject belongs to one publisher, so that its messages have an order. Publisher and Kafka consumer keep, for each subject,
-// a count and a checksum over all payloads in their order; the two must agree. Every wildcard subscription checks that its
-// messages match its pattern and come in order, without a gap between its first and its last of each subject.
+// Each subject belongs to one publisher, so that its messages have an order. Publisher and Kafka consumer
+// keep, for each subject, a count and a checksum over all payloads in their order. The two must agree. Every
+// wildcard subscription checks that its messages match its pattern and come in order, without a gap between
+// its first and its last of each subject.
 package main
 
 import (
@@ -31,7 +33,7 @@ const (
 	prefix     = "job"
 	partitions = 4
 	publishers = 4
-	// A Kafka client that receives nothing for so long has received all that there is.
+	// A Kafka client that receives nothing for this long has received everything.
 	patience = 60 * time.Second
 )
 
@@ -44,7 +46,7 @@ var (
 	failed        atomic.Bool
 )
 
-// tally is what is known of one subject: how many messages, and a checksum over them in their order.
+// tally is the count of messages of one subject, and a checksum over them in their order.
 type tally struct {
 	count uint64
 	sum   uint32
@@ -71,7 +73,8 @@ func verdict(good bool, format string, a ...any) {
 	fmt.Printf("%s natsjob: %s\n", word, fmt.Sprintf(format, a...))
 }
 
-// payload number n of a subject: its number, then bytes that depend on both, of a length that does too.
+// payload returns payload number n of a subject: its number, then bytes that depend on both, with a length
+// that does too.
 func payload(out []byte, subject int, n uint64) []byte {
 	out = binary.BigEndian.AppendUint64(out[:0], n)
 	mixed := (uint64(subject)*0x9E3779B97F4A7C15 ^ n) * 0xD1342543DE82EF95
@@ -131,7 +134,7 @@ func readSubjects() []string {
 	if len(out) < publishers {
 		must(fmt.Errorf("%d", len(out)), "too few subjects")
 	}
-	// As many for each publisher.
+	// The same number for each publisher.
 	out = out[:len(out)/publishers*publishers]
 	fmt.Printf("%d subjects, for instance %s\n", len(out), out[len(out)/2])
 	return out
@@ -145,7 +148,7 @@ func beginnings() map[string]map[int32]kgo.Offset {
 	return map[string]map[int32]kgo.Offset{topic: offsets}
 }
 
-// publish sends all messages round robin over the subjects; publisher p has every fourth subject.
+// publish sends all messages round robin over the subjects. Publisher p has every fourth subject.
 func publish(subjects []string) []tally {
 	sent := make([]tally, len(subjects))
 	var group sync.WaitGroup

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// acks publishes on a fixed schedule that waits for nobody; each publish has a reply subject of its own, where its
-// acknowledgement comes. Time counts from when a publish should have been made.
+// acks publishes on a fixed schedule, without waiting for answers. Each publish has a reply subject of its
+// own for its acknowledgement. Time counts from when a publish was due.
 func acks() bool {
 	base := time.Now()
 	total := int(float64(*rate) * (*warm + *dur).Seconds())

@@ -1,5 +1,6 @@
-// Loads that the peers' programs do not have, for `cargo xtask bench nats`. Plain TCP with as little work per message as can be,
-// so that the server is measured and not the client; `limit` shows where the client itself ends.
+// Loads that the peers' programs do not have, for `cargo xtask bench nats`. Plain TCP with as little work per
+// message as possible, so that the server is measured and not the client. `limit` shows the client's own
+// limit.
 //
 //	natsload many  -addr HOST:PORT -subs 1000000 -n MSGS    every subscription has a subject of its own, 1 % are replaced each second
 //	natsload limit -subs 1000000 -n MSGS                    the same against a server that does nothing, in this process
@@ -35,7 +36,7 @@ var (
 	warm    = flag.Duration("warm", time.Second, "ack: time before that")
 )
 
-// stall is how long to wait for the next message before the rest is called lost.
+// stall is how long to wait for the next message before the rest counts as lost.
 const stall = 15 * time.Second
 
 func check(err error) {
@@ -45,7 +46,7 @@ func check(err error) {
 	}
 }
 
-// client is a connection that has said hello.
+// client is a connection that has sent its CONNECT.
 type client struct {
 	net.Conn
 	in *bufio.Reader
@@ -66,7 +67,7 @@ func (c *client) send(bytes []byte) {
 	check(err)
 }
 
-// settle waits until the server has done all that was sent.
+// settle waits until the server has processed everything that was sent.
 func (c *client) settle() {
 	c.send([]byte("PING\r\n"))
 	for {
@@ -83,7 +84,7 @@ func (c *client) settle() {
 	}
 }
 
-// next reads up to and with the next message; subject and payload are valid until the next call.
+// next reads up to and including the next message. subject and payload are valid until the next call.
 func (c *client) next() (subject, payload []byte, err error) {
 	for {
 		line, err := c.in.ReadSlice('\n')
@@ -121,7 +122,8 @@ func clientCPU() float64 {
 	return seconds(u.Utime) + seconds(u.Stime)
 }
 
-// processCPU gives the CPU seconds of another process: fields 14 and 15 of its stat, in hundredths of a second.
+// processCPU returns the CPU seconds of another process: fields 14 and 15 of its stat, in hundredths of a
+// second.
 func processCPU(pid int) float64 {
 	if pid == 0 {
 		return 0

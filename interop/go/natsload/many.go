@@ -19,15 +19,15 @@ type meter struct {
 	_                  [64]byte
 }
 
-// appendSubject: subscription i's own subject, of four words.
+// appendSubject appends subscription i's own subject, of four words.
 func appendSubject(out []byte, i int) []byte {
 	out = strconv.AppendInt(append(out, "many."...), int64(i/10_000), 10)
 	out = strconv.AppendInt(append(out, '.'), int64(i/100%100), 10)
 	return strconv.AppendInt(append(out, '.'), int64(i), 10)
 }
 
-// many: n messages to random subjects of all; each has exactly one subscriber, but for the moments of a replacement, when the new
-// subscription comes before the old one goes.
+// many publishes n messages to random subjects of all. Each has exactly one subscriber, except for the
+// moments of a replacement, when the new subscription comes before the old one goes.
 func many(to string) bool {
 	meters, clients := make([]meter, *conns), make([]*client, *conns)
 	var ready sync.WaitGroup
@@ -73,7 +73,8 @@ func many(to string) bool {
 	return enough(got)
 }
 
-// enough: a message that was being matched while its subscription was replaced may find neither (seen with nats-server).
+// enough allows for losses: a message that was being matched while its subscription was replaced may find
+// neither (seen with nats-server).
 func enough(got int64) bool { return got >= int64(*n)-int64(*n)/1000 }
 
 func receive(c *client, m *meter) {
@@ -95,7 +96,7 @@ func receive(c *client, m *meter) {
 		if count == 1 {
 			m.first.Store(time.Now().UnixNano())
 		}
-		if count&63 == 0 || c.in.Buffered() == 0 { // the clock is dear next to a 16-byte message
+		if count&63 == 0 || c.in.Buffered() == 0 { // the clock is expensive next to a 16-byte message
 			m.last.Store(time.Now().UnixNano())
 		}
 	}
@@ -174,7 +175,7 @@ func await(meters []meter, want int64) (got, first, last int64) {
 	return got, first, last
 }
 
-// nullServer knows nothing: it throws away what is published, and sends every subscriber its share of messages, made beforehand.
+// nullServer discards what is published, and sends every subscriber its share of messages, made beforehand.
 func nullServer() string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err)

@@ -1,4 +1,4 @@
-//! What one connection knows about its messages, and how answers turn into latencies and counts.
+//! The state of one connection's messages, and how answers turn into latencies and counts.
 
 use super::flight::{ACKNOWLEDGEMENT, Entry, Flight, PAYLOAD};
 use super::options::LoadOptions;
@@ -9,7 +9,7 @@ use crate::recorder::{Counts, Distribution, Outcomes, Recorder};
 use crate::requester::{Expects, PayloadBack, Sink};
 use crate::windowed::Tracker;
 
-/// What the sink and the sender share.
+/// State that the sink and the sender share.
 pub(super) struct Books {
     pub(super) flight: Flight,
     pub(super) orphans: Orphans,
@@ -65,7 +65,8 @@ impl Books {
 }
 
 impl Books {
-    /// The connection broke: acknowledgements and replies of what is in flight will not come; deliveries may, if it `comes_back`.
+    /// Handles a broken connection. Acknowledgements and replies to messages in flight will not come.
+    /// Deliveries may, if the connection `comes_back`.
     pub(super) fn cut_off(&mut self, comes_back: bool, now: u64, recorder: &mut Recorder) {
         while let Some((sequence, entry)) = self.flight.pop() {
             let delivered_later = comes_back && self.expects.payload == Some(PayloadBack::Receipt);
@@ -83,7 +84,7 @@ impl Books {
         }
     }
 
-    /// Gives up what was sent at `limit_ns` or earlier.
+    /// Times out messages that were sent at `limit_ns` or earlier.
     pub(super) fn expire(&mut self, limit_ns: u64, now: u64, recorder: &mut Recorder) {
         while let Some(entry) = self.flight.expire(limit_ns) {
             self.close(entry, now, recorder, |outcomes| &mut outcomes.timeout);
@@ -93,23 +94,23 @@ impl Books {
         }
     }
 
-    /// When the oldest message of which something is awaited was sent.
+    /// When the oldest message with anything outstanding was sent.
     pub(super) fn oldest_sent_ns(&mut self) -> Option<u64> {
         self.flight.oldest_sent_ns().into_iter().chain(self.orphans.oldest_sent_ns()).min()
     }
 
-    /// When the oldest message that is measured and of which something is awaited was due.
+    /// When the oldest measured message with anything outstanding was due.
     pub(super) fn oldest_due_ns(&self) -> Option<u64> {
         let from_ns = self.span.measured_ns;
         self.flight.oldest_due_ns(from_ns).into_iter().chain(self.orphans.oldest_due_ns(from_ns)).min()
     }
 
-    /// Whether anything is awaited.
+    /// Reports whether anything is outstanding.
     pub(super) fn awaits_something(&self) -> bool {
         self.flight.open() > 0 || self.orphans.oldest_sent_ns().is_some()
     }
 
-    /// At the end: counts what did not come.
+    /// Counts, at the end, what did not come.
     pub(super) fn count_missing(&self, counts: &mut Counts) {
         if self.expects.payload.is_none() {
             return;
@@ -121,7 +122,7 @@ impl Books {
     }
 }
 
-/// Books what a requester sees.
+/// Records what a requester receives.
 pub(super) struct LaneSink<'a> {
     pub(super) books: &'a mut Books,
     pub(super) recorder: &'a mut Recorder,
@@ -143,7 +144,7 @@ impl Sink for LaneSink<'_> {
         if self.books.first_refusal.is_none() {
             self.books.first_refusal = Some(reason.chars().take(200).collect());
         }
-        // Nothing else comes of a message that was refused.
+        // No answer comes to a message that was rejected.
         let payload = self.books.flight.came(sequence, PAYLOAD);
         let Some(entry) = self.books.flight.came(sequence, ACKNOWLEDGEMENT).or(payload) else {
             self.recorder.counts.unknown += 1;
@@ -176,7 +177,7 @@ impl Sink for LaneSink<'_> {
             return;
         }
         counts.received += 1;
-        // One that was given up has been counted as such, and keeps that latency.
+        // A message that has timed out was counted as such, and keeps that latency.
         if let Some(entry) = entry {
             self.recorder.receipt.success.record(at_ns.saturating_sub(entry.due_ns));
         }

@@ -1,4 +1,4 @@
-//! Puts together what the threads report: intervals of the whole run, and its total.
+//! Merges the threads' reports: intervals of the whole run, and its total.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
@@ -7,24 +7,24 @@ use super::generator::Report;
 use super::spare::Spare;
 use crate::recorder::Recorder;
 
-/// One interval of the run, all threads together.
+/// One interval of the run, over all threads.
 #[derive(Debug)]
 pub struct Interval<'a> {
-    /// When it began, in nanoseconds since the first message was due.
+    /// Its start, in nanoseconds since the first message was due.
     pub begin_ns: u64,
-    /// How long it was.
+    /// Its length.
     pub length_ns: u64,
-    /// What was measured in it. Latencies belong to the interval in which they ended.
+    /// What was measured in it. A latency belongs to the interval in which it ended.
     pub recorder: &'a Recorder,
-    /// Everything until its end.
+    /// Everything measured until its end.
     pub total: &'a Recorder,
     /// Messages in flight at its end.
     pub in_flight: usize,
 }
 
-/// Told about each interval while the run goes on.
+/// Receives each interval while the run goes on.
 pub trait Observer {
-    /// An interval has ended.
+    /// Called when an interval has ended.
     fn interval(&mut self, interval: &Interval<'_>);
 }
 
@@ -40,11 +40,11 @@ struct Pending {
     in_flight: usize,
 }
 
-/// Puts reports in order, from threads or from machines.
+/// Merges reports, from threads or from machines, in order.
 pub(crate) struct Collector {
     total: Recorder,
     pending: BTreeMap<u64, Pending>,
-    /// The interval that each reporter is in; one that has ended holds nobody up.
+    /// The current interval of each reporter. One that has ended delays no interval.
     reached: Vec<u64>,
     interval_ns: u64,
 }
@@ -59,7 +59,7 @@ impl Collector {
         }
     }
 
-    /// Adds what a reporter measured in an interval, and notes that it is in the next one.
+    /// Adds a reporter's measurements of an interval, and moves the reporter to the next one.
     pub(crate) fn add(&mut self, reporter: usize, interval: u64, recorder: &Recorder, in_flight: usize) {
         let place = self.pending.entry(interval).or_default();
         place.recorder.add(recorder);
@@ -67,12 +67,12 @@ impl Collector {
         self.reached[reporter] = self.reached[reporter].max(interval + 1);
     }
 
-    /// This reporter has ended.
+    /// Marks a reporter as ended.
     pub(crate) fn end(&mut self, reporter: usize) {
         self.reached[reporter] = u64::MAX;
     }
 
-    /// Shows the intervals that nobody is in any more; yields their recorders.
+    /// Shows the intervals that all reporters have completed, and returns their recorders.
     pub(crate) fn show(&mut self, observer: &mut dyn Observer) -> Vec<Recorder> {
         let complete = self.reached.iter().copied().min().unwrap_or(u64::MAX);
         let mut done = Vec::new();
@@ -91,13 +91,13 @@ impl Collector {
         done
     }
 
-    /// Everything.
+    /// Returns the total.
     pub(crate) fn into_total(self) -> Recorder {
         self.total
     }
 }
 
-/// Collects until all threads have ended; returns the total.
+/// Collects until all threads have ended, and returns the total.
 pub(super) fn collect(
     reports: &Receiver<Report>,
     threads: usize,

@@ -1,13 +1,13 @@
-//! The messages of one connection that are in flight: when they were due, and what is still awaited.
+//! The messages of one connection that are in flight: when they were due, and what they still await.
 //!
-//! A ring of the last sequences, and a small map for those that were left behind: one lost message must not hold up the
-//! others. Together they never hold more than the bound in flight.
+//! They are in a ring of the latest sequences, and in a small map for stragglers, since one lost message must
+//! not delay the others. Together they never hold more than the bound in flight.
 
 use std::collections::BTreeMap;
 
-/// Something is awaited: an acknowledgement.
+/// The message awaits an acknowledgement.
 pub(super) const ACKNOWLEDGEMENT: u8 = 1;
-/// Something is awaited: the payload.
+/// The message awaits its payload.
 pub(super) const PAYLOAD: u8 = 2;
 
 /// One message.
@@ -15,11 +15,11 @@ pub(super) const PAYLOAD: u8 = 2;
 pub(super) struct Entry {
     pub(super) due_ns: u64,
     pub(super) sent_ns: u64,
-    /// What is awaited; 0 if nothing is any more.
+    /// What is outstanding; 0 if nothing is.
     pub(super) awaits: u8,
 }
 
-/// Bytes that one message in flight takes.
+/// Memory per message in flight, in bytes.
 pub(super) const ENTRY_BYTES: usize = size_of::<Entry>();
 
 #[derive(Debug)]
@@ -33,23 +33,23 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// For at most `bound` messages.
+    /// Creates an empty flight of at most `bound` messages.
     pub(super) fn new(bound: usize) -> Self {
         let ring = vec![Entry::default(); bound.next_power_of_two()].into_boxed_slice();
         Self { ring, base: 0, end: 0, left_behind: BTreeMap::new(), open: 0 }
     }
 
-    /// How many are in flight.
+    /// The number of messages in flight.
     pub(super) fn open(&self) -> usize {
         self.open
     }
 
-    /// The sequence that the next message gets.
+    /// The next message's sequence.
     pub(super) fn next_sequence(&self) -> u64 {
         self.end
     }
 
-    /// Adds the next message. One that awaits nothing only takes its sequence.
+    /// Adds the next message. One that awaits nothing only takes up its sequence.
     pub(super) fn push(&mut self, entry: Entry) {
         if self.end - self.base == self.ring.len() as u64 {
             let oldest = self.ring[self.slot(self.base)];
@@ -64,7 +64,7 @@ impl Flight {
         self.open += usize::from(entry.awaits != 0);
     }
 
-    /// `what` came for message `sequence`: returns the message if that was awaited.
+    /// Handles the arrival of `what` for message `sequence`. Returns the message if it awaited that.
     pub(super) fn came(&mut self, sequence: u64, what: u8) -> Option<Entry> {
         let in_ring = (self.base..self.end).contains(&sequence);
         let slot = self.slot(sequence);
@@ -83,7 +83,7 @@ impl Flight {
         Some(copy)
     }
 
-    /// Takes out the oldest message if it was sent at `limit_ns` or earlier. Its `awaits` says what never came.
+    /// Removes the oldest message if it was sent at `limit_ns` or earlier. Its `awaits` is what never came.
     pub(super) fn expire(&mut self, limit_ns: u64) -> Option<Entry> {
         if let Some(oldest) = self.left_behind.first_entry() {
             if oldest.get().sent_ns > limit_ns {
@@ -104,7 +104,7 @@ impl Flight {
         Some(entry)
     }
 
-    /// Takes out the oldest message, with its sequence.
+    /// Removes the oldest message, and returns its sequence, too.
     pub(super) fn pop(&mut self) -> Option<(u64, Entry)> {
         if let Some((sequence, entry)) = self.left_behind.pop_first() {
             self.open -= 1;
@@ -124,7 +124,7 @@ impl Flight {
         (self.base < self.end).then(|| self.ring[self.slot(self.base)].sent_ns)
     }
 
-    /// When the oldest message in flight of those that were due at `from_ns` or later was due.
+    /// When the oldest message in flight was due, among those due at `from_ns` or later.
     ///
     /// Messages are sent in the order in which they are due, so this looks at the oldest ones only.
     pub(super) fn oldest_due_ns(&self, from_ns: u64) -> Option<u64> {

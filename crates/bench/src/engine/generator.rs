@@ -1,4 +1,5 @@
-//! One thread of the load generator: its lanes in turn, receiving before sending, and waiting in between.
+//! One thread of the load generator. It serves its lanes in turn, receives before it sends, and waits in
+//! between.
 //!
 //! It hands over a recorder per interval and keeps nothing itself, so its memory does not grow with the run.
 
@@ -17,23 +18,23 @@ use crate::recorder::Recorder;
 /// How long a stopped run waits for the last answers.
 const STOPPED_GRACE_NS: u64 = SECOND_NS;
 
-/// How often is looked whether somebody stopped the run, if nothing else happens.
+/// How often to check whether the run was stopped, if nothing else happens.
 const CHECK_INTERVAL_NS: u64 = SECOND_NS / 4;
 
-/// What a thread measured in one interval.
+/// A thread's measurements of one interval.
 pub(super) struct Report {
     pub(super) thread: usize,
     pub(super) interval: u64,
     pub(super) recorder: Recorder,
     pub(super) in_flight: usize,
-    /// The thread sends no further reports.
+    /// This is the thread's last report.
     pub(super) last: bool,
 }
 
-/// How a thread ended.
+/// A thread's state at its end.
 pub(super) struct Ended {
     pub(super) lanes: Vec<Lane>,
-    /// Messages that could have been sent and were not.
+    /// Messages that were not sent although the system had room.
     pub(super) neglected: u64,
     pub(super) interrupted: bool,
 }
@@ -50,7 +51,7 @@ pub(super) struct Generator {
 }
 
 impl Generator {
-    /// Runs until everything came or waiting ended.
+    /// Runs until all answers have come or the wait for them is over.
     pub(super) fn run(mut self, clock: &dyn Clock) -> Ended {
         let mut recorder = self.spare.take();
         let mut interval = 0;
@@ -92,7 +93,7 @@ impl Generator {
         }
     }
 
-    /// Waits for the first of: a message due, a descriptor, a timeout, the end of the interval.
+    /// Waits for the first of: a due message, a ready descriptor, a timeout, the end of the interval.
     fn wait(&mut self, clock: &dyn Clock, interval: u64, ready: &mut [bool]) {
         let now = clock.now_ns();
         let mut until = self.interval_end(interval).min(self.span.drained_ns).min(now + CHECK_INTERVAL_NS);
@@ -111,7 +112,7 @@ impl Generator {
         recorder.oldest_waiting_ns =
             self.lanes.iter().map(|lane| lane.oldest_waiting_ns(end_ns)).max().unwrap_or(0);
         let in_flight = self.lanes.iter().map(Lane::in_flight).sum();
-        // Nobody listens only when the run is being given up.
+        // The receiver is gone only if the run was abandoned.
         let _ = self.reports.send(Report { thread: self.thread, interval, recorder, in_flight, last });
     }
 }

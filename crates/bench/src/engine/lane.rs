@@ -1,8 +1,9 @@
-//! One connection under load: its schedule, what it has in flight, and what that measures.
+//! One connection under load: its schedule, its messages in flight, and their measurements.
 //!
-//! A lane never waits. It decides whose fault a late message is: the time for which the connection could take no more is *held*,
-//! what remains of the delay before sending is the *lateness* of the generator. What is due while the connection is broken is held in the
-//! same way, unless it stays broken for longer than a message may take.
+//! A lane never waits. It decides who is to blame for a late message. The time for which the connection could
+//! take no more is *held*. The rest of the delay before sending is the generator's *lateness*. Messages due
+//! while the connection is broken are held in the same way, unless it stays broken for longer than a
+//! message's timeout.
 
 use std::time::Duration;
 
@@ -18,17 +19,18 @@ use crate::recorder::Recorder;
 use crate::requester::{Handed, Readiness, Requester};
 use crate::schedule::DueTimes;
 
-/// Messages that one lane sends before others have their turn and answers are read.
+/// Messages that one lane sends before it is the other lanes' turn, and answers are read.
 const BURST: usize = 64;
 
-/// How long a client that has no room, or that cannot tell when something comes, is left alone.
+/// How long to wait before trying a client again that has no room, or that cannot signal when something
+/// arrives.
 const CHECK_INTERVAL_NS: u64 = 100_000;
 
-/// How the next due time comes about.
+/// Where the next due time comes from.
 #[derive(Debug)]
 enum Pace {
     Open(DueTimes),
-    /// The shift grows whenever an answer was waited for.
+    /// The shift grows with each wait for an answer.
     Closed(DueTimes, u64),
     FullThrottle,
 }
@@ -76,7 +78,7 @@ impl Lane {
         lane
     }
 
-    /// Sends what is due, as far as there is room, and at most a burst.
+    /// Sends due messages, as long as there is room, and at most a burst.
     pub(super) fn send_due(
         &mut self,
         clock: &dyn Clock,
@@ -105,7 +107,7 @@ impl Lane {
         }
     }
 
-    /// Until when the next message waits for a connection that is broken.
+    /// Until when the next message waits for a broken connection.
     fn patience_ends_ns(&self) -> Option<u64> {
         let timeout_ns = if self.link.is_lost() { 0 } else { self.timeout_ns };
         match self.pace {
@@ -115,14 +117,14 @@ impl Lane {
         }
     }
 
-    /// Goes on with making a broken connection again.
+    /// Continues to reconnect a broken connection.
     pub(super) fn mend(&mut self, now: u64, recorder: &mut Recorder) {
         if !self.link.is_up() && self.link.mend(now) {
             recorder.counts.reconnected += 1;
         }
     }
 
-    /// Sends one message; false if there is no room for it.
+    /// Sends one message. Returns false if there is no room for it.
     fn send_next(&mut self, now: u64, buffer: &mut PayloadBuffer, recorder: &mut Recorder) -> bool {
         let Some(due_ns) = self.next_due_ns else { return false };
         if self.books.flight.open() >= self.bound {
@@ -174,7 +176,7 @@ impl Lane {
         recorder.lateness.record(now.saturating_sub(possible_ns));
     }
 
-    /// The next message's time; none behind the end.
+    /// Sets the next message's due time; `None` after the end.
     fn advance(&mut self) {
         let span = self.books.span;
         let due_ns = match &mut self.pace {
@@ -208,7 +210,7 @@ impl Lane {
         self.advance();
     }
 
-    /// Reads what came.
+    /// Reads what has arrived.
     pub(super) fn receive(&mut self, clock: &dyn Clock, recorder: &mut Recorder) {
         let Some(requester) = self.link.up() else { return };
         let mut sink = LaneSink { books: &mut self.books, recorder };
@@ -220,14 +222,15 @@ impl Lane {
         self.survive(result, if failed { clock.now_ns() } else { 0 }, recorder);
     }
 
-    /// Gives up messages that were sent too long ago.
+    /// Times out messages that were sent too long ago.
     pub(super) fn expire(&mut self, now: u64, recorder: &mut Recorder) {
         let Some(limit_ns) = now.checked_sub(self.timeout_ns) else { return };
         self.books.expire(limit_ns, now, recorder);
     }
 
-    /// Ends the run for this lane: what did not come or could not be sent counts as given up. Returns how many messages
-    /// were left although there was room: those are the generator's fault.
+    /// Ends the run for this lane. Messages still outstanding, and messages that could not be sent, count as
+    /// timed out. Returns the number of messages that were not sent although there was room: those are the
+    /// generator's fault.
     pub(super) fn finish(&mut self, now: u64, recorder: &mut Recorder) -> u64 {
         self.books.expire(u64::MAX, now, recorder);
         let had_room = !self.blocked && self.link.is_up();
@@ -244,20 +247,21 @@ impl Lane {
         let Err(error) = result else { return };
         self.link.broke(error, now);
         recorder.counts.broken_connections += 1;
-        // What is due from here on is held by the connection.
+        // Messages due from here on are held by the connection.
         self.blocked = true;
         self.books.cut_off(!self.link.is_lost(), now, recorder);
     }
 
-    /// Full throttle ends by the clock.
+    /// Ends full throttle at its time.
     pub(super) fn stop_at_end(&mut self, now: u64) {
         if matches!(self.pace, Pace::FullThrottle) && now >= self.books.span.end_ns {
             self.next_due_ns = None;
         }
     }
 
-    /// Sends no more. What waits because there is no room for it counts as given up: users would wait for it. What could have been sent
-    /// in this very moment does not count at all: it was not asked for any more.
+    /// Stops sending. Messages that wait for room count as timed out: a user would still wait for them.
+    /// Messages that could be sent at this very moment do not count at all, since nobody asks for them any
+    /// more.
     pub(super) fn stop(&mut self, now: u64, recorder: &mut Recorder) {
         let has_room = !self.blocked && self.link.is_up();
         while !has_room && self.next_due_ns.is_some_and(|due| due <= now) {
@@ -270,7 +274,7 @@ impl Lane {
         self.next_due_ns.is_none() && (!self.books.awaits_something() || self.link.is_lost())
     }
 
-    /// The number of its connection, and how many messages were handed over, warm-up included.
+    /// The connection's number, and the number of messages sent, warm-up included.
     pub(super) fn sent(&self) -> (u32, u64) {
         (u32::from(self.books.connection), self.books.flight.next_sequence())
     }
@@ -279,8 +283,8 @@ impl Lane {
         self.books.flight.open()
     }
 
-    /// How long the oldest message that is measured, was due and has not ended had waited at `at_ns`; 0 if none waits. What only an open
-    /// loop knows to be due counts from then; other loads count from the sending.
+    /// How long the oldest measured message that was due and has not ended had waited at `at_ns`; 0 if none
+    /// waits. Only an open loop knows when an unsent message was due; other loads count from the sending.
     pub(super) fn oldest_waiting_ns(&self, at_ns: u64) -> u64 {
         let unsent = self
             .next_due_ns
@@ -289,7 +293,7 @@ impl Lane {
         oldest.map_or(0, |due_ns| at_ns.saturating_sub(due_ns))
     }
 
-    /// When this lane has something to do again, answers apart.
+    /// When this lane next has something to do, other than reading answers.
     pub(super) fn next_event_ns(&mut self, now: u64) -> u64 {
         let due = match self.next_due_ns {
             Some(due) if self.link.is_up() && !self.blocked => due,
@@ -300,7 +304,7 @@ impl Lane {
         due.min(timeout).min(self.link.next_event_ns(now))
     }
 
-    /// When to look for answers: as soon as a socket is ready, or at a time.
+    /// When to look for answers: as soon as a socket is ready, or at a given time.
     pub(super) fn readiness(&self, now: u64) -> Readiness<'_> {
         let Some(requester) = self.link.ready() else { return Readiness::At(u64::MAX) };
         match requester.readiness() {
@@ -309,8 +313,8 @@ impl Lane {
         }
     }
 
-    /// The connection, and the first reason for which the system refused a message. One that is being made again is waited for no
-    /// longer than `patience`.
+    /// Ends the lane. Returns the connection, and the first reason for which the system rejected a message.
+    /// Waits at most `patience` for a reconnect in progress.
     pub(super) fn end(self, patience: Duration) -> (LinkEnd, Option<String>) {
         (self.link.end(patience), self.books.first_refusal)
     }

@@ -1,7 +1,7 @@
-//! The way of one lane to the system: up, or broken and being made again.
+//! One lane's connection to the system: up, or broken and being reconnected.
 //!
-//! Times are the generator's. A broken connection is tried again after a wait that doubles with each failure, with chance from the run's
-//! seed in it, so that many connections do not come back at the same moment.
+//! Times are on the generator's clock. A broken connection is retried after a wait that doubles with each
+//! failure, with jitter from the run's seed, so that many connections do not come back at the same moment.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -15,35 +15,35 @@ use crate::error::RequesterError;
 use crate::requester::Requester;
 use crate::schedule::Random;
 
-/// How often is looked whether somebody else has made the connection.
+/// How often to check whether another thread has reconnected.
 const CHECK_INTERVAL_NS: u64 = 1_000_000;
 
 /// A connection that broke. Times are nanoseconds since the first message was due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Break {
-    /// When it was noticed.
+    /// When the break was noticed.
     pub at_ns: u64,
-    /// Which connection.
+    /// The number of the connection.
     pub connection: u32,
-    /// What happened.
+    /// The cause.
     pub cause: String,
-    /// When it was there again; `None` if it was not before the end.
+    /// When it was up again. `None` if it was not before the end.
     pub back_at_ns: Option<u64>,
 }
 
-/// Breaks that are listed by run; with many connections one of each. All are counted.
+/// Most breaks to list per run. With many connections, one break of each is listed. All are counted.
 pub(super) const BREAKS_LISTED: usize = 1_000;
 
 enum LinkState {
     Up(Box<dyn Requester>),
-    /// To be made again at this time.
+    /// To be reconnected at this time.
     Down(Box<dyn Requester>, u64),
     Mending(Receiver<Mended>),
-    /// Stays as it is until the end. It is `None` if a thread kept it.
+    /// Stays broken until the end. `None` if a thread kept the requester.
     Lost(Option<Box<dyn Requester>>),
 }
 
-/// How broken connections are made again.
+/// How broken connections are reconnected.
 #[derive(Clone)]
 pub(super) struct Repair {
     pub(super) policy: Reconnect,
@@ -56,14 +56,14 @@ pub(super) struct Link {
     random: Random,
     connection: u32,
     begin_ns: u64,
-    /// Failures since it was last up.
+    /// Failed attempts since it was last up.
     attempts: u32,
     last_error: Option<RequesterError>,
     breaks: Vec<Break>,
     listed_max: usize,
 }
 
-/// What a link leaves behind.
+/// A link's state at its end.
 pub(super) struct LinkEnd {
     pub(super) requester: Option<Box<dyn Requester>>,
     /// Why it is broken, if it is.
@@ -83,7 +83,7 @@ impl Link {
         Self {
             state: LinkState::Up(requester),
             repair,
-            // Streams of schedules begin at 0.
+            // Streams of schedules start at 0.
             random: Random::new(seed, u64::from(connection) | 1 << 40),
             connection,
             begin_ns,
@@ -106,12 +106,12 @@ impl Link {
         matches!(self.state, LinkState::Up(_))
     }
 
-    /// It is broken, and nobody will make it again.
+    /// Reports whether it is broken for good.
     pub(super) fn is_lost(&self) -> bool {
         matches!(self.state, LinkState::Lost(_))
     }
 
-    /// It broke.
+    /// Handles a break.
     pub(super) fn broke(&mut self, error: RequesterError, now: u64) {
         if self.breaks.len() < self.listed_max {
             let at_ns = now.saturating_sub(self.begin_ns);
@@ -128,7 +128,7 @@ impl Link {
         self.last_error = Some(error);
     }
 
-    /// Goes on with making it again; true if it has just come back.
+    /// Continues to reconnect. Returns true if the connection has just come back.
     pub(super) fn mend(&mut self, now: u64) -> bool {
         match std::mem::replace(&mut self.state, LinkState::Lost(None)) {
             LinkState::Down(requester, at_ns) if now >= at_ns => {
@@ -168,7 +168,7 @@ impl Link {
         }
     }
 
-    /// From half of the wait to all of it.
+    /// When to try next: after a random wait between half of the backoff and all of it.
     fn next_try_ns(&mut self, now: u64) -> u64 {
         let Some(Repair { policy, .. }) = &self.repair else { return u64::MAX };
         let doubled = policy.first_ns.saturating_mul(1 << self.attempts.min(32));
@@ -177,7 +177,7 @@ impl Link {
         now.saturating_add(wait - self.random.below(wait / 2 + 1))
     }
 
-    /// When to call [`Link::mend`] again.
+    /// When to call [`Link::mend`] next.
     pub(super) fn next_event_ns(&self, now: u64) -> u64 {
         match &self.state {
             LinkState::Up(_) | LinkState::Lost(_) => u64::MAX,
@@ -186,7 +186,7 @@ impl Link {
         }
     }
 
-    /// Ends it. One that is being made again is waited for no longer than `patience`.
+    /// Ends the link. Waits at most `patience` for a reconnect in progress.
     pub(super) fn end(self, patience: Duration) -> LinkEnd {
         let attempts = self.attempts;
         let (requester, broken) = match self.state {

@@ -1,7 +1,8 @@
 //! Subscribers whose publishers are on another machine: they receive, and send nothing.
 //!
-//! When a message was due stands in its payload, on the publisher's clock. A latency is the time of the receipt on this clock less the
-//! estimated offset between the two, less the due time. What was lost is known only when the publishers have told what they sent.
+//! Each payload contains when it was due, on the publisher's clock. A latency is the time of receipt on this
+//! clock, less the estimated offset between the two, less the due time. Losses are known only once the
+//! publishers have reported what they sent.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -23,28 +24,28 @@ use crate::requester::{PayloadBack, Readiness, Requester, Sink};
 use crate::systems::is_probe;
 use crate::windowed::Tracker;
 
-/// How long a thread waits at most before it looks whether the run is over.
+/// Longest wait of a thread before it checks whether the run is over.
 const CHECK_INTERVAL_NS: u64 = 20_000_000;
 
-/// How long after the end of waiting for answers publishers may take to tell what they sent.
+/// How long publishers may take, after the wait for answers has ended, to report what they sent.
 const GRACE_NS: u64 = 10 * SECOND_NS;
 
-/// Sequences from here on are nobody's.
+/// Sequences from here on are invalid.
 const SEQUENCE_END: u64 = 1 << 62;
 
 /// A subscriber that is set up.
 pub struct Listening {
     /// Its connection to the system.
     pub requester: Box<dyn Requester>,
-    /// The number of the connection that it is one end of.
+    /// The number of the connection whose receiving end it is.
     pub connection: u32,
     /// When the first message of the load is due, on the publisher's clock.
     pub publisher_begin_ns: u64,
-    /// This machine's clock less the publisher's, in nanoseconds, as well as it is known at the moment.
+    /// This machine's clock less the publisher's, in nanoseconds; the current estimate.
     pub offset_ns: Arc<AtomicI64>,
 }
 
-/// What publishers have sent, told by somebody else when they have ended.
+/// What publishers have sent. Another thread sets it once they have ended.
 #[derive(Debug, Default)]
 pub struct Sent {
     by_connection: OnceLock<BTreeMap<u32, u64>>,
@@ -52,19 +53,21 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Tells how many messages each connection has sent, warm-up included. Nothing is lost on one that is not named.
+    /// Sets how many messages each connection has sent, warm-up included. No losses are counted on a
+    /// connection that is not listed.
     pub fn tell(&self, by_connection: BTreeMap<u32, u64>) {
-        // Only the first word counts.
+        // Only the first value counts.
         let _ = self.by_connection.set(by_connection);
     }
 
-    /// Nobody will tell: the listening ends.
+    /// Ends the listening: the numbers will not come.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
 }
 
-/// Receives until everything that was sent has come, or waiting ends. `begin_ns` is when the load begins on this machine's clock.
+/// Receives until everything that was sent has come, or the wait for it is over. `begin_ns` is when the load
+/// starts on this machine's clock.
 ///
 /// # Errors
 /// An option is out of its range, or a thread cannot be started.
@@ -201,7 +204,7 @@ impl Listener {
     }
 
     fn report(&self, interval: u64, recorder: Recorder, last: bool) {
-        // Nobody listens only when the run is being given up.
+        // The receiver is gone only if the run was abandoned.
         let _ = self.reports.send(Report { thread: self.thread, interval, recorder, in_flight: 0, last });
     }
 }
@@ -218,11 +221,11 @@ struct Books {
     run: u16,
     payload_bytes: usize,
     timeout_ns: u64,
-    /// The run on the publisher's clock.
+    /// The times of the run on the publisher's clock.
     span: Span,
     offset_ns: Arc<AtomicI64>,
     tracker: Tracker,
-    /// Messages that came, warm-up included, each counted once.
+    /// Distinct messages received, warm-up included.
     came: u64,
 }
 
@@ -288,7 +291,7 @@ impl Sink for ListenerSink<'_> {
             counts.corrupt += 1;
             return;
         };
-        // A second copy of what was tried before the run is of no interest.
+        // A second copy of the probe before the run does not matter.
         if is_probe(&header, books.run, books.connection) {
             return;
         }
@@ -310,7 +313,7 @@ impl Sink for ListenerSink<'_> {
         counts.negative += u64::from(latency < 0);
         let latency_ns = u64::try_from(latency.max(0)).unwrap_or(u64::MAX);
         let receipt = &mut self.recorder.receipt;
-        // Where both ends are together it would have been given up.
+        // With both ends on one machine it would have timed out.
         let outcome = if latency_ns > books.timeout_ns { &mut receipt.timeout } else { &mut receipt.success };
         outcome.record(latency_ns);
     }

@@ -1,7 +1,8 @@
-//! Makes broken connections again, off the generator's threads: setting up may block, and nobody's schedule may wait for it.
+//! Reconnects broken connections off the generator's threads: set-up may block, and no schedule may wait for
+//! it.
 //!
-//! A bounded number of threads, as many as there is work for. The generator's threads only put a requester into a queue and look
-//! whether it has come back.
+//! It uses a bounded number of threads, as many as there is work for. The generator's threads only put a
+//! requester into a queue and check whether it has come back.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,10 +12,11 @@ use std::thread;
 use crate::error::{BenchError, RequesterError};
 use crate::requester::Requester;
 
-/// Connections that are set up again at the same time, at most; a server that does not answer keeps each for as long as set-up waits.
+/// Most connections to set up at the same time. A server that does not answer blocks each thread for the
+/// set-up timeout.
 const THREADS_MAX: usize = 16;
 
-/// A requester that was set up again, or not.
+/// A requester, and whether it was set up again.
 pub(super) type Mended = (Box<dyn Requester>, Result<(), RequesterError>);
 
 struct Job {
@@ -36,26 +38,27 @@ struct Shared {
     bell: Condvar,
 }
 
-/// Where requesters are set up again. Threads that are at work when it is dropped end by themselves.
+/// A pool that reconnects requesters. Threads that are busy when it is dropped end by themselves.
 pub(super) struct Mender {
-    /// `None`: in the calling thread.
+    /// `None` if the calling thread does the work.
     shared: Option<Arc<Shared>>,
 }
 
 impl Mender {
-    /// `aside` is on threads of its own; otherwise the caller waits, as virtual clocks need it.
+    /// With `aside`, the mender has threads of its own. Otherwise the caller waits, which virtual clocks
+    /// need.
     pub(super) fn new(aside: bool) -> Result<Self, BenchError> {
         if !aside {
             return Ok(Self { shared: None });
         }
         let shared = Arc::new(Shared::default());
         shared.lock().threads = 1;
-        // The first one is there before it is needed: starting it would make the generator late.
+        // The first thread starts before it is needed: starting it later would make the generator late.
         Shared::start(&shared).map_err(BenchError::Thread)?;
         Ok(Self { shared: Some(shared) })
     }
 
-    /// Has it set up again; the result comes through the channel.
+    /// Queues a requester for set-up. The result comes through the channel.
     pub(super) fn hand_over(&self, mut requester: Box<dyn Requester>) -> Receiver<Mended> {
         let (back, coming) = channel();
         match &self.shared {
@@ -94,12 +97,13 @@ impl Shared {
     fn work(self: Arc<Self>) {
         while let Some(mut job) = self.next() {
             let result = job.requester.set_up();
-            // Nobody waits for it any more if the run has ended.
+            // The receiver is gone if the run has ended.
             let _ = job.back.send((job.requester, result));
         }
     }
 
-    /// The next job; `None` at the end. Starts another thread if there is more to do than this one can.
+    /// Waits for the next job. `None` at the end. Starts another thread if there is more work than this one
+    /// can do.
     fn next(self: &Arc<Self>) -> Option<Job> {
         let mut queue = self.lock();
         queue.idle += 1;
@@ -112,7 +116,7 @@ impl Shared {
         }
         let job = queue.jobs.pop_front();
         if queue.jobs.len() > queue.idle && queue.threads < THREADS_MAX {
-            // With fewer threads it takes longer.
+            // If no thread can be started, it takes longer.
             queue.threads += usize::from(Self::start(self).is_ok());
         }
         job

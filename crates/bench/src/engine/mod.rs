@@ -1,9 +1,9 @@
-//! The load generator: sends what a schedule says when it says so, and measures what comes of it.
+//! The load generator: sends messages when the schedule says so, and measures the answers.
 //!
-//! The schedule never waits for the system. A message that could not be sent in time, because too many are in flight or because the
-//! client has no room, still counts from the moment at which it was due. Whether a message was late through the system's fault or the
-//! generator's is recorded apart, and a run in which the generator was late is marked invalid. This module starts no systems
-//! and writes no files.
+//! The schedule never waits for the system. A message that could not be sent in time, because too many are in
+//! flight or the client has no room, still counts from the moment at which it was due. Whether the system or
+//! the generator made a message late is recorded separately, and a run in which the generator was late is
+//! marked invalid. This module starts no systems and writes no files.
 
 mod books;
 mod collector;
@@ -48,35 +48,37 @@ use mender::Mender;
 use spare::Spare;
 use verdict::Ending;
 
-/// What came out of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// Everything that was measured.
     pub total: Recorder,
-    /// Whether to believe it.
+    /// Whether to trust it.
     pub verdict: Verdict,
-    /// How messages were caused.
+    /// How messages were triggered.
     pub mode: Mode,
-    /// What a payload that came back meant.
+    /// What a returned payload means.
     pub payload: Option<PayloadBack>,
-    /// When the parts of the run were, on the generator's clock.
+    /// The times of the run's phases, on the generator's clock.
     pub span: Span,
-    /// Time that was measured, shorter than asked for if the run was interrupted.
+    /// Length of the measured time, shorter than requested if the run was interrupted.
     pub measured_ns: u64,
-    /// Somebody stopped it before its end; what was measured until then is there.
+    /// The run was stopped before its end. What was measured until then is kept.
     pub interrupted: bool,
-    /// What broke the connections that were still broken at the end.
+    /// The causes of breaks of the connections that were still broken at the end.
     pub failures: Vec<String>,
-    /// Which connections broke, when, and when they were there again, in order of time; no more than the first thousand.
+    /// Breaks of connections, when each broke and when it was up again, in order of time. At most the first
+    /// thousand.
     pub breaks: Vec<Break>,
-    /// Why the system refused messages: the first reason of each connection that saw one.
+    /// Why the system rejected messages: the first reason on each connection that has one.
     pub refusals: Vec<String>,
-    /// Expected time between two sendings of one connection, for the correction of loads that wait for answers.
+    /// Expected time between two messages of one connection, to correct loads that wait for answers.
     pub interval_expected_ns: Option<u64>,
 }
 
 impl Outcome {
-    /// `distribution` as HdrHistogram corrects it for coordinated omission; `None` for open-loop load, which omits nothing.
+    /// `distribution`, corrected for coordinated omission as HdrHistogram does it. `None` for open-loop load,
+    /// which omits nothing.
     pub fn corrected(&self, distribution: &Distribution) -> Option<Distribution> {
         self.interval_expected_ns.map(|interval| distribution.corrected(interval))
     }
@@ -85,44 +87,44 @@ impl Outcome {
 /// Some of the connections of a load.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// Their numbers: a connection has the same due times whoever drives it.
+    /// Their numbers. A connection has the same due times whichever process drives it.
     pub connections: Vec<u32>,
-    /// How many there are in all.
+    /// The number of connections in all.
     pub of: u32,
-    /// When the first message of the load is due, on the clock of this machine.
+    /// When the first message of the load is due, on this machine's clock.
     pub begin_ns: u64,
 }
 
-/// What came out of a part of a load. Verdicts are about the whole.
+/// The result of a part of a load. Verdicts are about the whole.
 #[derive(Debug)]
 pub struct PartOutcome {
     /// Everything that was measured.
     pub total: Recorder,
-    /// What a payload that came back meant.
+    /// What a returned payload means.
     pub payload: Option<PayloadBack>,
-    /// When the parts of the run were, on the generator's clock.
+    /// The times of the run's phases, on the generator's clock.
     pub span: Span,
     /// When it ended.
     pub stopped_ns: u64,
-    /// Somebody stopped it.
+    /// Whether it was stopped.
     pub interrupted: bool,
-    /// Messages that could have been sent and were not.
+    /// Messages that were not sent although the system had room.
     pub neglected: u64,
-    /// What broke the connections that were still broken at the end.
+    /// The causes of breaks of the connections that were still broken at the end.
     pub failures: Vec<String>,
-    /// Which connections broke, when, and when they were there again.
+    /// Breaks of connections, when each broke and when it was up again.
     pub breaks: Vec<Break>,
-    /// Why the system refused messages.
+    /// Why the system rejected messages.
     pub refusals: Vec<String>,
-    /// Connections and how many messages each has sent, warm-up included.
+    /// Connections, and how many messages each has sent, warm-up included.
     pub sent: Vec<(u32, u64)>,
 }
 
-/// How long connections that are being made again at the end are waited for, all together.
+/// Total time to wait, at the end, for reconnects in progress.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs a load over `requesters`, which are set up already, one connection each, and gives them back; those excepted that are being set
-/// up again when it ends, and do not come back soon.
+/// Runs a load over `requesters`, which are set up already, one connection each, and returns them. Requesters
+/// that are reconnecting when it ends, and do not come back soon, are not returned.
 ///
 /// `stop` ends the sending early. The observer is called from the calling thread.
 ///
@@ -142,10 +144,10 @@ pub fn run(
     Ok((conclude(options, of as usize, outcome), requesters))
 }
 
-/// The same for a part of a load.
+/// Runs a part of a load.
 ///
 /// # Errors
-/// As [`run`].
+/// Same as [`run`].
 pub fn run_part(
     options: &LoadOptions,
     part: &Part,
@@ -183,7 +185,7 @@ pub fn run_part(
     Ok(gather(payload, total, ended, span, clock.now_ns()))
 }
 
-/// Spreads the connections over threads, in turn.
+/// Deals the connections to threads in turn.
 fn deal(
     options: &LoadOptions,
     part: &Part,
@@ -218,7 +220,7 @@ fn start(
     Ok(threads)
 }
 
-/// A generator that panics is a bug, and its panic goes on here.
+/// Joins a thread. A generator that panics is a bug, so its panic continues here.
 fn join<T>(thread: thread::JoinHandle<T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
@@ -258,7 +260,7 @@ fn gather(
     (outcome, requesters)
 }
 
-/// The outcome of a load all of whose parts are in `whole`.
+/// The outcome of a load whose parts are all in `whole`.
 pub(crate) fn conclude(options: &LoadOptions, connections: usize, whole: PartOutcome) -> Outcome {
     let PartOutcome { total, payload, span, interrupted, failures, mut breaks, refusals, .. } = whole;
     breaks.sort_by_key(|found| (found.at_ns, found.connection));
@@ -289,7 +291,7 @@ pub(crate) fn conclude(options: &LoadOptions, connections: usize, whole: PartOut
     }
 }
 
-/// How far a run came that was stopped.
+/// How far a stopped run came.
 fn stopped_after(measured_ns: u64, duration_ns: u64) -> String {
     if measured_ns >= duration_ns {
         return "it was stopped while the last answers were awaited".to_owned();

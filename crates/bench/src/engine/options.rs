@@ -1,4 +1,4 @@
-//! What a load is: its kind, its bounds, and the checks of both.
+//! Options of a load: its kind, its bounds, and the checks of both.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,16 +8,17 @@ use crate::error::BenchError;
 use crate::payload::{PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MIN};
 use crate::schedule::Schedule;
 
-/// How messages are caused.
+/// How messages are triggered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Load {
     /// By the schedule alone. Latency counts from the due time. This is the honest one.
     Open(Schedule),
-    /// By the schedule, but each connection waits for an answer before it sends again, and then goes on from there. Latency
-    /// counts from the sending, so a stall of the system is seen once only: coordinated omission.
+    /// By the schedule, but each connection waits for an answer before it sends again, and goes on from
+    /// there. Latency counts from the sending, so a stall of the system shows up only once: coordinated
+    /// omission.
     Closed(Schedule),
-    /// As much as the bound in flight lets through. Latency counts from the sending, and says little: it is the length
-    /// of the queue. For throughput.
+    /// As fast as the bound in flight allows. Latency counts from the sending, and says little: it is the
+    /// length of the queue. For throughput.
     FullThrottle,
 }
 
@@ -34,7 +35,7 @@ pub enum Mode {
 }
 
 impl Load {
-    /// Its kind.
+    /// The kind of the load.
     pub fn mode(&self) -> Mode {
         match self {
             Self::Open(_) => Mode::OpenLoop,
@@ -43,7 +44,7 @@ impl Load {
         }
     }
 
-    /// Its schedule, if it has one.
+    /// The load's schedule, if it has one.
     pub fn schedule(&self) -> Option<&Schedule> {
         match self {
             Self::Open(schedule) | Self::Closed(schedule) => Some(schedule),
@@ -52,16 +53,18 @@ impl Load {
     }
 }
 
-/// How broken connections are made again. Times are nanoseconds.
+/// How broken connections are reconnected. Times are nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reconnect {
-    /// The longest wait before the first attempt. Each failure doubles it; the wait is from half of it to all of it, at random.
+    /// The longest wait before the first attempt. Each failure doubles it. The actual wait is random, between
+    /// half of it and all of it.
     pub first_ns: u64,
-    /// The longest wait.
+    /// The longest wait between attempts.
     pub longest_ns: u64,
-    /// What chance is made of.
+    /// The seed of the jitter.
     pub seed: u64,
-    /// On a thread of its own. Otherwise the generator's thread does it, and everything waits: for virtual clocks only.
+    /// Reconnect on a thread of its own. Otherwise the generator's thread does it, and everything waits: for
+    /// virtual clocks only.
     pub aside: bool,
 }
 
@@ -74,37 +77,38 @@ impl Default for Reconnect {
 /// A load and its bounds. Times are nanoseconds.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
-    /// How messages are caused.
+    /// How messages are triggered.
     pub load: Load,
-    /// Bytes of each message.
+    /// Size of each message, in bytes.
     pub payload_bytes: usize,
-    /// Threads over which the connections are spread.
+    /// Threads to deal the connections to.
     pub threads: usize,
-    /// Messages in flight per connection: sent, and not yet acknowledged, received or given up.
+    /// Messages in flight per connection: sent, and not yet acknowledged, received or timed out.
     pub in_flight_max: usize,
-    /// Time at the beginning that is sent but not recorded.
+    /// Time at the start whose messages are sent but not recorded.
     pub warm_up_ns: u64,
-    /// Time that is measured.
+    /// Length of the measured time.
     pub duration_ns: u64,
-    /// No more messages than this, of all connections, warm-up included.
+    /// Most messages of all connections, warm-up included.
     pub messages_max: u64,
-    /// The longest wait for answers after the last message was due.
+    /// Longest wait for answers after the last message was due.
     pub drain_ns: u64,
-    /// How long after the sending a message is given up.
+    /// How long after its sending a message times out.
     pub timeout_ns: u64,
     /// Length of the intervals of the log.
     pub interval_ns: u64,
-    /// Time between the call and the first message, so that all threads are there.
+    /// Time between the call and the first message, so that all threads are ready.
     pub lead_ns: u64,
-    /// Tells the messages of this run from those of others.
+    /// Distinguishes messages of this run from those of others.
     pub run: u16,
-    /// How broken connections are made again; `None` leaves them broken, and what is due on them fails at once.
+    /// How broken connections are reconnected. `None` leaves them broken, and messages due on them fail at
+    /// once.
     pub reconnect: Option<Reconnect>,
 }
 
 impl LoadOptions {
-    /// A load with defaults: 128 bytes, one thread, 16,384 in flight, 30 s after a warm-up of 2 s, timeout 30 s, broken connections
-    /// made again.
+    /// Creates a load with defaults: 128 bytes, one thread, 16,384 in flight, 30 s after a warm-up of 2 s,
+    /// timeout 30 s, reconnecting.
     pub fn new(load: Load) -> Self {
         Self {
             load,
@@ -123,14 +127,14 @@ impl LoadOptions {
         }
     }
 
-    /// Memory for messages in flight, in bytes, that all connections together may take. Those of connections that break are remembered, which takes
-    /// up to about twice as much again.
+    /// Memory for messages in flight on all connections together, in bytes. Messages of connections that
+    /// break are remembered, which takes up to about twice as much again.
     pub(crate) const FLIGHT_BYTES_MAX: usize = 2 << 30;
 
     /// The most connections.
     pub(crate) const CONNECTIONS_MAX: usize = u16::MAX as usize;
 
-    /// Messages in flight per connection: a closed loop has one.
+    /// The bound on messages in flight per connection. It is one in a closed loop.
     pub(super) fn bound(&self) -> usize {
         if matches!(self.load, Load::Closed(_)) { 1 } else { self.in_flight_max }
     }

@@ -1,37 +1,39 @@
-//! Messages that were in flight when their connection broke. Systems that keep messages may still deliver them.
+//! Messages that were in flight when their connection broke. Systems that store messages may still deliver
+//! them.
 //!
-//! They are errors unless they come before their timeout; nothing is sent again. They do not count against the bound in flight: that would
-//! hold up what is due on the new connection.
+//! They are errors unless they come before their timeout. Nothing is sent again. They do not count against
+//! the bound in flight, since that would delay messages due on the new connection.
 
 use std::collections::BTreeMap;
 
 use super::flight::Entry;
 
-/// Sequences within which duplicates and reorderings are recognised.
+/// Window of sequences in which duplicates and reorderings are recognised.
 pub(super) const WINDOW: u64 = 1 << 16;
 
-/// Messages of one connection that are remembered, at most: as many as the window in which losses are recognised.
+/// Most messages to remember per connection: as many as the window in which losses are recognised.
 const ORPHANS_MAX: usize = WINDOW as usize;
 
 #[derive(Debug)]
 pub(super) struct Orphans {
     entries: BTreeMap<u64, Entry>,
-    /// Not more than may be in flight, so that they need no more than about twice the memory of these.
+    /// At most the bound in flight, so that they need no more than about twice the memory of the messages in
+    /// flight.
     entries_max: usize,
-    /// Those below are given up, and only remembered in case they come after all.
+    /// Messages below this sequence have timed out, and are remembered only in case they still come.
     open_from: u64,
-    /// Given up, and not received since.
+    /// Messages that timed out and have not been received since.
     cut_off: u64,
 }
 
 impl Orphans {
-    /// Of a connection with so many messages in flight at most.
+    /// Creates it for a connection with at most this many messages in flight.
     pub(super) fn new(in_flight_max: usize) -> Self {
         let entries_max = ORPHANS_MAX.min(in_flight_max);
         Self { entries: BTreeMap::new(), entries_max, open_from: 0, cut_off: 0 }
     }
 
-    /// Adds one of which only the payload is awaited; returns one that must be given up for it.
+    /// Adds a message that awaits only its payload. Returns one that must be timed out to make room, if any.
     pub(super) fn add(&mut self, sequence: u64, entry: Entry) -> Option<Entry> {
         self.entries.insert(sequence, entry);
         if self.entries.len() <= self.entries_max {
@@ -44,12 +46,12 @@ impl Orphans {
         })
     }
 
-    /// Counts one whose payload cannot come any more.
+    /// Counts a message whose payload cannot come any more.
     pub(super) fn add_hopeless(&mut self) {
         self.cut_off += 1;
     }
 
-    /// One came: returns it, and whether it had not been given up.
+    /// Handles a message that came. Returns it, and whether it came before its timeout.
     pub(super) fn came(&mut self, sequence: u64) -> Option<(Entry, bool)> {
         let entry = self.entries.remove(&sequence)?;
         let in_time = sequence >= self.open_from;
@@ -57,7 +59,7 @@ impl Orphans {
         Some((entry, in_time))
     }
 
-    /// Gives up the oldest if it was sent at `limit_ns` or earlier.
+    /// Times out the oldest message if it was sent at `limit_ns` or earlier.
     pub(super) fn expire(&mut self, limit_ns: u64) -> Option<Entry> {
         let (sequence, entry) = self.entries.range(self.open_from..).next()?;
         if entry.sent_ns > limit_ns {
@@ -69,12 +71,12 @@ impl Orphans {
         Some(entry)
     }
 
-    /// When the oldest that is awaited was sent.
+    /// When the oldest outstanding message was sent.
     pub(super) fn oldest_sent_ns(&self) -> Option<u64> {
         self.entries.range(self.open_from..).next().map(|(_, entry)| entry.sent_ns)
     }
 
-    /// When the oldest that is awaited, of those that were due at `from_ns` or later, was due.
+    /// When the oldest outstanding message was due, among those due at `from_ns` or later.
     pub(super) fn oldest_due_ns(&self, from_ns: u64) -> Option<u64> {
         let awaited = self.entries.range(self.open_from..).map(|(_, entry)| entry.due_ns);
         awaited.into_iter().find(|due_ns| *due_ns >= from_ns)
@@ -111,7 +113,7 @@ mod tests {
         assert_eq!(orphans.came(1), Some((entry(10), false)));
         orphans.add_hopeless();
         assert_eq!(orphans.cut_off(), 2);
-        // Those of the next break are awaited again.
+        // Messages of the next break are outstanding again.
         assert_eq!(orphans.add(9, entry(90)), None);
         assert_eq!((orphans.expire(30), orphans.expire(30)), (Some(entry(30)), None));
         assert_eq!((orphans.cut_off(), orphans.oldest_sent_ns()), (3, Some(90)));

@@ -1,17 +1,17 @@
-//! The times of a run: when it begins, what of it is measured, and when it ends.
+//! The times of a run: its start, the start of its measured part, and its end.
 
 use super::options::LoadOptions;
 
 /// Points of time on the generator's clock, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The first message is due.
+    /// When the first message is due.
     pub begin_ns: u64,
     /// Messages due from here on are recorded.
     pub measured_ns: u64,
     /// No message is due from here on.
     pub end_ns: u64,
-    /// Nobody waits for answers any longer.
+    /// The wait for answers ends here.
     pub drained_ns: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Recorders that are used again, so that a thread that measures does not wait for fresh memory.
+//! Recorders to reuse, so that a measuring thread does not wait for fresh memory.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,12 +10,12 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    /// An empty recorder; its memory has been touched before if there was one to spare.
+    /// Returns an empty recorder. If a spare one exists, its memory has been touched before.
     pub(super) fn take(&self) -> Recorder {
         self.recorders.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    /// Gives one back. It is cleared here, on the caller's time.
+    /// Returns a recorder to the pool. It is cleared here, on the caller's time.
     pub(super) fn put(&self, mut recorder: Recorder) {
         recorder.clear();
         self.recorders.lock().unwrap_or_else(PoisonError::into_inner).push(recorder);

@@ -1,20 +1,20 @@
-//! Whether a run may be believed: was the generator on time?
+//! Decides whether to trust a run: was the generator on time?
 
 use super::options::Mode;
 use crate::recorder::{Distribution, Outcomes, Recorder, confidence};
 use crate::verdict::{DECISIVE, QUANTILES, Verdict};
 
-/// Lateness up to which nobody asks whose fault it was, in nanoseconds: 1 ms.
+/// Lateness that is always acceptable, in nanoseconds: 1 ms.
 pub(crate) const LATENESS_NS_ALLOWED: u64 = 1_000_000;
 
-/// What is known of how a run ended.
+/// How a run ended.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ending {
-    /// Messages that could have been sent and were not.
+    /// Messages that were not sent although the system had room.
     pub(super) neglected: u64,
     /// The bound on messages, if it was reached.
     pub(super) messages_all_sent: Option<u64>,
-    /// Somebody stopped it in its warm-up.
+    /// The run was stopped during its warm-up.
     pub(super) stopped_in_warm_up: bool,
     /// How far it came, if it was stopped or a part of it was lost.
     pub(super) interrupted: Option<String>,
@@ -22,7 +22,7 @@ pub(super) struct Ending {
 
 /// Judges a run by its lateness.
 ///
-/// Only in the open loop is lateness a part of the latency; other loads count from the sending.
+/// Lateness is a part of the latency only in the open loop; other loads count from the sending.
 pub(super) fn judge(mode: Mode, total: &Recorder, ending: Ending) -> Verdict {
     let mut verdict = Verdict::default();
     let receipt = total.receipt.together();
@@ -59,7 +59,8 @@ pub(super) fn judge(mode: Mode, total: &Recorder, ending: Ending) -> Verdict {
     verdict
 }
 
-/// Percentiles at which half of the latency or more may be the generator's own lateness, as far as so many messages tell percentiles.
+/// Percentiles at which half of the latency or more may be the generator's own lateness, among those that
+/// this many messages can tell.
 pub(crate) fn doubtful_quantiles(lateness: &Distribution, latency: &Distribution) -> Vec<f64> {
     let told = QUANTILES.into_iter().filter(|quantile| confidence::is_told(latency.count(), *quantile));
     told.filter(|quantile| is_mostly_lateness(lateness, latency, *quantile)).collect()
@@ -71,7 +72,7 @@ fn is_mostly_lateness(lateness: &Distribution, latency: &Distribution, quantile:
 
 fn judge_latency(lateness: &Distribution, latency: &Distribution, verdict: &mut Verdict) {
     verdict.doubtful_quantiles.extend(doubtful_quantiles(lateness, latency));
-    // That the generator was late is a fact about these messages, however few they are.
+    // The generator's lateness is a fact about these messages, however few they are.
     for quantile in DECISIVE {
         let (late, whole) = (lateness.at_quantile_ns(quantile), latency.at_quantile_ns(quantile));
         if late > LATENESS_NS_ALLOWED && is_mostly_lateness(lateness, latency, quantile) {
@@ -85,7 +86,7 @@ fn judge_latency(lateness: &Distribution, latency: &Distribution, verdict: &mut 
     }
 }
 
-/// Percentiles of successes say nothing of those that failed.
+/// Percentiles of successes say nothing about failed messages.
 fn failed(total: &Recorder) -> Option<String> {
     let of = |outcomes: &Outcomes| (outcomes.error.count(), outcomes.timeout.count());
     let (receipt, acknowledgement) = (of(&total.receipt), of(&total.acknowledgement));
@@ -125,7 +126,7 @@ mod tests {
         let quiet = Ending::default();
         let verdict = judge(Mode::OpenLoop, &total, quiet.clone());
         assert!(verdict.is_valid() && verdict.remarks.is_empty(), "{verdict:?}");
-        // 1,000 messages do not tell p99.9, so nobody is told to doubt it. The longest is what was seen.
+        // 1,000 messages do not tell p99.9, so no doubt is expressed about it. The maximum is what was seen.
         assert_eq!(verdict.doubtful_quantiles, [1.0]);
         assert_eq!(verdict.kind(), VerdictKind::Valid);
         assert!(verdict.headline().starts_with("valid but for max: at max half"), "{}", verdict.headline());

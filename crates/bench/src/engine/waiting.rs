@@ -1,9 +1,10 @@
-//! Waiting for several connections at once.
+//! Waits for several connections at once.
 
 use crate::clock::Clock;
 use crate::requester::Readiness;
 
-/// Waits until `until_ns`, or until one of the connections may have something to receive. Says in `ready` which ones to look at.
+/// Waits until `until_ns`, or until one of the connections may have something to receive. Marks in `ready`
+/// which ones to read.
 pub(super) fn wait_for<'a>(
     clock: &dyn Clock,
     until_ns: u64,

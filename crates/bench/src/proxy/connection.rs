@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use super::options::ProxyOptions;
 use super::trouble::{Pacer, Trouble};
 
-/// Bytes of a chunk, at most.
+/// Largest size of a chunk.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// Chunks that wait in one direction, at most: 4 MiB. Beyond that the sender is slowed down.
+/// Most chunks queued in one direction: 4 MiB. Beyond that the sender is slowed down.
 const CHUNKS_MAX: usize = 256;
 
-/// How long a thread waits before it looks whether the connection was reset.
+/// How long a thread waits before it checks whether the connection was reset.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Both sockets of a connection.
@@ -38,7 +38,7 @@ impl Connection {
         Ok(Arc::new(Self { client, server, reset: AtomicBool::new(false) }))
     }
 
-    /// Both peers see a reset, not an end, once the threads have let go of the sockets.
+    /// Resets the connection: once the threads have dropped the sockets, both peers see a reset, not an end.
     pub(super) fn reset(&self) {
         for stream in [&self.client, &self.server] {
             let _ = rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO));
@@ -66,7 +66,7 @@ impl Way {
     }
 }
 
-/// Carries bytes both ways until the connection ends. Returns at once.
+/// Forwards bytes both ways until the connection ends. Returns at once.
 pub(super) fn carry(connection: &Arc<Connection>, options: &ProxyOptions, begun: Instant, number: u64) {
     let ways: [(Way, &Trouble, u64); 2] = [
         (Way::ToServer, &options.to_server, 2 * number),
@@ -99,7 +99,7 @@ pub(super) fn carry(connection: &Arc<Connection>, options: &ProxyOptions, begun:
 /// A chunk, and when it may pass.
 type Chunk = (Duration, Vec<u8>);
 
-/// Reads until the end. An empty chunk says that the end was reached.
+/// Reads until the end. An empty chunk marks the end.
 fn read(
     connection: &Connection,
     way: Way,
@@ -123,7 +123,7 @@ fn read(
     Ok(())
 }
 
-/// Hands a chunk over as soon as there is room; false if nobody will take it any more.
+/// Queues a chunk as soon as there is room. Returns false if the receiver is gone.
 fn pass_on(connection: &Connection, chunks: &SyncSender<Chunk>, mut chunk: Chunk) -> bool {
     loop {
         match chunks.try_send(chunk) {
@@ -158,7 +158,7 @@ fn write(connection: &Connection, way: Way, begun: Instant, chunks: &Receiver<Ch
     }
 }
 
-/// Waits; false if the connection was reset meanwhile.
+/// Waits. Returns false if the connection was reset meanwhile.
 fn wait_until(connection: &Connection, begun: Instant, at: Duration) -> bool {
     loop {
         if connection.is_reset() {

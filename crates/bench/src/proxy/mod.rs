@@ -1,7 +1,9 @@
-//! A TCP proxy that makes trouble on purpose: latency, jitter, limits of bandwidth, stalls, resets, and cuts of one direction.
+//! A TCP proxy that makes trouble on purpose: latency, jitter, bandwidth limits, stalls, resets, and cuts of
+//! one direction.
 //!
-//! Each direction has its own [`Trouble`]; what happens when is decided by seed and time alone. It cannot lose or reorder
-//! packets, because TCP repairs that below it. Four threads per connection: meant for tests, not for thousands of connections.
+//! Each direction has its own [`Trouble`]. What happens when depends on the seed and the time alone. The
+//! proxy cannot lose or reorder packets, because TCP below it would repair that. It uses four threads per
+//! connection: it is meant for tests, not for thousands of connections.
 
 mod connection;
 mod options;
@@ -20,7 +22,7 @@ pub(crate) use trouble::{random_stalls, random_times};
 
 use connection::Connection;
 
-/// Connections at once, at most.
+/// Most connections at the same time.
 pub(crate) const CONNECTIONS_MAX: usize = 1024;
 
 /// A running proxy. It stops when dropped.
@@ -40,10 +42,10 @@ struct Shared {
 }
 
 impl Proxy {
-    /// Starts a proxy; its time begins now.
+    /// Starts a proxy. Its time starts now.
     ///
     /// # Errors
-    /// The address is taken, or no thread is to be had.
+    /// The address is in use, or a thread cannot be started.
     pub fn start(options: ProxyOptions) -> io::Result<Self> {
         let listener = TcpListener::bind(options.listen)?;
         let address = listener.local_addr()?;
@@ -62,17 +64,17 @@ impl Proxy {
         Ok(Self { address, shared })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Connections that were accepted so far.
+    /// Connections accepted so far.
     pub fn accepted(&self) -> u64 {
         self.shared.accepted.load(Ordering::Relaxed)
     }
 
-    /// Resets all connections that are open now.
+    /// Resets all open connections.
     pub fn reset(&self) {
         self.shared.reset();
     }
@@ -82,7 +84,7 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Ordering::Relaxed);
         self.shared.reset();
-        // Wakes the thread that accepts.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -115,7 +117,8 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let Ok(client) = client else { continue };
         let number = shared.accepted.fetch_add(1, Ordering::Relaxed);
         let shared = Arc::clone(shared);
-        // Connecting may take its time, and others must not wait for it. A client that gets nowhere sees its connection closed.
+        // Connecting may take a while, and other clients must not wait for it. If it fails, the client's
+        // connection is closed.
         let _ = thread::Builder::new().name("proxy-connect".to_owned()).spawn(move || {
             let Ok(server) = dial(&shared.options.upstream) else { return };
             let Ok(connection) = Connection::new(client, server) else { return };

@@ -1,23 +1,23 @@
-//! What a proxy is told.
+//! Options of a proxy.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::trouble::Trouble;
 
-/// What a proxy does.
+/// Options of a proxy.
 #[derive(Clone, Debug)]
 pub struct ProxyOptions {
-    /// Where it listens; port 0 picks a free one.
+    /// The address to listen on; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// Where it forwards to, `HOST:PORT`.
+    /// The address to forward to, `HOST:PORT`.
     pub upstream: String,
     /// Trouble on the way from client to server.
     pub to_server: Trouble,
     /// Trouble on the way back.
     pub to_client: Trouble,
-    /// When all connections are reset, since the beginning, in rising order.
+    /// Times at which all connections are reset, since the start, ascending.
     pub resets: Vec<Duration>,
-    /// What all chance is made of.
+    /// The seed of all randomness.
     pub seed: u64,
 }

@@ -1,4 +1,4 @@
-//! What a proxy does to one direction of a connection, as a function of seed and time. No I/O.
+//! Trouble in one direction of a connection, as a function of seed and time. No I/O.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -8,17 +8,18 @@ use crate::schedule::Random;
 /// Trouble in one direction. The default is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trouble {
-    /// Added to every chunk of bytes.
+    /// Delay of every chunk of bytes.
     pub latency: Duration,
-    /// Up to this much more, evenly and at random. Order is kept, as TCP keeps it.
+    /// Most additional delay, uniformly distributed. Order is kept, as TCP keeps it.
     pub jitter: Duration,
     /// Bytes per second; 0 for no limit.
     pub bandwidth: u64,
-    /// Times, since the proxy began, in which nothing passes in this direction. What is held back passes afterwards.
+    /// Times, since the proxy started, during which this direction is blocked. Bytes held back pass
+    /// afterwards.
     pub stalls: Vec<Range<Duration>>,
 }
 
-/// Stalls at random: exponential gaps with the mean `gap`, each of the same `length`, until `horizon`.
+/// Random stalls: exponential gaps with the mean `gap`, each of the same `length`, until `horizon`.
 pub(crate) fn random_stalls(
     seed: u64,
     gap: Duration,
@@ -38,7 +39,7 @@ pub(crate) fn random_stalls(
     stalls
 }
 
-/// Points of time at random with the mean distance `gap`, until `horizon`.
+/// Random points of time with the mean distance `gap`, until `horizon`.
 pub(crate) fn random_times(seed: u64, gap: Duration, horizon: Duration) -> Vec<Duration> {
     let mut at = Duration::ZERO;
     random_gaps(seed, gap)
@@ -51,7 +52,7 @@ pub(crate) fn random_times(seed: u64, gap: Duration, horizon: Duration) -> Vec<D
         .collect()
 }
 
-/// No more than this many events are planned.
+/// Most events to plan.
 const WINDOWS_MAX: usize = 100_000;
 
 fn random_gaps(seed: u64, gap: Duration) -> impl Iterator<Item = Duration> {
@@ -78,7 +79,7 @@ impl Pacer {
         Self { trouble: trouble.clone(), random, last: Duration::ZERO, free: Duration::ZERO }
     }
 
-    /// When a chunk of `bytes` that came at `now` may pass. Times count from the beginning of the proxy.
+    /// When a chunk of `bytes` that arrived at `now` may pass. Times count from the start of the proxy.
     pub(super) fn passes_at(&mut self, now: Duration, bytes: usize) -> Duration {
         let jitter_ns = u64::try_from(self.trouble.jitter.as_nanos()).unwrap_or(u64::MAX);
         let jitter = Duration::from_nanos(self.random.below(jitter_ns.saturating_add(1)));
@@ -89,7 +90,7 @@ impl Pacer {
             at += Duration::from_nanos(u64::try_from(takes).unwrap_or(u64::MAX));
             self.free = at;
         }
-        // Stalls may overlap, so the end of one may lie in another.
+        // Stalls may overlap, so the end of one may be inside another.
         while let Some(stall) = self.trouble.stalls.iter().find(|stall| stall.contains(&at)) {
             at = stall.end;
         }

@@ -1,36 +1,39 @@
 //! What a number of messages can tell about a percentile: order statistics.
 //!
-//! How many of n messages exceed the true percentile is binomial, whatever the distribution of latencies is. So two ranks among the n
-//! hold the true percentile between them with a probability that depends on n and the percentile alone (H. A. David and H. N. Nagaraja,
-//! *Order Statistics*, 2003, section 7.1; J.-Y. Le Boudec, *Performance Evaluation of Computer and Communication Systems*, 2010, section
-//! 2.2). Where no message is far enough out to be the upper rank, the percentile cannot be told.
+//! How many of n messages exceed the true percentile follows a binomial distribution, whatever the
+//! distribution of latencies is. So two ranks among the n enclose the true percentile with a probability that
+//! depends on n and the percentile alone (H. A. David and H. N. Nagaraja, *Order Statistics*, 2003, section
+//! 7.1; J.-Y. Le Boudec, *Performance Evaluation of Computer and Communication Systems*, 2010, section 2.2).
+//! If no message is far enough out to be the upper rank, the percentile cannot be told.
 //!
-//! Messages are taken for independent. Those that meet one stall are not, so the intervals are the narrowest that the number allows;
-//! how much runs differ is told by repeating them. Nothing here knows latencies.
+//! Messages are treated as independent. Messages that meet the same stall are not, so the intervals are the
+//! narrowest that the number allows. Only repeated runs show how much runs differ. This module knows nothing
+//! of latencies.
 
-/// What may lie on each side of an interval: both together are 5 %.
+/// Probability on each side of an interval: 5 % for both together.
 const TAIL: f64 = 0.025;
 
-/// The distance from the mean, in standard deviations, beyond which [`TAIL`] of a normal distribution lies.
+/// The distance from the mean, in standard deviations, beyond which a normal distribution has [`TAIL`].
 const NORMAL: f64 = 1.959_963_984_540_054;
 
-/// Up to so many messages beyond the percentile, about, the binomial distribution is summed up; with more of them the normal one gives the
-/// same ranks but for one.
+/// Up to about this many messages beyond the percentile, the binomial distribution is summed up. With more of
+/// them the normal approximation gives the same ranks, give or take one.
 const SUMMED_MAX: f64 = 600.0;
 
-/// The fewest messages of which a percentile (a share of 0.5 to below 1) can be told: the longest latency of fewer lies below it with
-/// more than 2.5 %.
+/// The fewest messages that can tell a percentile (a share of 0.5 to below 1): with fewer, the longest
+/// latency is below the percentile with a probability of more than 2.5 %.
 pub(crate) fn messages_needed(quantile: f64) -> u64 {
     (TAIL.ln() / quantile.ln()).ceil() as u64
 }
 
-/// Whether `count` messages tell a percentile (a share of 0.5 to 1). The maximum, a share of 1, is what was seen: one message tells it.
+/// Reports whether `count` messages tell a percentile (a share of 0.5 to 1). The maximum, a share of 1, is
+/// what was seen: one message tells it.
 pub(crate) fn is_told(count: u64, quantile: f64) -> bool {
     count >= if quantile < 1.0 { messages_needed(quantile) } else { 1 }
 }
 
-/// The ranks, from 1, of the two latencies between which the true percentile (a share of 0.5 to below 1) lies with 95 %, among `count` that
-/// are sorted; `None` if there are too few.
+/// The ranks, from 1, of the two latencies that enclose the true percentile (a share of 0.5 to below 1) with
+/// 95 % confidence, among `count` sorted ones. `None` if there are too few.
 pub(crate) fn ranks(count: u64, quantile: f64) -> Option<(u64, u64)> {
     if count < messages_needed(quantile) {
         return None;
@@ -39,7 +42,8 @@ pub(crate) fn ranks(count: u64, quantile: f64) -> Option<(u64, u64)> {
     Some(((count + 1).saturating_sub(most).max(1), count - fewest))
 }
 
-/// The largest number of which no more lie beyond the percentile, and the smallest of which no fewer do, each with at most [`TAIL`].
+/// The largest number such that at most that many messages are beyond the percentile, and the smallest such
+/// that at least that many are, each with a probability of at most [`TAIL`].
 fn beyond(count: u64, share: f64) -> (u64, u64) {
     let n = count as f64;
     if -n * (-share).ln_1p() > SUMMED_MAX {
@@ -78,7 +82,8 @@ mod tests {
         );
     }
 
-    /// Le Boudec's table of the median, and sums of the binomial distribution that were made with whole numbers.
+    /// Le Boudec's table of the median, and sums of the binomial distribution that were computed with
+    /// integers.
     #[test]
     fn ranks_are_those_of_the_books() {
         for (count, quantile, expected) in [
@@ -108,7 +113,8 @@ mod tests {
         assert!(low < 990_000_000 && 990_000_000 < high && high - low < 13_000, "{low} {high}");
     }
 
-    /// Of many runs with a known distribution, 95 % or more must have the true percentile between the two ranks.
+    /// Of many runs with a known distribution, at least 95 % must have the true percentile between the two
+    /// ranks.
     #[test]
     fn the_truth_is_mostly_between_them() {
         let mut random = Random::new(22, 0);

@@ -1,17 +1,18 @@
-//! One latency distribution: an HdrHistogram that says what did not fit.
+//! One latency distribution: an HdrHistogram that reports values that did not fit.
 
 use hdrhistogram::Histogram;
 
-/// The longest latency that is told apart, 300 s in nanoseconds.
+/// The longest latency that is resolved, 300 s in nanoseconds.
 pub(crate) const LATENCY_NS_MAX: u64 = 300 * 1_000_000_000;
 
-/// Significant decimal digits that are kept of every latency.
+/// Significant decimal digits of every latency.
 pub(crate) const DIGITS: u8 = 3;
 
 /// Latencies in nanoseconds, from 1 ns to 300 s with three significant digits.
 ///
-/// A longer one is counted in the last bucket *and* in `Distribution::above_range`, so that no percentile gets better by it
-/// and nobody takes the bucket's value for a measurement. The true maximum is kept beside the histogram.
+/// A longer latency is counted in the last bucket *and* in `Distribution::above_range`, so that it improves
+/// no percentile and the bucket's value does not pass for a measurement. The true maximum is kept next to the
+/// histogram.
 ///
 /// Takes about 230 KiB, once something was recorded.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +23,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Counts one latency. 0 counts as 1 ns, the smallest that the histogram can tell from nothing.
+    /// Counts one latency. 0 counts as 1 ns, the histogram's smallest value.
     pub fn record(&mut self, latency_ns: u64) {
         self.record_n(latency_ns, 1);
     }
@@ -48,7 +49,7 @@ impl Distribution {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Clears it, and keeps the memory.
     pub fn clear(&mut self) {
         if let Some(histogram) = self.histogram.as_mut().filter(|histogram| !histogram.is_empty()) {
             histogram.reset();
@@ -57,12 +58,12 @@ impl Distribution {
         self.max_ns = 0;
     }
 
-    /// How many latencies were counted.
+    /// The number of latencies counted.
     pub fn count(&self) -> u64 {
         self.histogram.as_ref().map_or(0, Histogram::len)
     }
 
-    /// How many of them were longer than [`LATENCY_NS_MAX`].
+    /// The number of latencies above [`LATENCY_NS_MAX`].
     pub(crate) fn above_range(&self) -> u64 {
         self.above_range
     }
@@ -72,19 +73,20 @@ impl Distribution {
         self.max_ns
     }
 
-    /// The mean; of interest to few. 0 if nothing was counted.
+    /// The mean, for completeness; 0 if nothing was counted.
     pub fn mean_ns(&self) -> f64 {
         self.histogram.as_ref().map_or(0.0, Histogram::mean)
     }
 
-    /// The latency that the share `quantile` (0 to 1) of all did not exceed, to three digits. Never above the exact maximum.
+    /// The latency that the share `quantile` (0 to 1) of all did not exceed, to three digits. Never above the
+    /// exact maximum.
     pub fn at_quantile_ns(&self, quantile: f64) -> u64 {
         let value = self.histogram.as_ref().map_or(0, |histogram| histogram.value_at_quantile(quantile));
         if self.above_range > 0 && value >= LATENCY_NS_MAX { self.max_ns } else { value.min(self.max_ns) }
     }
 
-    /// The latencies at two ranks, counted from 1 from the shortest on: the least that the first can have been and the most that the second
-    /// can, to three digits. A rank beyond the count is that of the longest.
+    /// The latencies at two ranks, counted from 1 at the shortest: a lower bound for the first and an upper
+    /// bound for the second, to three digits. A rank beyond the count is that of the longest.
     pub(crate) fn between_ranks_ns(&self, low: u64, high: u64) -> (u64, u64) {
         let Some(histogram) = &self.histogram else { return (0, 0) };
         let (mut count, mut from, mut to) = (0, None, self.max_ns);
@@ -102,10 +104,10 @@ impl Distribution {
         (from.unwrap_or(self.max_ns).min(to), to)
     }
 
-    /// The same distribution as HdrHistogram corrects it for coordinated omission: each latency above `interval_ns` stands
-    /// also for those that should have begun meanwhile, one per interval.
+    /// The distribution as HdrHistogram corrects it for coordinated omission: each latency above
+    /// `interval_ns` also stands for the requests that should have started meanwhile, one per interval.
     ///
-    /// A guess, for load that waited for answers. Open-loop load has nothing to correct.
+    /// This is a guess, for loads that wait for answers. Open-loop load has nothing to correct.
     #[must_use]
     pub fn corrected(&self, interval_ns: u64) -> Self {
         let mut corrected = self.clone();
@@ -118,17 +120,17 @@ impl Distribution {
         corrected
     }
 
-    /// The histogram behind it, if anything was counted.
+    /// The underlying histogram, if anything was counted.
     pub fn histogram(&self) -> Option<&Histogram<u64>> {
         self.histogram.as_ref().filter(|histogram| !histogram.is_empty())
     }
 
-    /// The same with extremes that a histogram does not hold.
+    /// Builds a distribution from a histogram, and the extremes that a histogram does not hold.
     pub(crate) fn with_extremes(source: &Histogram<u64>, above_range: u64, max_ns: u64) -> Self {
         Self { above_range, max_ns, ..Self::from_histogram(source) }
     }
 
-    /// A distribution around a histogram that was read from a file.
+    /// Builds a distribution from a histogram that was read from a file.
     pub(crate) fn from_histogram(source: &Histogram<u64>) -> Self {
         let mut distribution = Self::default();
         for value in source.iter_recorded() {
@@ -138,9 +140,11 @@ impl Distribution {
     }
 }
 
-/// Adds `count` latencies at each of `latency - interval`, `latency - 2 interval` and so on, down to `interval`.
+/// Adds `count` latencies at each of `latency - interval`, `latency - 2 interval` and so on, down to
+/// `interval`.
 ///
-/// Goes by buckets, not by latencies: a stall of seconds at a million messages per second stands for millions of them.
+/// Goes by buckets, not by latencies: a stall of seconds at a million messages per second stands for millions
+/// of them.
 fn fill_in(histogram: &mut Histogram<u64>, latency_ns: u64, count: u64, interval_ns: u64) {
     let mut low = interval_ns;
     while low < latency_ns {
@@ -150,7 +154,7 @@ fn fill_in(histogram: &mut Histogram<u64>, latency_ns: u64, count: u64, interval
         if steps > 0 {
             histogram.saturating_record_n(low, steps.saturating_mul(count));
         }
-        // Buckets that lie between two steps are left out.
+        // Skips buckets between two steps.
         low = latency_ns - steps_above * interval_ns;
     }
 }

@@ -1,7 +1,8 @@
 //! Interval logs in HdrHistogram's format: a compressed V2 histogram per interval and kind, one per line.
 //!
-//! Any HdrHistogram log tool reads them; the kind is the tag. Values are nanoseconds, the column "max" is in milliseconds.
-//! The histograms are lossless; what lies beyond their range, and the exact maximum, are in the JSON results only.
+//! Any HdrHistogram log tool reads them. The kind is the tag. Values are nanoseconds; the column "max" is in
+//! milliseconds. The histograms are lossless. Values beyond their range, and the exact maximum, are only in
+//! the JSON results.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -22,7 +23,7 @@ pub struct IntervalLogWriter<W> {
 }
 
 impl<W: Write> IntervalLogWriter<W> {
-    /// Begins a log. `started` is the time since 1970 at which the run began; `comment` is free text.
+    /// Starts a log. `started` is the time since 1970 at which the run started; `comment` is free text.
     ///
     /// # Errors
     /// `out` cannot be written.
@@ -40,7 +41,7 @@ impl<W: Write> IntervalLogWriter<W> {
         Ok(Self { out, serializer: V2DeflateSerializer::new(), scratch: Vec::new() })
     }
 
-    /// Adds one line per distribution that is not empty. `begin` counts from the beginning of the run.
+    /// Adds one line per distribution that is not empty. `begin` counts from the start of the run.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -63,7 +64,7 @@ impl<W: Write> IntervalLogWriter<W> {
         self.out.flush()
     }
 
-    /// Writes what is buffered and gives the file back.
+    /// Flushes the buffer, and returns the file.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -73,21 +74,21 @@ impl<W: Write> IntervalLogWriter<W> {
     }
 }
 
-/// One line of a log: a distribution of some interval.
+/// One line of a log: a distribution of one interval.
 #[derive(Clone, Debug)]
 pub struct LoggedInterval {
     /// Its kind; empty in logs that have no tags.
     pub tag: String,
-    /// When it began, in seconds since the log's base time.
+    /// Its start, in seconds since the log's base time.
     pub begin: Duration,
-    /// How long it was.
+    /// Its length.
     pub length: Duration,
     /// What was counted, in the log's own unit.
     pub distribution: Distribution,
 }
 
-/// Reads a log that this module or another HdrHistogram tool wrote. `path` is for error messages. Each interval takes 230 KiB: see `each`
-/// for logs of hours.
+/// Reads a log that this module or another HdrHistogram tool wrote. `path` is for error messages. Each
+/// interval takes 230 KiB; for logs of hours see `each`.
 ///
 /// # Errors
 /// A line is not in the format.
@@ -97,7 +98,7 @@ pub fn read(path: &str, text: &[u8]) -> Result<Vec<LoggedInterval>, BenchError> 
     Ok(intervals)
 }
 
-/// Reads a log, and keeps nothing of an interval that `visit` has seen.
+/// Reads a log, and passes each interval to `visit` without keeping it.
 ///
 /// # Errors
 /// A line is not in the format.
@@ -123,7 +124,7 @@ pub(crate) fn each(path: &str, text: &[u8], mut visit: impl FnMut(LoggedInterval
     Ok(())
 }
 
-/// Adds up the intervals of a log that this module wrote. Tags of others are left out.
+/// Adds up the intervals of a log that this module wrote. Intervals with unknown tags are left out.
 pub fn total(intervals: &[LoggedInterval]) -> Recorder {
     let mut recorder = Recorder::default();
     intervals.iter().for_each(|interval| recorder.add_logged(interval));
@@ -131,7 +132,7 @@ pub fn total(intervals: &[LoggedInterval]) -> Recorder {
 }
 
 impl Recorder {
-    /// Adds an interval of a log that this module wrote. One with a tag of others is left out.
+    /// Adds an interval of a log that this module wrote. One with an unknown tag is left out.
     pub(crate) fn add_logged(&mut self, interval: &LoggedInterval) {
         if let Some(distribution) = self.by_name_mut(&interval.tag) {
             distribution.add(&interval.distribution);

@@ -1,42 +1,42 @@
-//! What went wrong in a run, as columns that stand in every table: a percentile without them is half of the truth.
+//! What went wrong in a run, as columns in every table: a percentile without them is half of the truth.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// Numbers of messages, and of breaks, of one run or of several.
+/// Numbers of messages, and of breaks, in one run or in several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Mishaps {
     /// Sent, and never received.
     pub lost: u64,
-    /// Refused, answered wrongly, or in flight when their connection broke.
+    /// Rejected, answered wrongly, or in flight when the connection broke.
     pub errors: u64,
     /// Not answered in time.
     pub timeouts: u64,
     /// Never sent.
     pub unsent: u64,
-    /// In flight when their connection broke, and never received.
+    /// In flight when the connection broke, and never received.
     pub cut_off: u64,
     /// How often connections broke.
     pub broken_connections: u64,
-    /// How often they were made again.
+    /// How often they were reconnected.
     pub reconnected: u64,
-    /// Duplicates, reordered, corrupt, of other runs, unknown, or received before they were due.
+    /// Duplicates, reordered, corrupt, from other runs, unknown, or received before they were due.
     pub odd: u64,
 }
 
 impl Mishaps {
-    /// Heads of the columns.
+    /// Headings of the columns.
     pub(crate) const COLUMNS: [&str; 7] =
         ["LOST", "ERRORS", "TIMEOUTS", "UNSENT", "CUT OFF", "BROKEN", "ODD"];
 
-    /// What the columns mean, for whoever reads a table.
+    /// What the columns mean, for the reader of a table.
     pub(crate) const LEGEND: &str = "errors and timeouts are in no percentile; cut off: lost when a connection broke; broken: connections (and how many \
         came back); odd: duplicates, reordered, corrupt, of other runs, unknown, or before they were due";
 
-    /// Those of a run whose `result.json` was read back.
+    /// Reads them from a run's `result.json`.
     pub(crate) fn of_result(result: &Value) -> Self {
         let count = |key: &str| result["counts"][key].as_u64().unwrap_or(0);
-        // What is acknowledged and received fails twice, and is one message.
+        // A message that is both acknowledged and received fails twice, but is one message.
         let ended = |how: &str| {
             let of = |what: &str| result["latency"][format!("{what}-{how}")]["count"].as_u64().unwrap_or(0);
             of("acknowledgement").max(of("receipt"))
@@ -54,7 +54,7 @@ impl Mishaps {
         }
     }
 
-    /// Adds those of another run.
+    /// Adds another run's.
     pub(crate) fn add(&mut self, other: &Self) {
         self.lost += other.lost;
         self.errors += other.errors;

@@ -1,7 +1,7 @@
-//! What a run measured: distributions by what was timed and how it ended, and counts.
+//! The measurements of a run: distributions by what was timed and how it ended, and counts.
 //!
-//! A [`Recorder`] belongs to one thread. Those of several threads, intervals or machines are added, never averaged.
-//! Interval logs are in [`interval_log`]. Nothing here knows the time.
+//! A [`Recorder`] belongs to one thread. Those of several threads, intervals or machines are added, never
+//! averaged. Interval logs are in [`interval_log`]. Nothing here knows the time.
 
 pub mod confidence;
 mod distribution;
@@ -17,11 +17,11 @@ pub(crate) use mishaps::Mishaps;
 /// Latencies by how the request ended.
 #[derive(Clone, Debug, Default)]
 pub struct Outcomes {
-    /// It ended well.
+    /// Success.
     pub success: Distribution,
-    /// The system refused it or answered wrongly.
+    /// The system rejected the request or answered wrongly.
     pub error: Distribution,
-    /// Nothing came in time; the latency is what had passed when waiting ended.
+    /// No answer came in time. The latency is the time that had passed when the wait ended.
     pub timeout: Distribution,
 }
 
@@ -39,12 +39,12 @@ impl Outcomes {
         self.timeout.clear();
     }
 
-    /// All that were counted.
+    /// The number of all latencies.
     pub fn count(&self) -> u64 {
         self.success.count() + self.error.count() + self.timeout.count()
     }
 
-    /// One distribution of them all: what a caller felt, however it ended.
+    /// One distribution of them all: what a caller experienced, however it ended.
     pub(crate) fn together(&self) -> Distribution {
         let mut all = self.success.clone();
         all.add(&self.error);
@@ -53,14 +53,15 @@ impl Outcomes {
     }
 }
 
-/// Numbers of messages. Those of the warm-up are not among them, unless a field says otherwise.
+/// Numbers of messages, without those of the warm-up unless a field says otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Due in the measured time, whether they could be sent or not.
+    /// Due in the measured time, whether or not they could be sent.
     pub due: u64,
     /// Handed to the client.
     pub sent: u64,
-    /// Never sent: the run ended, or the timeout passed while the connection was broken, before there was room.
+    /// Never sent: before there was room, the run ended, or the timeout passed while the connection was
+    /// broken.
     pub unsent: u64,
     /// Acknowledged.
     pub acknowledged: u64,
@@ -68,13 +69,14 @@ pub struct Counts {
     pub received: u64,
     /// Received again (warm-up included).
     pub duplicates: u64,
-    /// Received after one that was sent later (warm-up included).
+    /// Received after a message that was sent later (warm-up included).
     pub reordered: u64,
-    /// Sent, expected back, and not received before waiting ended (warm-up included). Not those that were cut off.
+    /// Sent, expected back, and not received before the wait ended (warm-up included). Does not include those
+    /// that were cut off.
     pub lost: u64,
-    /// In flight when their connection broke, expected back, and never received (warm-up included).
+    /// In flight when the connection broke, expected back, and never received (warm-up included).
     pub cut_off: u64,
-    /// In flight when their connection broke, and received after it had been made again (warm-up included).
+    /// In flight when the connection broke, and received after the reconnect (warm-up included).
     pub redelivered: u64,
     /// Received with a wrong checksum or length (warm-up included).
     pub corrupt: u64,
@@ -84,14 +86,15 @@ pub struct Counts {
     pub unknown: u64,
     /// How often connections broke (warm-up included).
     pub broken_connections: u64,
-    /// How often broken connections were made again.
+    /// How often broken connections were reconnected.
     pub reconnected: u64,
-    /// Received before they were due, by the clocks of two machines: their latency counts as 0.
+    /// Received before they were due, by the clocks of two machines. Their latency counts as 0.
     pub negative: u64,
 }
 
 impl Counts {
-    /// Counts what was odd about an arrival. False if the message is none that is received for the first time, as far as is known.
+    /// Counts anything odd about an arrival. Returns false if the message, as far as is known, is not one
+    /// received for the first time.
     pub(crate) fn note(&mut self, arrival: Arrival) -> bool {
         match arrival {
             Arrival::InOrder => {}
@@ -123,21 +126,23 @@ impl Counts {
     }
 }
 
-/// Everything that is measured about a stretch of a run.
+/// All measurements of a stretch of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     /// From the due time to the acknowledgement.
     pub acknowledgement: Outcomes,
     /// From the due time to the receipt, or to the reply.
     pub receipt: Outcomes,
-    /// How late messages were sent through the fault of the generator: the error of the ruler.
+    /// How late the generator sent messages: the error of the ruler.
     pub lateness: Distribution,
-    /// How long messages were held back because too many were in flight or the client took no more. Only those that were.
+    /// How long messages were held back because too many were in flight or the client took no more. Only
+    /// messages that were.
     pub held: Distribution,
     /// Counts beside the distributions.
     pub counts: Counts,
-    /// How long the oldest message that still waited at the end of the stretch had waited then, in nanoseconds since it was due; 0 if
-    /// none waited. Of several stretches, threads or machines the longest. Messages of the warm-up are left out.
+    /// How long the oldest message outstanding at the end of the stretch had waited then, in nanoseconds
+    /// since it was due; 0 if none was outstanding. Over several stretches, threads or machines, the longest.
+    /// Messages of the warm-up are left out.
     pub oldest_waiting_ns: u64,
 }
 
@@ -152,7 +157,7 @@ impl Recorder {
         self.oldest_waiting_ns = self.oldest_waiting_ns.max(other.oldest_waiting_ns);
     }
 
-    /// Forgets everything and keeps the memory.
+    /// Clears it, and keeps the memory.
     pub fn clear(&mut self) {
         self.acknowledgement.clear();
         self.receipt.clear();
@@ -162,7 +167,7 @@ impl Recorder {
         self.oldest_waiting_ns = 0;
     }
 
-    /// All distributions with something in them, each with the name that it has in files.
+    /// All distributions that are not empty, with their names in files.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
         [
             ("acknowledgement", &self.acknowledgement.success),
@@ -178,7 +183,7 @@ impl Recorder {
         .filter(|(_, distribution)| distribution.count() > 0)
     }
 
-    /// The distribution of the given name.
+    /// The distribution of this name.
     pub(crate) fn by_name_mut(&mut self, name: &str) -> Option<&mut Distribution> {
         Some(match name {
             "acknowledgement" => &mut self.acknowledgement.success,

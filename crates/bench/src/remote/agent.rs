@@ -1,6 +1,7 @@
-//! An agent: listens, lets in who has the key, and serves one coordinator at a time.
+//! An agent: listens, admits coordinators that have the key, and serves one at a time.
 //!
-//! Whoever has not proved the key yet has little time, few bytes, and one of few places: the oldest stranger gives way to a new one.
+//! A peer that has not proved the key yet gets little time, few bytes, and one of few places. A new stranger
+//! displaces the oldest one.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,34 +21,34 @@ use super::key::Key;
 use super::link::server_config;
 use super::session::serve;
 
-/// Connections that have not proved the key, at most; each costs a thread and some ten KiB.
+/// Most connections that have not proved the key. Each costs a thread and about ten KiB.
 const STRANGERS_MAX: usize = 32;
 
-/// How soon the end of the agent is noticed.
+/// How soon an agent's end is noticed.
 const CHECK_INTERVAL_NS: i64 = 50_000_000;
 
-/// Told what happens, for people.
+/// Receives log lines.
 type Log = dyn Fn(&str) + Send + Sync;
 
-/// What an agent needs.
+/// Options of an agent.
 pub(crate) struct AgentOptions {
-    /// Where it listens, `HOST:PORT`; port 0 picks a free one.
+    /// The address to listen on, `HOST:PORT`; port 0 picks a free one.
     pub listen: String,
     /// The key that coordinators must have.
     pub key: Key,
-    /// Makes the agent's clock wrong by so many nanoseconds, to try the estimate of offsets: for tests and a hidden option. It may change at
-    /// any time: then the clock drifts or jumps.
+    /// Shifts the agent's clock by this many nanoseconds, to try the estimate of offsets: for tests and a
+    /// hidden option. It may change at any time, and then the clock drifts or jumps.
     pub(crate) clock_shift_ns: Arc<AtomicI64>,
 }
 
 impl AgentOptions {
-    /// An agent with the machine's clock.
+    /// Options with the machine's own clock.
     pub(crate) fn new(listen: String, key: Key) -> Self {
         Self { listen, key, clock_shift_ns: Arc::default() }
     }
 }
 
-/// A running agent. Dropping it stops a load that runs, takes it down, and waits for that.
+/// A running agent. Dropping it stops a running load, tears it down, and waits for that.
 #[derive(Debug)]
 pub struct Agent {
     address: SocketAddr,
@@ -59,7 +60,7 @@ impl Agent {
     /// Starts an agent.
     ///
     /// # Errors
-    /// It cannot listen there.
+    /// It cannot listen on the address.
     pub(crate) fn start(options: AgentOptions, log: Arc<Log>) -> Result<Self, RemoteError> {
         let config = server_config()?;
         let listener = TcpListener::bind(&options.listen)?;
@@ -78,7 +79,7 @@ impl Agent {
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -99,7 +100,7 @@ struct Door {
     log: Arc<Log>,
     stop: Arc<AtomicBool>,
     busy: AtomicBool,
-    /// Who has not proved the key yet, oldest first.
+    /// Peers that have not proved the key yet, oldest first.
     strangers: Mutex<VecDeque<(u64, TcpStream)>>,
 }
 
@@ -122,7 +123,7 @@ fn accept(listener: &TcpListener, door: &Arc<Door>) {
                     Err(error) => (door.log)(&format!("cannot serve {peer}: {error}")),
                 }
             }
-            // Without a free descriptor, say, the connection would stay ready to be accepted.
+            // Without a free descriptor, for example, the connection would stay ready to be accepted.
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
                 thread::sleep(Duration::from_nanos(CHECK_INTERVAL_NS.unsigned_abs()));
             }
@@ -174,12 +175,12 @@ impl Door {
         drop(place);
         match ended {
             Ok(()) => (self.log)(&format!("served {peer}")),
-            Err(error) => (self.log)(&format!("lost {peer}: {error}; its load was taken down")),
+            Err(error) => (self.log)(&format!("lost {peer}: {error}; its load was torn down")),
         }
     }
 }
 
-/// The place of the one coordinator.
+/// The slot of the only coordinator.
 struct CoordinatorPlace<'a>(&'a AtomicBool);
 
 impl<'a> CoordinatorPlace<'a> {

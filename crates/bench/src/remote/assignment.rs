@@ -1,4 +1,4 @@
-//! What an agent is told to do: which connections of which load, in which role.
+//! An agent's assignment: which connections of which load, in which role.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use crate::error::BenchError;
 use crate::schedule::{Schedule, ScheduleForm};
 use crate::systems::{Role, Settings, Target};
 
-/// One agent's share of a load. Settings may hold passwords: it is never shown.
+/// One agent's share of a load. It is never printed, since settings may contain passwords.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Assignment {
     system: String,
     address: Option<String>,
     settings: BTreeMap<String, String>,
     pub(super) role: Role,
-    /// Connections of all agents.
+    /// The number of connections on all agents.
     pub(super) of: u32,
-    /// Those of this agent.
+    /// The connections of this agent.
     pub(super) connections: Vec<u32>,
     /// The agent that publishes on each of them.
     pub(super) publishers: Vec<usize>,
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Assignment {
 }
 
 impl Assignment {
-    /// A load whose connections nobody has been given yet.
+    /// A load without a share.
     pub(super) fn new(target: &Target, options: &LoadOptions, waiting: Waiting) -> Self {
         Self {
             system: target.system.clone(),
@@ -75,7 +75,7 @@ impl Assignment {
         }
     }
 
-    /// The same load with an agent's share of it.
+    /// The load with an agent's share of it.
     pub(super) fn share(&self, share: &Share) -> Self {
         let Share { role, connections, publishers } = share.clone();
         Self { role, connections, publishers, ..self.clone() }
@@ -96,7 +96,7 @@ impl Assignment {
         if self.spin { Waiting::Spin } else { Waiting::Sleep }
     }
 
-    /// The load, checked: an agent believes no coordinator.
+    /// Validates the load and returns its options: an agent does not trust a coordinator.
     pub(super) fn options(&self) -> Result<LoadOptions, RemoteError> {
         let (count, all) = (self.connections.len(), self.of as usize);
         let known = self.connections.iter().all(|connection| *connection < self.of);

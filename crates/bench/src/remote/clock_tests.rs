@@ -1,4 +1,5 @@
-//! An agent's clock that is right at first and wrong later: the result must say so, and hold nothing that the clock made up.
+//! An agent's clock goes wrong during a run. The result must say so, and must not contain latencies made up
+//! by the clock.
 
 #[allow(dead_code, reason = "other tests use more of it")]
 #[path = "../../tests/peers/nsqd.rs"]
@@ -16,7 +17,7 @@ use crate::schedule::{Rate, Schedule};
 use crate::systems::{EchoProtocol, EchoServer, Settings, Target};
 use crate::verdict::VerdictKind;
 
-/// Two agents, of which the second has a clock that a test may change.
+/// Two agents. A test may change the second one's clock.
 struct Lab {
     key: Key,
     agents: Vec<Agent>,
@@ -38,7 +39,7 @@ impl Lab {
         Self { key: Key::read(&path).unwrap(), agents, shift_ns }
     }
 
-    /// Four seconds of load; `at` is told about each interval of half a second, and the clock.
+    /// Runs four seconds of load. `at` is called for each interval of half a second, with the clock.
     fn run(
         &self,
         placement: Placement,
@@ -99,7 +100,7 @@ fn a_jump_is_found_where_each_latency_is_of_one_clock() {
 fn receipts_across_a_jump_are_invalid() {
     let (nsqd, lab) = (Nsqd::start(), Lab::new());
     let found = lab.run(Placement::Apart, "nsq", nsqd.address.clone(), &mut jump);
-    // What the clocks may be wrong by is at least what they were wrong by.
+    // The clocks' bound is at least their actual error.
     let bound = found.report.receipt_bound_ns.unwrap();
     assert!(bound >= 200_000_000, "{bound}");
     let verdict = &found.outcome.verdict;
@@ -107,7 +108,8 @@ fn receipts_across_a_jump_are_invalid() {
     assert!(verdict.reasons().iter().any(|reason| reason.contains("--placement together")), "{verdict:?}");
 }
 
-/// A thousandth too fast is more than any clock that the kernel keeps: no line of at most 500 ppm agrees with it.
+/// A clock that is too fast by one in a thousand is beyond any that the kernel disciplines: no line of at
+/// most 500 ppm agrees with it.
 #[test]
 fn a_clock_that_runs_away_is_found() {
     let echo = EchoServer::start(EchoProtocol::Tcp).unwrap();

@@ -1,4 +1,5 @@
-//! The coordinator's end of the connection to one agent: a thread that sends orders, passes on what the agent says, and compares clocks.
+//! The coordinator's end of the connection to one agent: a thread that sends orders, passes on the agent's
+//! messages, and compares clocks.
 
 use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
@@ -13,51 +14,51 @@ use super::offset::{Estimator, Offset, Probe};
 use super::report::ClockReport;
 use crate::clock::Clock;
 
-/// Between comparisons of clocks.
+/// Time between comparisons of clocks.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Probes of a comparison while the load runs.
+/// Probes per comparison while the load runs.
 const PROBES: u64 = 4;
 
-/// Probes of a comparison before and after it.
+/// Probes per comparison before and after the load.
 const PROBES_AROUND: u64 = 16;
 
-/// How long an agent may take to answer a probe.
+/// Longest time for an agent to answer a probe.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
-/// How long an order waits at most before it is sent.
+/// Longest time before an order is sent.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What the coordinator wants of the thread.
+/// An order to the thread.
 pub(super) enum Command {
     Say(ToAgent),
-    /// Compares clocks thoroughly, and again every second; each estimate is used until the next one.
+    /// Compare clocks thoroughly, and again every second. Each estimate is used until the next one.
     Measure,
-    /// The run is over: compares clocks a last time, says goodbye and ends.
+    /// The run is over: compare clocks a last time, say goodbye, and end.
     End {
         begin_ns: u64,
     },
 }
 
-/// What the thread tells.
+/// A report of the thread.
 pub(super) enum Event {
     Said(ToCoordinator),
-    /// What the agent's clock is taken to be ahead from now on.
+    /// The new estimate of the offset of the agent's clock.
     Clock(Offset),
     /// The agent is gone. No event follows.
     Lost(RemoteError, Option<ClockReport>),
-    /// Said goodbye. No event follows.
+    /// The agent said goodbye. No event follows.
     Ended(Option<ClockReport>),
 }
 
-/// The thread.
+/// A handle to the thread.
 pub(super) struct Conversation {
     commands: Sender<Command>,
     _thread: JoinHandle<()>,
 }
 
 impl Conversation {
-    /// Begins one; events are told with this number.
+    /// Starts the thread. Its events carry this number.
     pub(super) fn start(
         number: usize,
         link: Link,
@@ -90,13 +91,13 @@ impl Conversation {
         Ok(Self { commands, _thread: thread })
     }
 
-    /// Wants something of it. One that has ended has said so.
+    /// Sends an order. A thread that has ended has reported that already.
     pub(super) fn command(&self, command: Command) {
         drop(self.commands.send(command));
     }
 }
 
-/// An offset that is in use, and since when.
+/// An offset in use, and since when.
 #[derive(Clone, Copy)]
 struct Used {
     offset_ns: i64,
@@ -110,14 +111,15 @@ struct Talk {
     events: SyncSender<(usize, Event)>,
     known: Estimator,
     next_probe: u64,
-    /// The offset that is used now, and the one before it, which may be in use until the agent has heard of the new one.
+    /// The offset in use, and the one before it, which may be in use until the agent has received the new
+    /// one.
     used: Vec<Used>,
     begun_ns: u64,
     deviation_ns: u64,
 }
 
 impl Talk {
-    /// Goes on until the run is over; yields when it began.
+    /// Goes on until the run is over. Returns when the run started.
     fn converse(&mut self, commands: &Receiver<Command>) -> Result<Option<u64>, RemoteError> {
         self.compare(PROBES_AROUND)?;
         let mut next = Instant::now() + INTERVAL;
@@ -159,20 +161,21 @@ impl Talk {
     }
 
     fn tell(&self, event: Event) {
-        // Nobody listens only when the run is being given up.
+        // The receiver is gone only if the run was abandoned.
         let _ = self.events.send((self.number, event));
     }
 
     fn pass_on(&mut self, frame: &[u8]) -> Result<(), RemoteError> {
         match decode(frame)? {
-            // Too late an answer: its probe was given up.
+            // An answer that came too late: its probe has timed out.
             ToCoordinator::Probed { .. } => {}
             said => self.tell(Event::Said(said)),
         }
         Ok(())
     }
 
-    /// Sends probes one after the other, and notes how wrong what is used can have been since the last comparison.
+    /// Sends probes one after the other, and records how wrong the offset in use may have been since the last
+    /// comparison.
     fn compare(&mut self, probes: u64) -> Result<(), RemoteError> {
         let mut burst = Vec::new();
         for _ in 0..probes {

@@ -1,4 +1,5 @@
-//! The coordinator: gives each agent its share, starts them together, adds up what they measured, and survives the loss of one.
+//! The coordinator: assigns each agent its share, starts them together, adds up their measurements, and
+//! survives the loss of one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,29 +22,29 @@ use crate::engine::{Collector, LoadOptions, Observer, Span};
 use crate::recorder::Counts;
 use crate::systems::Role;
 
-/// How long a connection to an agent may take.
+/// Longest time to connect to an agent.
 const CONNECTING_MAX: Duration = Duration::from_secs(5);
 
-/// How long all agents may take to connect to the system, and so much more for each connection.
+/// Longest time for all agents to connect to the system: a base, plus this much per connection.
 const PREPARING_MAX: Duration = Duration::from_secs(60);
 const PREPARING_EACH_MAX: Duration = Duration::from_secs(1);
 
-/// How long agents may take to clean up after the end of waiting for answers.
+/// Longest time for agents to clean up after the wait for answers.
 const ENDING_MAX: Duration = Duration::from_secs(60);
 
-/// How long the last comparison of clocks may take.
+/// Longest time for the last comparison of clocks.
 const GOODBYE_MAX: Duration = Duration::from_secs(15);
 
 /// Time between the order to start and the first due message.
 const LEAD_NS: u64 = 3 * SECOND_NS / 10;
 
-/// Events that wait; an agent whose events find no room is not read from.
+/// Most events in the queue. While it is full, the coordinator does not read from agents.
 const EVENTS_MAX: usize = 1024;
 
 /// How soon Ctrl-C is noticed.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Agents that are connected to the system and wait for the start. Dropping it lets them go.
+/// Agents that are connected to the system and wait for the start. Dropping it releases them.
 pub struct Coordinator {
     peers: Vec<Peer>,
     events: Receiver<(usize, Event)>,
@@ -55,10 +56,10 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// Connects to all agents, and lets them connect to the system. `stop` ends this and the run.
+    /// Connects to all agents, and makes them connect to the system. `stop` ends this and the run.
     ///
     /// # Errors
-    /// An agent cannot be reached, has another key or version, is busy, or cannot reach the system.
+    /// An agent cannot be reached, has a different key or version, is busy, or cannot reach the system.
     pub(crate) fn prepare(
         load: &RemoteLoad<'_>,
         clock: &Arc<dyn Clock>,
@@ -97,7 +98,7 @@ impl Coordinator {
         Ok(coordinator)
     }
 
-    /// Subscribers first: what is published before they are there would be lost.
+    /// Assigns the shares, subscribers first: messages published before they are ready would be lost.
     fn assign(&mut self, whole: &Assignment) -> Result<(), RemoteError> {
         let until = Instant::now() + PREPARING_MAX + PREPARING_EACH_MAX * self.connections;
         for listening in [true, false] {
@@ -125,7 +126,8 @@ impl Coordinator {
         self.peers[number].conversation.command(Command::Say(order));
     }
 
-    /// Waits until all of these have told what `is_it` looks for. Nothing may go wrong before the start.
+    /// Waits until all of these agents have sent what `is_it` looks for. Any failure before the start is an
+    /// error.
     fn await_all(
         &mut self,
         numbers: &[usize],
@@ -162,7 +164,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Runs the load. What was measured until something went wrong is kept.
+    /// Runs the load. Measurements made before a failure are kept.
     ///
     /// # Errors
     /// An agent is lost before the start.
@@ -198,7 +200,7 @@ impl Coordinator {
         Ok(put_together(peers, placement, &options, collector.into_total(), span, stopped_ns))
     }
 
-    /// Agrees on a beginning, on each agent's own clock; yields it on this one.
+    /// Agrees on a start, on each agent's own clock. Returns it on this one.
     fn start(&mut self) -> Result<u64, RemoteError> {
         let all = self.numbers(|_| true);
         all.iter().for_each(|number| self.peers[*number].conversation.command(Command::Measure));
@@ -225,7 +227,7 @@ impl Coordinator {
         self.peers[number].clock.map_or(0, |clock| clock.offset_ns)
     }
 
-    /// The clock of this agent less that of each.
+    /// The offsets of this agent's clock from each of the others.
     fn offsets_from(&self, number: usize) -> Vec<i64> {
         let own = self.offset_ns(number);
         (0..self.peers.len()).map(|other| own.saturating_sub(self.offset_ns(other))).collect()
@@ -234,7 +236,7 @@ impl Coordinator {
     fn note(&mut self, number: usize, event: Event, collector: &mut Collector, observer: &mut dyn Observer) {
         match event {
             Event::Said(ToCoordinator::Interval(interval)) => {
-                // An agent that is not believed any more is not listened to.
+                // Ignores an agent that is no longer trusted.
                 if self.peers[number].is_done() {
                     return;
                 }
@@ -296,7 +298,7 @@ impl Coordinator {
         (0..self.peers.len()).for_each(|number| self.lose(number, reason, collector));
     }
 
-    /// Subscribers learn what there is to wait for. Nobody knows it of an agent that was lost.
+    /// Tells subscribers how many messages to expect. That number is unknown for agents that were lost.
     fn tell_sent(&self) {
         let ended = self.peers.iter().filter_map(|peer| peer.ended.as_ref());
         let sent: BTreeMap<u32, u64> = ended.flat_map(|ended| ended.sent.clone()).collect();
@@ -314,7 +316,7 @@ impl Coordinator {
         self.peers.iter().enumerate().filter_map(ended).max().unwrap_or_else(|| self.clock.now_ns())
     }
 
-    /// Compares clocks a last time, and lets all agents go.
+    /// Compares clocks a last time, and releases all agents.
     fn part(&mut self, begin_ns: u64) {
         for peer in &self.peers {
             peer.conversation.command(Command::End { begin_ns });

@@ -1,4 +1,4 @@
-//! What can go wrong between a coordinator and its agents.
+//! Errors between a coordinator and its agents.
 
 use std::io;
 
@@ -6,80 +6,80 @@ use thiserror::Error;
 
 use crate::error::BenchError;
 
-/// See each.
+/// An error of a run over agents.
 #[derive(Debug, Error)]
 pub enum RemoteError {
-    /// A key that cannot be used.
+    /// An unusable key.
     #[error("key file {path}: {reason}")]
     Key {
-        /// Its file.
+        /// The key file.
         path: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// A frame longer than it may be here.
+    /// A frame above the size limit.
     #[error("a frame of {bytes} bytes: expected at most {bytes_max}")]
     FrameTooLong {
-        /// What it has.
+        /// Its size.
         bytes: u64,
-        /// What it may have.
+        /// The limit.
         bytes_max: usize,
     },
-    /// The connection cannot be made, or broke.
+    /// The connection could not be made, or broke.
     #[error("connection failed: {0}")]
     Connection(#[from] io::Error),
-    /// TLS found fault with what came.
+    /// A TLS error.
     #[error("TLS failed: {0}")]
     Tls(#[from] rustls::Error),
     /// The other end closed the connection.
     #[error("the connection was closed")]
     Closed,
-    /// The other end said nothing for too long.
+    /// The other end sent nothing for too long.
     #[error("nothing was heard for {seconds} s")]
     Silent {
-        /// How long.
+        /// The time without any data.
         seconds: u64,
     },
-    /// The other end does not have the key, or somebody stands between the two.
-    #[error("{who} does not have the same key, or somebody stands in between")]
+    /// The other end does not have the key, or there is a man in the middle.
+    #[error("{who} does not have the same key, or there is a man in the middle")]
     WrongKey {
         /// Which end.
         who: &'static str,
     },
-    /// The other end is another version.
+    /// The other end has a different version.
     #[error("versions differ: {own} here, {other} there")]
     WrongVersion {
-        /// This end's.
+        /// This end's version.
         own: String,
-        /// The other end's.
+        /// The other end's version.
         other: String,
     },
-    /// The other end says why not.
+    /// The other end's reason for refusing.
     #[error("{0}")]
     Refused(String),
-    /// Something that the protocol does not allow here.
+    /// A message that the protocol does not allow here.
     #[error("expected {expected}, found {found}")]
     Protocol {
-        /// What should have come.
+        /// The expected message.
         expected: &'static str,
-        /// What came, shortened.
+        /// The message found, shortened.
         found: String,
     },
-    /// A certificate could not be made.
+    /// A certificate could not be created.
     #[error("cannot make a certificate: {0}")]
     Certificate(String),
-    /// The run itself.
+    /// An error of the run itself.
     #[error(transparent)]
     Bench(#[from] BenchError),
     /// An agent failed before the start.
     #[error("agent {agent}: {reason}")]
     Agent {
-        /// Its address.
+        /// The agent's address.
         agent: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// What was asked for is not possible with agents.
+    /// The request is not possible with agents.
     #[error("{0}")]
     Unsupported(String),
 }

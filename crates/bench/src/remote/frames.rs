@@ -1,8 +1,8 @@
-//! Frames: a length of four bytes, big endian, and so many bytes. No I/O, and nothing is believed about a length.
+//! Frames: a length of four bytes, big endian, and that many bytes. No I/O. Lengths are not trusted.
 
 use super::RemoteError;
 
-/// Bytes of the length.
+/// Size of the length field.
 const HEAD_BYTES: usize = 4;
 
 /// Appends a frame.
@@ -18,7 +18,8 @@ pub(super) fn push(out: &mut Vec<u8>, body: &[u8], bytes_max: usize) -> Result<(
     Ok(())
 }
 
-/// What has come and is not a whole frame yet. It grows with what comes, not with what a length promises.
+/// Bytes received that are not a complete frame yet. It grows with the bytes received, not with the announced
+/// length.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     bytes: Vec<u8>,
@@ -26,7 +27,7 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Adds what was read.
+    /// Adds received bytes.
     pub(super) fn extend(&mut self, bytes: &[u8]) {
         if self.start == self.bytes.len() {
             self.bytes.clear();
@@ -38,10 +39,10 @@ impl Incoming {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next frame, if all of it is there.
+    /// Returns the next frame, if it is complete.
     ///
     /// # Errors
-    /// It says that it is longer than `bytes_max`.
+    /// Its announced length exceeds `bytes_max`.
     pub(super) fn next(&mut self, bytes_max: usize) -> Result<Option<&[u8]>, RemoteError> {
         let Some((head, rest)) = self.bytes[self.start..].split_first_chunk::<HEAD_BYTES>() else {
             return Ok(None);

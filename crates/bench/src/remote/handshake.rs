@@ -1,9 +1,9 @@
-//! Who is there? Both ends prove that they have the key, the coordinator first; then they compare versions.
+//! Authentication. Both ends prove that they have the key, the coordinator first. Then they compare versions.
 //!
-//! A proof is HMAC-SHA256, by the key, of what TLS exports for this connection alone, and of who proves it. Somebody in the middle with
-//! certificates of his own has two connections, which export different things, and a proof that is sent back is that of
-//! the wrong role. Until both proofs are there a frame has at most [`FRAME_BYTES_MAX`] bytes, and the whole takes at most
-//! [`HANDSHAKE_TIMEOUT`].
+//! A proof is HMAC-SHA256, with the key, over what TLS exports for this connection alone and the role of the
+//! prover. A man in the middle with his own certificates has two connections, which export different values,
+//! and a proof that is reflected has the wrong role. Until both proofs have arrived, a frame has at most
+//! [`FRAME_BYTES_MAX`] bytes, and the whole handshake takes at most [`HANDSHAKE_TIMEOUT`].
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -17,24 +17,24 @@ use super::key::Key;
 use super::link::Link;
 use super::messages::MESSAGE_BYTES_MAX;
 
-/// The version of what coordinator and agents say to each other.
+/// The version of the protocol between coordinator and agents.
 const PROTOCOL: u32 = 1;
 
-/// Bytes of a frame before the other end is known.
+/// Largest frame before the other end is authenticated.
 pub(super) const FRAME_BYTES_MAX: usize = 1024;
 
-/// Time for the whole handshake, that of TLS included.
+/// Time for the whole handshake, including that of TLS.
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 const COORDINATOR: &[u8] = b"coordinator";
 const AGENT: &[u8] = b"agent";
 
-/// First bytes of frames.
+/// The first byte of each kind of frame.
 const PROOF: u8 = b'P';
 const HELLO: u8 = b'H';
 const REFUSAL: u8 = b'R';
 
-/// What must be the same at both ends: the instrument itself must not differ.
+/// What must be the same at both ends, since both are parts of one instrument.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Version {
     pub(super) protocol: u32,
@@ -75,7 +75,7 @@ pub(super) fn with_agent(stream: TcpStream, key: &Key, own: &Version) -> Result<
     Ok(link)
 }
 
-/// The agent's side. `admit` says whether there is room for another coordinator, and if not, why.
+/// The agent's side. `admit` reports whether there is room for another coordinator, and if not, why.
 pub(super) fn with_coordinator<T>(
     stream: TcpStream,
     config: &Arc<ServerConfig>,
@@ -88,7 +88,7 @@ pub(super) fn with_coordinator<T>(
     let binding = link.shake_hands(until)?;
     let proof = hear(&mut link, PROOF, until)?;
     if !key.proves(&proven(&binding, COORDINATOR), &proof) {
-        refuse(&mut link, "the coordinator's key is another one, or somebody stands in between");
+        refuse(&mut link, "the coordinator's key is a different one, or there is a man in the middle");
         return Err(RemoteError::WrongKey { who: "the coordinator" });
     }
     say(&mut link, PROOF, &key.sign(&proven(&binding, AGENT)))?;
@@ -112,7 +112,7 @@ pub(super) fn with_coordinator<T>(
     }
 }
 
-/// What a proof is about.
+/// The bytes that a proof signs.
 fn proven(binding: &[u8], role: &[u8]) -> Vec<u8> {
     [binding, role].concat()
 }
@@ -122,7 +122,7 @@ fn say(link: &mut Link, kind: u8, body: &[u8]) -> Result<(), RemoteError> {
 }
 
 fn refuse(link: &mut Link, reason: &str) {
-    // That it cannot be told is nothing to refuse about.
+    // The refusal stands, even if it cannot be sent.
     let _ = say(link, REFUSAL, reason.as_bytes());
     link.close();
 }

@@ -15,7 +15,7 @@ fn key(seed: u8) -> Key {
     Key::read(&path).unwrap()
 }
 
-/// An agent's side of one handshake, and where it listens.
+/// An agent's side of one handshake, and its address.
 fn agent(key: Key, version: Version) -> (String, JoinHandle<Result<(), RemoteError>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -42,7 +42,7 @@ fn the_right_key_and_version_are_let_in() {
 fn another_key_is_told_at_both_ends() {
     let (address, agent) = agent(key(1), Version::own());
     let told = coordinator(&address, &key(2), &Version::own()).unwrap_err().to_string();
-    assert!(told.contains("key is another one"), "{told}");
+    assert!(told.contains("key is a different one"), "{told}");
     let told = agent.join().unwrap().unwrap_err().to_string();
     assert!(told.contains("the coordinator does not have the same key"), "{told}");
 }
@@ -62,7 +62,7 @@ fn another_version_is_told_at_both_ends() {
     }
 }
 
-/// Somebody with a certificate of his own who passes on, frame by frame, what each end says.
+/// A man in the middle with his own certificate, who forwards each end's messages frame by frame.
 fn in_the_middle(upstream: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -73,7 +73,7 @@ fn in_the_middle(upstream: String) -> String {
         let mut back = Link::client(TcpStream::connect(upstream).unwrap(), FRAME_BYTES_MAX).unwrap();
         front.shake_hands(until).unwrap();
         back.shake_hands(until).unwrap();
-        // Proof there, refusal back; more if it were believed.
+        // The proof goes there, and the refusal comes back. There would be more if the proof were accepted.
         while let Ok(Some(frame)) = front.receive(until) {
             back.send(&frame).unwrap();
             let Ok(Some(answer)) = back.receive(until) else { return };
@@ -87,9 +87,9 @@ fn in_the_middle(upstream: String) -> String {
 fn nobody_can_stand_in_the_middle() {
     let (address, agent) = agent(key(1), Version::own());
     let told = coordinator(&in_the_middle(address), &key(1), &Version::own()).unwrap_err().to_string();
-    assert!(told.contains("somebody stands in between"), "{told}");
+    assert!(told.contains("there is a man in the middle"), "{told}");
     let told = agent.join().unwrap().unwrap_err().to_string();
-    assert!(told.contains("somebody stands in between"), "{told}");
+    assert!(told.contains("there is a man in the middle"), "{told}");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn an_agent_that_sends_a_proof_back_is_not_believed() {
     mirror.join().unwrap();
 }
 
-/// A whole agent, and what it logs.
+/// A complete agent, and its log.
 fn whole_agent() -> (Agent, std::sync::mpsc::Receiver<String>) {
     let (told, log) = std::sync::mpsc::channel();
     let told = std::sync::Mutex::new(told);
@@ -127,16 +127,17 @@ fn strangers_hold_nobody_up() {
     garbage.write_all(&[b'x'; 4096]).unwrap();
     let told = log.recv_timeout(HANDSHAKE_TIMEOUT).unwrap();
     assert!(told.starts_with("refused ") && told.contains("TLS failed"), "{told}");
-    // More of those who say nothing, or begin and say no more, than there are places.
+    // Peers that send nothing, or send the start of a handshake and no more; there are more of them than
+    // places.
     let mut silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(&address).unwrap()).collect();
     for stream in silent.iter_mut().skip(20) {
         stream.write_all(&[0x16, 0x03, 0x01, 0x02, 0x00, 0x01]).unwrap();
     }
-    // The first ones had to give way.
+    // The first ones were displaced.
     silent[0].set_read_timeout(Some(HANDSHAKE_TIMEOUT)).unwrap();
     assert_eq!(silent[0].read(&mut [0; 1]).unwrap(), 0);
     coordinator(&address, &key(1), &Version::own()).unwrap();
-    // A frame of 4 GiB from somebody without the key.
+    // A frame of 4 GiB from a peer without the key.
     let mut link = Link::client(TcpStream::connect(&address).unwrap(), usize::MAX).unwrap();
     link.shake_hands(Instant::now() + HANDSHAKE_TIMEOUT).unwrap();
     link.send(&vec![b'P'; 2000]).unwrap();
@@ -162,7 +163,7 @@ fn a_second_coordinator_is_told_that_the_agent_is_busy() {
     let told = coordinator(&address, &key(1), &Version::own()).unwrap_err().to_string();
     assert_eq!(told, "the agent is busy with another coordinator");
     drop(first);
-    // Free again as soon as it has noticed.
+    // It is free again as soon as it has noticed.
     let until = Instant::now() + HANDSHAKE_TIMEOUT;
     while let Err(error) = coordinator(&address, &key(1), &Version::own()) {
         assert!(error.to_string().contains("busy") && Instant::now() < until, "{error}");

@@ -1,4 +1,4 @@
-//! The key that coordinator and agents share: a file that nobody else may read.
+//! The key that coordinator and agents share: a file that only its owner may read.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -11,16 +11,16 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use super::RemoteError;
 
-/// Bytes of a fresh key.
+/// Size of a new key.
 const FRESH_BYTES: usize = 32;
 
-/// Bytes of a key, at least.
+/// Smallest size of a key.
 const KEY_BYTES_MIN: usize = 16;
 
-/// Bytes of a key, at most.
+/// Largest size of a key.
 const KEY_BYTES_MAX: usize = 1024;
 
-/// A shared key. It is never shown.
+/// A shared key. It is never printed.
 #[derive(Clone)]
 pub struct Key(hmac::Key);
 
@@ -34,7 +34,7 @@ impl Key {
     /// Reads a key: hexadecimal digits, in a file that only its owner may read.
     ///
     /// # Errors
-    /// The file cannot be read, others may read it, or what is in it is no key, or too short a one.
+    /// The file cannot be read, others may read it, or its content is not a key or is too short.
     pub(crate) fn read(path: &Path) -> Result<Self, RemoteError> {
         let wrong = |reason: String| RemoteError::Key { path: path.display().to_string(), reason };
         let told = |error: io::Error| wrong(error.to_string());
@@ -44,13 +44,13 @@ impl Key {
             return Err(wrong(format!("others may read it (mode {mode:04o}): expected 0600")));
         }
         let mut text = Vec::new();
-        // A digit more than the longest key has, and white space around it.
+        // A little more than the longest key, for white space around it.
         let limit = 2 * KEY_BYTES_MAX + 64;
         Read::by_ref(&mut file).take(limit as u64).read_to_end(&mut text).map_err(told)?;
         Self::parse(&text).map_err(wrong)
     }
 
-    /// Reads hexadecimal digits.
+    /// Parses hexadecimal digits.
     fn parse(text: &[u8]) -> Result<Self, String> {
         let bytes = unhex(text.trim_ascii())
             .ok_or("it holds something else than an even number of hexadecimal digits")?;
@@ -61,10 +61,10 @@ impl Key {
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
     }
 
-    /// Writes a fresh key of 32 random bytes to a file that must not be there yet, for its owner only.
+    /// Writes a new key of 32 random bytes to a file for its owner only. The file must not exist yet.
     ///
     /// # Errors
-    /// The file is there, or cannot be written.
+    /// The file exists, or cannot be written.
     pub(crate) fn write_new(path: &Path) -> Result<(), RemoteError> {
         let wrong = |reason: String| RemoteError::Key { path: path.display().to_string(), reason };
         let mut bytes = [0; FRESH_BYTES];
@@ -84,12 +84,12 @@ impl Key {
             .map_err(|error| wrong(error.to_string()))
     }
 
-    /// What only somebody with the key can make of `message`.
+    /// Signs `message`. Only a holder of the key can do that.
     pub(super) fn sign(&self, message: &[u8]) -> Vec<u8> {
         hmac::sign(&self.0, message).as_ref().to_vec()
     }
 
-    /// Whether `signature` is that; takes the same time whatever is wrong with it.
+    /// Verifies `signature`, in constant time.
     pub(super) fn proves(&self, message: &[u8], signature: &[u8]) -> bool {
         hmac::verify(&self.0, message, signature).is_ok()
     }
@@ -121,7 +121,7 @@ mod tests {
             key.proves(b"message", &key.sign(b"message")) && !key.proves(b"other", &key.sign(b"message"))
         );
         assert_eq!(format!("{key:?}"), "Key(***)");
-        // What is there is not written over.
+        // An existing file is not overwritten.
         assert!(Key::write_new(&path).unwrap_err().to_string().contains("exists"));
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
         for mode in [0o640, 0o604, 0o660] {

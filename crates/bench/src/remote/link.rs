@@ -1,4 +1,5 @@
-//! A TLS 1.3 connection that carries frames. Certificates prove nothing here: the handshake above it proves the key.
+//! A TLS 1.3 connection that carries frames. Certificates prove nothing here: the handshake on top of it
+//! proves the key.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -19,16 +20,16 @@ use rustls::{
 use super::RemoteError;
 use super::frames::{Incoming, push};
 
-/// How long the other end may take nothing of what is sent to it.
+/// Longest time for the other end to accept no data.
 const SENDING_MAX: Duration = Duration::from_secs(10);
 
-/// Bytes of what both ends of one TLS connection know and nobody else.
+/// Size of the secret that only the two ends of one TLS connection know.
 const BINDING_BYTES: usize = 32;
 
-/// RFC 5705: the label of what is exported.
+/// RFC 5705: the label of the exported secret.
 const BINDING_LABEL: &[u8] = b"EXPORTER-tailrace-bench-agent";
 
-/// The configuration of an agent, with a certificate of its own that lasts as long as the process.
+/// An agent's TLS configuration, with a certificate of its own that lasts as long as the process.
 pub(super) fn server_config() -> Result<Arc<ServerConfig>, RemoteError> {
     let wrong = |error: rcgen::Error| RemoteError::Certificate(error.to_string());
     let certified = rcgen::generate_simple_self_signed(vec!["tailrace-agent".to_owned()]).map_err(wrong)?;
@@ -38,7 +39,7 @@ pub(super) fn server_config() -> Result<Arc<ServerConfig>, RemoteError> {
         .with_protocol_versions(&[&TLS13])?
         .with_no_client_auth()
         .with_single_cert(vec![certified.cert.der().clone()], key)?;
-    // Nobody comes back to an old session.
+    // Sessions are never resumed.
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
@@ -53,7 +54,7 @@ fn client_config() -> Result<Arc<ClientConfig>, RemoteError> {
     Ok(Arc::new(config))
 }
 
-/// Takes any certificate whose key signed the handshake.
+/// Accepts any certificate whose key signed the handshake.
 #[derive(Debug)]
 pub(crate) struct AnyCertificate(pub(crate) Arc<CryptoProvider>);
 
@@ -102,7 +103,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// The coordinator's end; frames have at most so many bytes.
+    /// The coordinator's end. `frame_bytes_max` is the largest frame.
     pub(super) fn client(stream: TcpStream, frame_bytes_max: usize) -> Result<Self, RemoteError> {
         let name = ServerName::try_from("tailrace-agent").map_err(io::Error::other)?;
         let tls = ClientConnection::new(client_config()?, name)?;
@@ -125,12 +126,13 @@ impl Link {
         Ok(Self { stream, tls, incoming: Incoming::default(), frame_bytes_max, buffer: vec![0; 16_384] })
     }
 
-    /// From here on frames may be as long as this.
+    /// Sets the largest frame from here on.
     pub(super) fn allow(&mut self, frame_bytes_max: usize) {
         self.frame_bytes_max = frame_bytes_max;
     }
 
-    /// TLS's own handshake; then what both ends of this very connection know, and no third party can make two connections share.
+    /// Runs TLS's own handshake. Returns a secret that both ends of this very connection know, and that no
+    /// third party can make two connections share.
     pub(super) fn shake_hands(&mut self, until: Instant) -> Result<[u8; BINDING_BYTES], RemoteError> {
         while self.tls.is_handshaking() {
             self.flush(until)?;
@@ -157,7 +159,7 @@ impl Link {
         Ok(())
     }
 
-    /// The next frame; `None` if none is there at this time.
+    /// Receives the next frame. `None` if there is none by `until`.
     pub(super) fn receive(&mut self, until: Instant) -> Result<Option<Vec<u8>>, RemoteError> {
         loop {
             if let Some(frame) = self.incoming.next(self.frame_bytes_max)? {
@@ -169,13 +171,13 @@ impl Link {
         }
     }
 
-    /// Says goodbye as TLS does. Whoever has gone already needs none.
+    /// Sends TLS's close_notify. It does not matter if the peer has left already.
     pub(super) fn close(&mut self) {
         self.tls.send_close_notify();
         let _ = self.flush(Instant::now() + Duration::from_millis(200));
     }
 
-    /// Reads what is there, or waits for it; false if nothing came in time.
+    /// Reads what has arrived, or waits for it. Returns false if nothing came in time.
     fn read(&mut self, until: Instant) -> Result<bool, RemoteError> {
         loop {
             match self.tls.read_tls(&mut self.stream) {
@@ -192,14 +194,14 @@ impl Link {
             }
         }
         if let Err(error) = self.tls.process_new_packets() {
-            // The other end is told, if it still listens.
+            // Sends the alert to the other end, if it still reads.
             let _ = self.flush(Instant::now());
             return Err(error.into());
         }
         let mut came = false;
         loop {
             match self.tls.reader().read(&mut self.buffer) {
-                // What was said before a goodbye is heard first.
+                // Data before a close is delivered first.
                 Ok(0) if came => return Ok(true),
                 Ok(0) => return Err(RemoteError::Closed),
                 Ok(count) => self.incoming.extend(&self.buffer[..count]),
@@ -226,7 +228,7 @@ impl Link {
         Ok(())
     }
 
-    /// Waits until the socket is ready; false if it is not at that time.
+    /// Waits until the socket is ready. Returns false if it is not by `until`.
     fn wait(&self, flags: PollFlags, until: Instant) -> bool {
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -235,7 +237,7 @@ impl Link {
             let mut watched = [PollFd::from_borrowed_fd(self.stream.as_fd(), flags)];
             match poll(&mut watched, Some(&timeout)) {
                 Ok(0) if left.is_zero() => return false,
-                // Woken for something else.
+                // Woken for another reason.
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
                 Ok(_) => return true,
                 Err(_) => return false,

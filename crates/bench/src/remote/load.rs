@@ -1,4 +1,4 @@
-//! A load over agents, and whether it is possible.
+//! A load over agents, and the check whether it is possible.
 
 use super::key::Key;
 use super::placement::{Placement, Share, deal};
@@ -7,16 +7,16 @@ use crate::clock::Waiting;
 use crate::engine::{Load, LoadOptions};
 use crate::systems::{self, Role, Target};
 
-/// A load and the agents that make it.
+/// A load, and the agents that generate it.
 #[derive(Debug)]
 pub(crate) struct RemoteLoad<'a> {
-    /// Where agents listen, `HOST:PORT`.
+    /// Addresses of the agents, `HOST:PORT`.
     pub agents: &'a [String],
     /// The key that all of them have.
     pub key: &'a Key,
     /// Where the two ends of a connection are.
     pub placement: Placement,
-    /// What is measured.
+    /// The system under test.
     pub target: &'a Target,
     /// The load.
     pub options: &'a LoadOptions,
@@ -25,10 +25,10 @@ pub(crate) struct RemoteLoad<'a> {
 }
 
 impl RemoteLoad<'_> {
-    /// Whether it is possible. Connects to nobody.
+    /// Checks whether the load is possible. Makes no connections.
     ///
     /// # Errors
-    /// Says what is not.
+    /// Says what is not possible.
     pub(crate) fn check(&self) -> Result<(), RemoteError> {
         self.shares().map(|_| ())
     }

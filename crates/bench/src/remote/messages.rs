@@ -1,4 +1,4 @@
-//! What coordinator and agents say to each other once they know each other: JSON, one message per frame.
+//! Messages between coordinator and agents after authentication: JSON, one message per frame.
 
 use std::collections::BTreeMap;
 
@@ -14,29 +14,29 @@ use crate::engine::Break;
 use crate::recorder::{Counts, Distribution, Recorder};
 use crate::report::{Machine, ResourceSample};
 
-/// Bytes of a message, at most. The largest is a schedule from a trace, of about three million due times.
+/// Largest message: a schedule from a trace, of about three million due times.
 pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
-/// From the coordinator.
+/// A message from the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ToAgent {
-    /// What time is it? Answered at once.
+    /// Asks for the time. Answered at once.
     Probe {
         number: u64,
     },
-    /// Connect, and try one message where both ends are here.
+    /// Connect, and probe with one message if both ends are on this agent.
     Prepare(Box<Assignment>),
-    /// Wait until the message that each publisher tried has come.
+    /// Wait until each publisher's probe has arrived.
     AwaitProbes,
     Start(Start),
     /// This agent's clock less that of each agent, in nanoseconds.
     Offsets(Vec<i64>),
-    /// Connections and how many messages each has sent.
+    /// Connections, and how many messages each has sent.
     Sent(BTreeMap<u32, u64>),
-    /// Send no more.
+    /// Stop sending.
     Stop,
-    /// The coordinator has everything.
+    /// The coordinator has everything that it needs.
     Goodbye,
 }
 
@@ -44,13 +44,13 @@ pub(super) enum ToAgent {
 pub(super) struct Start {
     /// When the first message is due, on this agent's clock.
     pub(super) begin_ns: u64,
-    /// The same on the clock of each agent.
+    /// The same time on each agent's clock.
     pub(super) begins_ns: Vec<u64>,
     /// This agent's clock less that of each agent, in nanoseconds.
     pub(super) offsets_ns: Vec<i64>,
 }
 
-/// From an agent.
+/// A message from an agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ToCoordinator {
@@ -62,10 +62,10 @@ pub(super) enum ToCoordinator {
     Failed { reason: String },
 }
 
-/// What was measured in one interval.
+/// Measurements of one interval.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct IntervalForm {
-    /// Which one, from 0 at the first due message.
+    /// The interval's number, from 0 at the first due message.
     pub(super) index: u64,
     pub(super) recorder: RecorderForm,
     pub(super) in_flight: usize,
@@ -79,16 +79,16 @@ pub(super) struct Final {
     pub(super) failures: Vec<String>,
     pub(super) breaks: Vec<Break>,
     pub(super) refusals: Vec<String>,
-    /// Connections and how many messages each has sent.
+    /// Connections, and how many messages each has sent.
     pub(super) sent: BTreeMap<u32, u64>,
     /// On the agent's clock.
     pub(super) stopped_ns: u64,
     pub(super) receipt_is_reply: bool,
     pub(super) expects_payload: bool,
-    /// The sum of all intervals, to see that none is missing.
+    /// The sum of all intervals, to detect a missing one.
     pub(super) counts: Counts,
     pub(super) resources: Vec<ResourceSample>,
-    /// What could not be taken away in the system.
+    /// What could not be cleaned up in the system.
     pub(super) complaint: Option<String>,
 }
 
@@ -114,7 +114,7 @@ impl RecorderForm {
         for (name, distribution) in recorder.named() {
             let Some(histogram) = distribution.histogram() else { continue };
             let mut bytes = Vec::new();
-            // Memory takes everything, and three digits up to 300 s are within the format.
+            // Writing to memory does not fail, and three digits up to 300 s fit into the format.
             if let Err(error) = serializer.serialize(histogram, &mut bytes) {
                 unreachable!("a histogram of our own: {error:?}");
             }

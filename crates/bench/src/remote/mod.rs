@@ -1,9 +1,10 @@
-//! Load from several machines: agents that drive connections, and a coordinator that starts them together and adds up what they measured.
+//! Load from several machines: agents that drive connections, and a coordinator that starts them together and
+//! adds up their measurements.
 //!
-//! Frames over TLS (`link`, `handshake`) carry messages in JSON. A connection keeps its number, and so its due times, whoever
-//! drives it. Histograms are added, never averaged. How far the clocks of agents are apart is estimated and bounded by [`offset`];
-//! where publisher and subscriber of a connection are on two machines, that bound is a part of the result. Nothing here knows command
-//! lines or files of results.
+//! Frames over TLS (`link`, `handshake`) carry messages in JSON. A connection keeps its number, and so its
+//! due times, whichever agent drives it. Histograms are added, never averaged. [`offset`] estimates and
+//! bounds the offset between the agents' clocks. If publisher and subscriber of a connection are on two
+//! machines, that bound is a part of the result. Nothing here knows command lines or files of results.
 
 mod agent;
 mod assignment;

@@ -1,21 +1,25 @@
-//! How far another machine's clock is ahead of this one's: arithmetic on probes, without I/O and without a clock.
+//! Estimates how far another machine's clock is ahead of this one's: arithmetic on probes, without I/O and
+//! without a clock.
 //!
-//! A probe leaves at `sent` and is back at `returned` by this clock; by the other it arrived at `received` and was answered at `answered`.
-//! However unevenly the way there and the way back share the time, the offset of the other clock lies between `answered - returned`
-//! and `received - sent`. Offsets change, as clocks drift: what all probes together allow is a set of straight lines, each an
-//! offset and a drift. Every figure here is the least and the greatest over that set, so no probe can make a bound too narrow by
-//! accident. If no line agrees with all probes, a clock was stepped or its rate was changed; then only what came last counts.
+//! By this clock, a probe leaves at `sent` and is back at `returned`. By the other clock, it arrived at
+//! `received` and was answered at `answered`. However unevenly the two ways share the time, the offset of the
+//! other clock is between `answered - returned` and `received - sent`. Offsets change, since clocks drift.
+//! What all probes together allow is a set of straight lines, each with an offset and a drift. Every figure
+//! here is a minimum or maximum over that set, so no probe can make a bound too narrow by accident. If no
+//! line agrees with all probes, a clock was stepped or its rate was changed. Then only the latest probes
+//! count.
 
-/// The greatest drift between two clocks, in nanoseconds per nanosecond: 500 ppm is as much as Linux ever corrects.
+/// The greatest drift between two clocks, in nanoseconds per nanosecond: 500 ppm is the most that Linux ever
+/// corrects.
 pub(crate) const DRIFT_MAX: f64 = 500e-6;
 
-/// Bounds that are kept. When there are more, the wider one of each two neighbours is forgotten.
+/// Most bounds to keep. When there are more, the wider of each two neighbors is dropped.
 const KEPT_MAX: usize = 48;
 
-/// Reading a clock and counting in whole nanoseconds may be wrong by as much, in nanoseconds.
+/// The error of reading a clock and of counting in whole nanoseconds, in nanoseconds.
 const READING_NS: f64 = 1.0;
 
-/// Four times of a probe, in nanoseconds.
+/// The four times of a probe, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Probe {
     /// When it left, on this clock.
@@ -24,28 +28,29 @@ pub(crate) struct Probe {
     pub received_ns: u64,
     /// When it was answered, on the other clock.
     pub answered_ns: u64,
-    /// When the answer was here, on this clock.
+    /// When the answer arrived, on this clock.
     pub returned_ns: u64,
 }
 
 impl Probe {
-    /// Time on the way, there and back.
+    /// The time in transit, both ways.
     pub(crate) fn round_trip_ns(&self) -> u64 {
         let there = self.answered_ns.saturating_sub(self.received_ns);
         self.returned_ns.saturating_sub(self.sent_ns).saturating_sub(there)
     }
 }
 
-/// An offset and how wrong it may be, in nanoseconds.
+/// An offset and its error bound, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offset {
     /// The other clock less this one.
     pub offset_ns: i64,
-    /// The true offset is within so much of it.
+    /// The true offset differs by at most this much.
     pub bound_ns: u64,
 }
 
-/// What a probe, or several at nearly the same time, say. Relative to the first probe, so that floating point is exact enough.
+/// The range of offsets that a probe allows, or several at nearly the same time. Relative to the first probe,
+/// so that floating point is exact enough.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     at: f64,
@@ -66,7 +71,7 @@ impl LineOfOffsets {
     }
 }
 
-/// What is known about one other clock.
+/// The estimate of one other clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Estimator {
     origin: Option<(u64, i64)>,
@@ -79,7 +84,7 @@ pub(crate) struct Estimator {
 }
 
 impl Estimator {
-    /// Takes several probes that followed each other closely, within some ten milliseconds.
+    /// Adds several probes that followed each other closely, within some ten milliseconds.
     pub(crate) fn add(&mut self, burst: &[Probe]) {
         let Some(first) = burst.first() else { return };
         let (time, offset) = *self.origin.get_or_insert_with(|| (first.sent_ns, difference(first)));
@@ -107,7 +112,7 @@ impl Estimator {
         }
     }
 
-    /// The offset at a time of this clock.
+    /// The offset at a time on this clock.
     pub(crate) fn at(&self, time_ns: u64) -> Option<Offset> {
         let (low, high) = self.range(time_ns)?;
         let (_, origin) = self.origin?;
@@ -116,11 +121,11 @@ impl Estimator {
         Some(Offset { offset_ns: origin.saturating_add(middle as i64), bound_ns: bound as u64 })
     }
 
-    /// How wrong it can have been to take `offset_ns` for the offset from one time of this clock to another.
+    /// The largest possible error of `offset_ns` between two times on this clock.
     pub(crate) fn deviation_ns(&self, offset_ns: i64, from_ns: u64, to_ns: u64) -> Option<u64> {
         let (_, origin) = self.origin?;
         let used = (i128::from(offset_ns) - i128::from(origin)) as f64;
-        // What is greatest over lines is greatest at an end.
+        // The maximum over the lines is at one of the ends.
         let mut worst = 0.0_f64;
         for time_ns in [from_ns, to_ns] {
             let (low, high) = self.range(time_ns)?;
@@ -129,7 +134,8 @@ impl Estimator {
         Some(worst.ceil() as u64)
     }
 
-    /// Drift and how wrong it may be, in nanoseconds per second (a thousandth of a ppm); positive if the other clock is faster.
+    /// The drift and its error bound, in nanoseconds per second (a thousandth of a ppm); positive if the
+    /// other clock is faster.
     pub(crate) fn drift(&self) -> Option<(f64, f64)> {
         let drifts = || self.lines.iter().map(|line| line.drift);
         let (low, high) = (drifts().reduce(f64::min)?, drifts().reduce(f64::max)?);
@@ -146,7 +152,7 @@ impl Estimator {
         self.steps
     }
 
-    /// The shortest time on the way, there and back.
+    /// The shortest round trip.
     pub(crate) fn round_trip_ns_min(&self) -> Option<u64> {
         self.round_trip_ns_min
     }
@@ -163,7 +169,7 @@ fn difference(probe: &Probe) -> i64 {
     i64::try_from(i128::from(probe.received_ns) - i128::from(probe.sent_ns)).unwrap_or(0)
 }
 
-/// What one probe says, a little widened for the drift while it was on its way.
+/// The bounds from one probe, widened a little for the drift while it was in transit.
 fn bounds(probe: &Probe, time: u64, offset: i64) -> Bounds {
     let relative = |other: u64, own: u64| (i128::from(other) - i128::from(own) - i128::from(offset)) as f64;
     let length = probe.returned_ns.saturating_sub(probe.sent_ns) as f64;
@@ -175,7 +181,7 @@ fn bounds(probe: &Probe, time: u64, offset: i64) -> Bounds {
     }
 }
 
-/// What several bounds of nearly the same time say together; `None` if they contradict each other.
+/// The intersection of several bounds at nearly the same time. `None` if they contradict each other.
 fn together(each: &[Bounds]) -> Option<Bounds> {
     let (first, last) = (each.first()?, each.last()?);
     let at = (first.at + last.at) / 2.0;
@@ -185,7 +191,7 @@ fn together(each: &[Bounds]) -> Option<Bounds> {
     (low <= high).then_some(Bounds { at, low, high })
 }
 
-/// Forgets the wider one of each two neighbours, but neither the first nor the last.
+/// Drops the wider of each two neighbors, but never the first or the last.
 fn forget(kept: &mut Vec<Bounds>) {
     let width = |bounds: &Bounds| bounds.high - bounds.low;
     let (Some(first), Some(last)) = (kept.first().copied(), kept.pop()) else { return };
@@ -197,10 +203,11 @@ fn forget(kept: &mut Vec<Bounds>) {
     *kept = fewer;
 }
 
-/// The corners of the set of lines that pass between all bounds and drift no more than clocks do; none if there is no such line.
+/// The corners of the set of lines that pass between all bounds and drift no more than clocks do. Empty if
+/// there is no such line.
 fn corners(kept: &[Bounds]) -> Vec<LineOfOffsets> {
     let mut lines = Vec::new();
-    // A line at a corner touches two bounds, or one and drifts as much as is possible.
+    // A line at a corner touches two bounds, or touches one and has the greatest drift.
     for (number, one) in kept.iter().enumerate() {
         for value in [one.low, one.high] {
             for drift in [-DRIFT_MAX, DRIFT_MAX] {
@@ -217,7 +224,7 @@ fn corners(kept: &[Bounds]) -> Vec<LineOfOffsets> {
             }
         }
     }
-    // Rounding must not lose a corner that lies on a bound.
+    // Rounding must not lose a corner that is on a bound.
     const ROUNDING: f64 = 0.01;
     lines.retain(|line| {
         line.drift.abs() <= DRIFT_MAX * 1.000_001
@@ -236,7 +243,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A machine whose clock has this offset at time 0 and this drift.
+    /// A probe of a machine whose clock has this offset at time 0 and this drift.
     fn probe(sent_ns: u64, offset_ns: i64, drift: f64, there_ns: u64, back_ns: u64) -> Probe {
         let other = |own: u64| {
             let drifted = (own as f64 * drift).round() as i64;
@@ -270,7 +277,7 @@ mod tests {
         let found = estimator.at(10 * SECOND).unwrap();
         assert!(found.offset_ns.abs_diff(1_000_000) > 400_000, "the middle is wrong: {found:?}");
         assert!(found.offset_ns.abs_diff(1_000_000) <= found.bound_ns);
-        // Another that is uneven the other way makes it exact.
+        // A second probe with the opposite asymmetry makes it exact.
         estimator.add(&[probe(10 * SECOND + 1000, 1_000_000, 0.0, 10_000, 900_000)]);
         let found = estimator.at(10 * SECOND).unwrap();
         assert!(
@@ -292,7 +299,7 @@ mod tests {
         let end = estimator.at(59 * SECOND).unwrap();
         assert!(end.offset_ns.abs_diff(offset + 1_180_000) <= end.bound_ns, "{end:?}");
         assert!(end.bound_ns < 60_000, "{end:?}");
-        // Who goes on believing the first estimate is wrong by what has drifted since, and is told so.
+        // If the first estimate stays in use, its error is the drift since then, and that is reported.
         let wrong = estimator.deviation_ns(offset, 0, 59 * SECOND).unwrap();
         assert!((1_180_000..1_300_000).contains(&wrong), "{wrong}");
         assert_eq!(estimator.steps(), 0);
@@ -321,14 +328,15 @@ mod tests {
         assert!(wrong >= 80_000_000, "{wrong}");
     }
 
-    /// A clock that is disciplined anew: 400 ppm faster from the tenth second on. What is used is renewed every second.
+    /// A clock whose rate changes: 400 ppm faster from the tenth second on. The offset in use is updated
+    /// every second.
     #[test]
     fn a_change_of_rate_is_noticed_and_followed() {
         let mut estimator = Estimator::default();
         let truth = |second: u64| second.saturating_sub(10) as i64 * 400_000;
         let mut used = 0;
         for second in 0..30 {
-            // The rate within a probe is nothing to see.
+            // The rate within a probe is negligible.
             estimator.add(&[probe(second * SECOND, truth(second), 0.0, 40_000, 60_000)]);
             let wrong = estimator.deviation_ns(used, second * SECOND, second * SECOND).unwrap();
             assert!(wrong >= used.abs_diff(truth(second)), "second {second}: {wrong}");
@@ -341,7 +349,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the ways take, the truth is never outside of what is said, at any time in between.
+        /// However long each way takes, the true offset is never outside the bounds, at any time in between.
         #[test]
         fn the_truth_is_never_outside(
             offset in -1_000_000_000_i64..1_000_000_000,

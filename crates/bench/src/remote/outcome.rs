@@ -1,4 +1,4 @@
-//! What came out of a run over agents: the parts put together.
+//! The result of a run over agents, merged from its parts.
 
 use super::Placement;
 use super::messages::Final;
@@ -9,20 +9,20 @@ use crate::recorder::Recorder;
 use crate::report::ResourceSample;
 use crate::requester::PayloadBack;
 
-/// What came out of a run over agents.
+/// The result of a run over agents.
 #[derive(Debug)]
 pub struct RemoteOutcome {
-    /// As that of a run on one machine. Its times are on the coordinator's clock.
+    /// The same as for a run on one machine. Its times are on the coordinator's clock.
     pub outcome: Outcome,
     /// Agents and clocks.
     pub report: RemoteReport,
-    /// What each agent's process used, by its address.
+    /// Resources used by each agent's process, by its address.
     pub resources: Vec<(String, Vec<ResourceSample>)>,
-    /// What could not be taken away in the system.
+    /// What could not be cleaned up in the system.
     pub complaints: Vec<String>,
 }
 
-/// Puts together what agents say about their parts, and `total`, which their intervals made.
+/// Merges the agents' reports about their parts with `total`, the sum of their intervals.
 pub(super) fn put_together(
     peers: Vec<Peer>,
     placement: Placement,
@@ -80,7 +80,7 @@ pub(super) fn put_together(
     RemoteOutcome { outcome, report, resources, complaints }
 }
 
-/// This agent and those that publish what it receives.
+/// Pairs of this agent and each agent whose messages it receives.
 fn pairs_of(number: usize, peer: &Peer) -> Vec<(usize, usize)> {
     peer.share.publishers.iter().filter(|other| **other != number).map(|other| (*other, number)).collect()
 }

@@ -1,4 +1,4 @@
-//! One agent, as the coordinator knows it.
+//! The coordinator's state of one agent.
 
 use super::conversation::Conversation;
 use super::messages::Final;
@@ -8,7 +8,7 @@ use super::report::ClockReport;
 use crate::recorder::Counts;
 use crate::report::Machine;
 
-/// See the module.
+/// One agent; see the module.
 pub(super) struct Peer {
     pub(super) address: String,
     pub(super) share: Share,

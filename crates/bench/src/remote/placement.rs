@@ -9,23 +9,23 @@ use crate::systems::Role;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// On one agent: one clock.
+    /// On the same agent: one clock.
     #[default]
     Together,
     /// Publishers on the first half of the agents, subscribers on the others: two clocks.
     Apart,
 }
 
-/// What one agent has.
+/// One agent's share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) role: Role,
     pub(super) connections: Vec<u32>,
-    /// The agent that publishes on each of them.
+    /// The agent that publishes on each connection.
     pub(super) publishers: Vec<usize>,
 }
 
-/// Deals connections to agents in turn. Of three agents apart, one publishes.
+/// Deals connections to agents in turn. With three agents apart, one publishes.
 pub(super) fn deal(placement: Placement, agents: usize, connections: u32) -> Result<Vec<Share>, RemoteError> {
     let publishing = match placement {
         Placement::Together => agents,

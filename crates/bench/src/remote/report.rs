@@ -1,4 +1,4 @@
-//! What a result says about the machines that its load came from.
+//! The part of a result about the machines that generated the load.
 
 use serde::Serialize;
 
@@ -13,24 +13,26 @@ use crate::verdict::{Verdict, percentile};
 /// An agent's clock, compared with the coordinator's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClockReport {
-    /// The agent's clock less the coordinator's at the beginning of the run, in nanoseconds. Both count from the start of their machines.
+    /// The agent's clock less the coordinator's at the start of the run, in nanoseconds. Both count from the
+    /// boot of their machines.
     pub offset_ns: i64,
-    /// How wrong any offset that was used in the run can have been, drift included.
+    /// The largest possible error of any offset used in the run, drift included.
     pub bound_ns: u64,
-    /// How much faster the agent's clock is, in millionths.
+    /// How much faster the agent's clock is, in parts per million.
     pub drift_ppm: f64,
-    /// How wrong that may be.
+    /// The error bound of the drift.
     pub drift_bound_ppm: f64,
     /// How often the clocks were compared.
     pub probes: u64,
     /// How often a clock jumped, or changed its rate.
     pub steps: u64,
-    /// The shortest way there and back.
+    /// The shortest round trip.
     pub round_trip_ns_min: u64,
 }
 
 impl ClockReport {
-    /// Sums up what is known. `begin_ns` and `end_ns` are those of the run, `deviation_ns` how wrong used offsets were.
+    /// Summarizes an estimate. `begin_ns` and `end_ns` are those of the run; `deviation_ns` is the largest
+    /// error of the offsets in use.
     pub(super) fn new(known: &Estimator, begin_ns: u64, end_ns: u64, deviation_ns: u64) -> Option<Self> {
         let (begin, end) = (known.at(begin_ns)?, known.at(end_ns)?);
         let (drift, drift_bound) = known.drift()?;
@@ -49,33 +51,35 @@ impl ClockReport {
 /// One agent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AgentReport {
-    /// Where it listens.
+    /// Its address.
     pub address: String,
-    /// What it did.
+    /// Its role.
     pub role: Role,
     /// The numbers of its connections.
     pub connections: Vec<u32>,
-    /// Its clock; absent if it was lost before anything was known.
+    /// Its clock. `None` if it was lost before anything was known.
     pub clock: Option<ClockReport>,
     /// Why it was lost, if it was.
     pub lost: Option<String>,
-    /// What it counted; of one that was lost, until its last report.
+    /// Its counts; those until its last report if it was lost.
     pub counts: Counts,
     /// Its machine.
     pub machine: Option<Machine>,
 }
 
-/// Where the load came from.
+/// The origin of the load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RemoteReport {
     /// Where the two ends of each connection were.
     pub placement: Placement,
-    /// Whether an offset between two clocks is a part of each receipt. If not, each latency is the difference of two times of one clock.
+    /// Whether an offset between two clocks enters each receipt. If not, each latency is the difference of
+    /// two times on one clock.
     pub offsets_in_latencies: bool,
-    /// How wrong the offset between the two clocks of a receipt can have been: the greatest sum of two agents' bounds. Only if it is a part,
-    /// and the clocks of all agents are known.
+    /// The largest possible error of the offset between the two clocks of a receipt: the greatest sum of two
+    /// agents' bounds. `None` if no offset enters, or an agent's clock is unknown.
     pub receipt_bound_ns: Option<u64>,
-    /// Percentiles (as shares) of receipts that are smaller than that, as far as the number of messages tells them.
+    /// Percentiles (as shares) of receipts that are below that bound, among those that the number of messages
+    /// can tell.
     pub receipt_doubtful_quantiles: Vec<f64>,
     /// Agents that were lost before the end.
     pub lost_agents: Vec<String>,
@@ -84,7 +88,7 @@ pub struct RemoteReport {
 }
 
 impl RemoteReport {
-    /// Sums up. `pairs` are the agents at the two ends of connections.
+    /// Summarizes the agents. `pairs` are the agents at the two ends of connections.
     pub(super) fn new(
         placement: Placement,
         agents: Vec<AgentReport>,
@@ -114,7 +118,7 @@ impl RemoteReport {
         }
     }
 
-    /// What the clocks and the loss of agents mean for the run.
+    /// Adds what the clocks and lost agents mean for the run to the verdict.
     pub(super) fn judge(&self, receipt: &Distribution, verdict: &mut Verdict) {
         if !self.lost_agents.is_empty() {
             let lost = self.lost_agents.join(", ");
@@ -210,7 +214,7 @@ mod tests {
         assert!(together.receipt_doubtful_quantiles.is_empty());
     }
 
-    /// What is said of publishers and subscribers on two agents whose receipts all took so long.
+    /// The verdict on publishers and subscribers on two agents whose receipts all took this long.
     fn judged(receipt_ns: u64, agents: Vec<AgentReport>, placement: Placement) -> Verdict {
         let mut receipt = Distribution::default();
         receipt.record_n(receipt_ns, 3_000);

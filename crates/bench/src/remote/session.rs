@@ -1,4 +1,5 @@
-//! One coordinator at an agent: answers probes at once, passes orders on, and sends what the work says.
+//! One coordinator's session at an agent: answers probes at once, passes orders on, and sends the work's
+//! messages.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -11,18 +12,18 @@ use super::shifted::ShiftedClock;
 use super::work::Work;
 use crate::clock::{Clock as _, Waiting};
 
-/// How long a coordinator may say nothing; it sends a probe every second.
+/// Longest time without a message from a coordinator; it sends a probe every second.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// How long a message of the work waits at most before it is sent.
+/// Longest time before a message of the work is sent.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Messages of the work that wait to be sent: four minutes of reports at one per second.
+/// Messages of the work waiting to be sent: four minutes of reports at one per second.
 const WAITING_MAX: usize = 256;
 
-/// Serves a coordinator until it says goodbye, goes away, or the agent ends.
+/// Serves a coordinator until it says goodbye, disappears, or the agent ends.
 ///
-/// When this returns, the load has stopped and everything is taken down.
+/// When this returns, the load has stopped and everything is torn down.
 pub(super) fn serve(
     link: &mut Link,
     shift_ns: &Arc<AtomicI64>,
@@ -32,7 +33,7 @@ pub(super) fn serve(
     let work = Work::start(Arc::clone(shift_ns), said)?;
     let clock = ShiftedClock::new(Waiting::Sleep, shift_ns);
     let ended = converse(link, &clock, &work, &messages, stop);
-    // Or the work would wait for room.
+    // Otherwise the work would wait for room.
     drop(messages);
     work.end();
     link.close();
@@ -56,7 +57,7 @@ fn converse(
             let reason = "the agent was told to end".to_owned();
             return link.send(&encode(&ToCoordinator::Failed { reason })?);
         }
-        // The coordinator says goodbye when it has read why.
+        // The coordinator says goodbye when it has read the reason.
         if ended && !std::mem::replace(&mut told, true) {
             let reason = "the agent's work has ended".to_owned();
             link.send(&encode(&ToCoordinator::Failed { reason })?)?;

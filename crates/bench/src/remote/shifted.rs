@@ -1,4 +1,4 @@
-//! A clock that is wrong by a known amount, which may change meanwhile, to see that it is found out.
+//! A clock that is wrong by a known amount, which may change, to test that this is detected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,7 +7,8 @@ use rustix::event::PollFd;
 
 use crate::clock::{Clock, MonotonicClock, Waiting};
 
-/// The machine's clock and a number of nanoseconds. Whoever else holds the number can let the clock drift or jump.
+/// The machine's clock plus a number of nanoseconds. Another holder of the number can make the clock drift or
+/// jump.
 #[derive(Clone, Debug)]
 pub(super) struct ShiftedClock {
     clock: MonotonicClock,

@@ -1,4 +1,5 @@
-//! What an agent does for its coordinator: a thread that connects, drives its share of the load, and takes everything down again.
+//! An agent's work for its coordinator: a thread that connects, drives its share of the load, and tears
+//! everything down.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -20,13 +21,13 @@ use crate::requester::{PayloadBack, Requester, Sink, wait};
 use crate::sampler::Sampler;
 use crate::systems::{self, EchoServer, PROBE_TIMEOUT_NS, Role, is_probe};
 
-/// How long waiting for a message that was tried goes on before it looks again.
+/// Time between two checks for a probe.
 const CHECK_INTERVAL_NS: u64 = 20_000_000;
 
-/// Orders that wait; a coordinator gives three, one after the other.
+/// Most orders in the queue; a coordinator gives three, one after the other.
 const ORDERS_MAX: usize = 8;
 
-/// What others may change while the load runs.
+/// State that other threads may change while the load runs.
 #[derive(Debug, Default)]
 struct Shared {
     stop: Arc<AtomicBool>,
@@ -48,7 +49,7 @@ impl Shared {
     }
 }
 
-/// The thread.
+/// A handle to the thread.
 #[derive(Debug)]
 pub(super) struct Work {
     shared: Arc<Shared>,
@@ -73,17 +74,17 @@ impl Work {
         Ok(Self { shared, orders, thread })
     }
 
-    /// Passes an order on. What concerns a load that runs takes effect at once.
+    /// Passes an order on. Orders about a running load take effect at once.
     ///
     /// # Errors
-    /// Too many wait.
+    /// Too many orders are queued.
     pub(super) fn order(&self, order: ToAgent) -> Result<(), RemoteError> {
         match order {
             ToAgent::Stop => self.shared.stop.store(true, Ordering::Relaxed),
             ToAgent::Offsets(found) => self.shared.set_offsets(&found),
             ToAgent::Sent(sent) => self.shared.sent.tell(sent),
             other => {
-                // A thread that has ended has said why.
+                // A thread that has ended has reported why.
                 if let Err(TrySendError::Full(_)) = self.orders.try_send(other) {
                     return Err(out_of_turn("a coordinator that waits", "one that does not"));
                 }
@@ -96,7 +97,7 @@ impl Work {
         self.thread.is_finished()
     }
 
-    /// Stops the load and waits until everything is taken down.
+    /// Stops the load and waits until everything is torn down.
     pub(super) fn end(self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.shared.sent.abandon();
@@ -106,7 +107,7 @@ impl Work {
     }
 }
 
-/// Connections that are there.
+/// Established connections.
 struct Ready {
     assignment: Assignment,
     options: LoadOptions,
@@ -138,7 +139,7 @@ impl Worker {
     }
 
     fn say(&self, what: ToCoordinator) {
-        // Nobody listens only when the coordinator has gone.
+        // The receiver is gone only if the coordinator is.
         let _ = self.said.send(what);
     }
 
@@ -167,7 +168,7 @@ impl Worker {
                 systems::set_up_some(one, &target, &[connection], &*clock).map_err(RemoteError::from)
             };
             if let Err(error) = done {
-                // What was not tried need not be taken down.
+                // Requesters that were not tried need no teardown.
                 requesters.truncate(place + 1);
                 return Err(error);
             }
@@ -176,7 +177,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Each publisher, on another agent, has tried a message.
+    /// Waits until the probe of each publisher, on another agent, has arrived.
     fn await_probes(&mut self) -> Result<(), RemoteError> {
         let Some(ready) = &mut self.ready else { return Err(out_of_turn("an assignment", "none")) };
         let clock = ShiftedClock::new(ready.assignment.waiting(), &self.shift_ns);
@@ -268,7 +269,7 @@ impl Worker {
         Ok(listening)
     }
 
-    /// What was prepared and never run.
+    /// Tears down connections that were prepared and never run.
     fn take_down(&mut self) {
         if let Some(ready) = self.ready.take() {
             tear_down(ready.requesters);
@@ -293,7 +294,7 @@ fn summed_up(outcome: PartOutcome) -> Final {
     }
 }
 
-/// Takes everything down; yields what could not be.
+/// Tears everything down. Returns the first error.
 fn tear_down(requesters: Vec<Box<dyn Requester>>) -> Option<String> {
     let mut complaint = None;
     for mut requester in requesters {
@@ -307,7 +308,7 @@ fn out_of_turn(expected: &'static str, found: &str) -> RemoteError {
     RemoteError::Protocol { expected, found: found.to_owned() }
 }
 
-/// Waits for the message that is tried before a run.
+/// Receives the probe before a run.
 struct ProbeSink {
     run: u16,
     connection: u16,

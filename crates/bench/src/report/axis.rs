@@ -1,6 +1,6 @@
-//! Axes: where values lie, and which of them are named.
+//! Axes: positions of values, and labels.
 
-/// An axis: the values at its ends, as they are placed.
+/// An axis: the values at its two ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Axis {
     pub(super) from: f64,
@@ -8,26 +8,26 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Where a value lies, as a share of the axis.
+    /// The position of a value, as a share of the axis.
     pub(super) fn place(self, value: f64) -> f64 {
         (value - self.from) / (self.to - self.from).max(f64::MIN_POSITIVE)
     }
 
-    /// From 0 to a little more than the greatest value.
+    /// An axis from 0 to a little more than the greatest value.
     pub(super) fn linear(greatest: f64) -> Self {
         Self { from: 0.0, to: if greatest > 0.0 { greatest * 1.05 } else { 1.0 } }
     }
 
-    /// Of decimal logarithms, between 1, 2 or 5 times powers of ten.
+    /// An axis of decimal logarithms, between 1, 2 or 5 times powers of ten.
     pub(super) fn logarithmic(least: f64, greatest: f64) -> Self {
-        // A hair, so that rounding does not add a step.
+        // Slightly wider, so that rounding does not add a step.
         let from = steps(least.floor() - 1.0, greatest).rfind(|step| *step <= least + 1e-9).unwrap_or(least);
         let to =
             steps(least, greatest.ceil() + 1.0).find(|step| *step >= greatest - 1e-9).unwrap_or(greatest);
         Self { from, to: if to > from { to } else { from + 1.0 } }
     }
 
-    /// Values of a logarithmic axis that are named, as logarithms, with their names.
+    /// The labeled values of a logarithmic axis, as logarithms, with their labels.
     pub(super) fn logarithmic_ticks(self) -> Vec<(f64, String)> {
         let few = self.to - self.from <= 2.0;
         steps(self.from.floor(), self.to.ceil())
@@ -50,7 +50,7 @@ fn power(logarithm: f64) -> String {
     if value >= 1000.0 { grouped(value.round() as u64) } else { format!("{value:.decimals$}") }
 }
 
-/// Digits in groups of three.
+/// A number with its digits in groups of three.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -63,12 +63,12 @@ pub(super) fn grouped(number: u64) -> String {
     text
 }
 
-/// How many nines a share has: 0.9 has one, 0.99 two. A share of 1 is left at seven.
+/// The number of nines of a share: 0.9 has one, 0.99 two. A share of 1 counts as seven.
 pub(super) fn nines(share: f64) -> f64 {
     -(1.0 - share).max(1e-7).log10()
 }
 
-/// Shares that are named on an axis of nines, with their names.
+/// The labeled shares of an axis of nines, with their labels.
 pub(super) fn percentile_ticks(to: f64) -> Vec<(f64, String)> {
     let mut ticks = vec![(0.0, "0 %".to_owned()), (nines(0.5), "50 %".to_owned())];
     ticks.extend((1..=to.floor() as i32).map(|count| (f64::from(count), percent(count))));
@@ -84,7 +84,7 @@ fn percent(count: i32) -> String {
     }
 }
 
-/// Round numbers from 0 to `greatest`, about six, with their names.
+/// About six round numbers from 0 to `greatest`, with their labels.
 pub(super) fn linear_ticks(greatest: f64) -> Vec<(f64, String)> {
     let rough = greatest / 6.0;
     let power = 10_f64.powf(rough.log10().floor());
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(names(axis(0.06, 0.9).logarithmic_ticks()), "0.05 0.1 0.2 0.5 1");
         assert_eq!(names(axis(0.05, 2.0).logarithmic_ticks()), "0.05 0.1 0.2 0.5 1 2");
         assert_eq!(names(axis(0.004, 3000.0).logarithmic_ticks()), "0.01 0.1 1 10 100 1,000");
-        // One value alone still has an axis.
+        // A single value still has an axis.
         let single = axis(1.0, 1.0);
         assert!(single.from <= 0.0 && single.to > single.from, "{single:?}");
         assert!(single.place(0.0).is_finite());

@@ -1,7 +1,8 @@
 //! Line charts: latency by percentile on logarithmic axes, the course of a run over time, throughput by load.
 //!
-//! Laid out by hand: three kinds of axes and a legend need no plotting library, and nothing is loaded from anywhere. What must not be
-//! cropped away stands in the picture: under the title, in the legend, and along the curve itself.
+//! The layout is done by hand: three kinds of axes and a legend need no plotting library, and nothing is
+//! loaded from elsewhere. Anything that must not be cropped away is inside the picture: under the title, in
+//! the legend, and along the curve itself.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use super::{labels, png};
 use crate::error::BenchError;
 use crate::recorder::Distribution;
 
-/// How large a picture is; its height follows from what stands above and below the plot.
+/// The size of a picture. Its height depends on the text above and below the plot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     width: f64,
@@ -22,14 +23,14 @@ pub(super) struct Size {
 }
 
 const RIGHT: f64 = 24.0;
-/// Between the plot and the legend: numbers and name of the horizontal axis.
+/// Space between the plot and the legend: numbers and name of the horizontal axis.
 const BELOW: f64 = 58.0;
 const TITLE: f64 = 15.0;
 
-/// What lies along the horizontal axis.
+/// The unit of the horizontal axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Horizontal {
-    /// Shares from 0 to 1, spread out towards 1: each nine takes the same room.
+    /// Shares from 0 to 1, spread out towards 1: each nine takes the same width.
     #[default]
     Percentile,
     /// Seconds.
@@ -43,17 +44,17 @@ pub(crate) enum Horizontal {
 pub(crate) struct Note {
     /// The sentence.
     pub text: String,
-    /// Whether it must not be overlooked.
+    /// Whether the reader must not miss it.
     pub alarm: bool,
 }
 
 impl Note {
-    /// What must not be overlooked.
+    /// A note that the reader must not miss.
     pub(crate) fn alarm(text: impl Into<String>) -> Self {
         Self { text: text.into(), alarm: true }
     }
 
-    /// What is good to know.
+    /// A note for information.
     pub(crate) fn plain(text: impl Into<String>) -> Self {
         Self { text: text.into(), alarm: false }
     }
@@ -62,17 +63,17 @@ impl Note {
 /// A chart with a logarithmic or linear vertical axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Chart {
-    /// What is shown.
+    /// The title.
     pub title: String,
     /// Sentences under the title.
     pub notes: Vec<Note>,
-    /// What the horizontal axis measures; empty where [`Chart::horizontal`] says it.
+    /// The label of the horizontal axis; empty for the default of [`Chart::horizontal`].
     pub across: String,
-    /// What the vertical axis measures, with its unit.
+    /// The label of the vertical axis, with its unit.
     pub vertical: String,
-    /// Whether the vertical axis is logarithmic. Values of 0 cannot be shown then.
+    /// Whether the vertical axis is logarithmic. It cannot show values of 0 then.
     pub logarithmic: bool,
-    /// What lies along the horizontal axis.
+    /// The unit of the horizontal axis.
     pub horizontal: Horizontal,
     /// The lines.
     pub lines: Vec<Line>,
@@ -93,7 +94,7 @@ impl Chart {
     pub(super) const WIDE: Size = Size { width: 980.0, plot_height: 340.0, left: 78.0 };
     /// For two side by side.
     pub(super) const HALF: Size = Size { width: 520.0, plot_height: 220.0, left: 70.0 };
-    /// For the screen of a telephone.
+    /// For the screen of a phone.
     pub(super) const NARROW: Size = Size { width: 380.0, plot_height: 240.0, left: 62.0 };
 
     /// The chart as an SVG element.
@@ -109,12 +110,12 @@ impl Chart {
         png::write(path, &self.picture(Self::WIDE))
     }
 
-    /// Whether there is no value that could be shown.
+    /// Reports whether there is no value to show.
     pub(crate) fn is_empty(&self) -> bool {
         !self.lines.iter().flat_map(|line| &line.points).any(|(_, y)| self.can_show(*y))
     }
 
-    /// Whether all values are 0.
+    /// Reports whether all values are 0.
     pub(super) fn is_zero(&self) -> bool {
         !self.logarithmic && !self.lines.iter().flat_map(|line| &line.points).any(|(_, y)| *y > 0.0)
     }
@@ -154,7 +155,7 @@ impl Chart {
         Picture { title, width, height, shapes }
     }
 
-    /// Title and notes; returns where the plot begins.
+    /// Draws title and notes. Returns where the plot starts.
     fn draw_head(&self, shapes: &mut Vec<Shape>, size: Size) -> f64 {
         let (mut y, room) = (8.0, size.width - 24.0);
         for text in wrapped(&self.title, TITLE, room) {
@@ -184,7 +185,7 @@ impl Chart {
         if self.logarithmic { y.log10() } else { y }
     }
 
-    /// The pieces of a line as they are placed, before axes are scaled.
+    /// The pieces of a line in axis coordinates, before scaling.
     fn pieces(&self, line: &Line) -> Vec<Vec<(f64, f64)>> {
         let split = line.points.split(|(_, y)| !self.can_show(*y));
         split
@@ -193,7 +194,7 @@ impl Chart {
             .collect()
     }
 
-    /// The words that stand along lines, each with the pieces of its line in the picture.
+    /// The words along lines, each with the pieces of its line in the picture.
     fn words(&self, frame: &Frame) -> Vec<(&str, Vec<labels::Piece>)> {
         let with_word = self.lines.iter().filter_map(|line| Some((line.word.as_deref()?, line)));
         let placed = with_word.map(|(word, line)| {

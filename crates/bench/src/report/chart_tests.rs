@@ -44,7 +44,7 @@ fn strokes_differ() {
     let svg = chart.svg();
     assert_eq!((svg.matches("<polyline").count(), svg.matches("stroke-dasharray").count()), (2, 1));
     assert_eq!(svg.matches("<circle").count(), 2);
-    // The eighth colour is the second.
+    // The eighth color is the second.
     assert!(svg.contains("#d55e00") && !svg.contains("#0072b2") && svg.contains(">load<"), "{svg}");
 }
 
@@ -65,7 +65,7 @@ fn nothing_is_no_reason_to_fail() {
 fn what_cannot_be_shown_breaks_the_line() {
     let points = [(0.0, 1.0), (1.0, 1.0), (2.0, 0.0), (3.0, 1.0), (4.0, 1.0)];
     assert_eq!(over_time(&points, true).svg().matches("<polyline").count(), 2);
-    // Where there is a zero on the axis it is drawn.
+    // A zero is drawn if the axis has one.
     assert_eq!(over_time(&points, false).svg().matches("<polyline").count(), 1);
     assert_eq!(
         over_time(&[(0.0, 1.0), (1.0, f64::NAN), (2.0, 1.0)], false).svg().matches("<circle").count(),
@@ -83,7 +83,7 @@ fn what_is_not_known_is_dotted() {
     assert!(!curves[0].contains("dasharray") && curves[1].contains("stroke-dasharray=\"2 4\""), "{svg}");
     let points = |curve: &str| curve.split("points=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
     let (first, second) = (points(curves[0]), points(curves[1]));
-    // One goes on where the other ends.
+    // One continues where the other ends.
     assert_eq!(first.split(' ').next_back(), second.split(' ').next());
     assert_eq!((first.split(' ').count(), second.split(' ').count()), (6, 4));
     let nothing_known = Line { known_to: Some(-1.0), ..known };
@@ -118,7 +118,7 @@ fn a_band_surrounds_its_line() {
     let band = vec![(0.5, 0.5, 2.0), (0.9, 0.5, 4.0), (0.99, 1.0, 90.0)];
     let svg = latency(vec![Line { band: band.clone(), ..line("x", 1.0) }]).svg();
     assert_eq!(svg.matches("<polygon").count(), 1);
-    // Where the line is not known there is no band either.
+    // Where the line is not known there is no band, either.
     let svg = latency(vec![Line { band, known_to: Some(0.6), ..line("x", 1.0) }]).svg();
     assert_eq!(svg.matches("<polygon").count(), 0);
 }

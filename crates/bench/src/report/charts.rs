@@ -1,4 +1,4 @@
-//! The charts of a section, each with what must be known of its runs in the picture.
+//! The charts of a section. Each picture contains what must be known of its runs.
 
 use super::chart::{Chart, Horizontal, Note, latency_points};
 use super::course;
@@ -13,15 +13,15 @@ use crate::verdict::VerdictKind;
 
 const MILLISECONDS: &str = "milliseconds";
 
-/// The charts of a section: by percentile, over time, and resources over time where they were sampled. Those without anything in them
-/// are left out.
+/// The charts of a section: by percentile, over time, and resources over time if they were sampled. Empty
+/// charts are left out.
 pub(crate) fn charts(section: &Section) -> Vec<Chart> {
     let mut charts = of_messages(section);
     charts.extend(of_resources(section).0);
     charts
 }
 
-/// Charts of resources, and the names of those that are left out because all in them is 0.
+/// Charts of resources, and the names of charts left out because all their values are 0.
 pub(super) fn of_resources(section: &Section) -> (Vec<Chart>, Vec<String>) {
     let (zero, shown): (Vec<Chart>, Vec<Chart>) = resource_charts::charts(section)
         .into_iter()
@@ -46,7 +46,7 @@ pub(super) fn of_messages(section: &Section) -> Vec<Chart> {
     charts
 }
 
-/// What titles of a section's charts begin with.
+/// The start of a section's chart titles.
 fn prefix(section: &Section) -> String {
     if section.title.is_empty() { String::new() } else { format!("{}: ", section.title) }
 }
@@ -56,13 +56,13 @@ fn chart(section: &Section, what: &str, notes: Vec<Note>, lines: Vec<Line>) -> C
     Chart { title: format!("{}{what}", prefix(section)), notes, lines, ..Chart::default() }
 }
 
-/// A sentence for each series that is not plainly valid.
+/// A sentence for each series that is not simply valid.
 pub(super) fn verdicts(section: &Section) -> Vec<Note> {
     let sentences = section.series.iter().filter_map(|series| {
         let text = series.verdict();
         match series.kind() {
             VerdictKind::Valid if text == VerdictKind::Valid.word() => None,
-            // Up to some percentile: a remark, no alarm.
+            // Valid up to some percentile: a remark, not an alarm.
             VerdictKind::Valid => Some(Note::plain(format!("{}: {text}", series.label))),
             _ => Some(Note::alarm(format!("{}: {text}", series.label))),
         }
@@ -130,7 +130,7 @@ fn acknowledgements(section: &Section, both: &[&Series]) -> Option<Chart> {
     Some(Chart { vertical: MILLISECONDS.to_owned(), logarithmic: true, ..chart })
 }
 
-/// One latency of a series, all rounds together, with what surrounds it.
+/// One latency of a series, all rounds together, with its band.
 fn percentiles(series: &Series, kind: Kind, colour: usize) -> Line {
     let all = kind.outcomes(&series.added()).together();
     let mut points = latency_points(&all);
@@ -138,7 +138,7 @@ fn percentiles(series: &Series, kind: Kind, colour: usize) -> Line {
     match series.clocks(kind.name()) {
         Clocks::One => {}
         Clocks::Within(bound_ns) => {
-            // What is smaller than the clocks' bound is not known at all.
+            // Values below the clocks' bound are not known at all.
             let bound = bound_ns as f64 / 1e6;
             points.iter_mut().filter(|(_, ms)| *ms < bound).for_each(|(_, ms)| *ms = f64::NAN);
             band = points.iter().map(|(x, ms)| (*x, (ms - bound).max(1e-6), ms + bound)).collect();
@@ -156,7 +156,7 @@ fn percentiles(series: &Series, kind: Kind, colour: usize) -> Line {
     }
 }
 
-/// Of several rounds the lowest and the highest, of one what holds the true percentile.
+/// The band: with several rounds their lowest and highest values, with one the confidence interval.
 fn band(series: &Series, kind: Kind, all: &Distribution) -> Vec<(f64, f64, f64)> {
     let shares: Vec<f64> = latency_points(all).into_iter().map(|(share, _)| share).collect();
     if series.rounds.len() == 1 {
@@ -179,7 +179,7 @@ fn band(series: &Series, kind: Kind, all: &Distribution) -> Vec<(f64, f64, f64)>
     extremes.collect()
 }
 
-/// A line for each series, made of what was felt.
+/// A line for each series, of the latency that users experience.
 fn felt_lines(section: &Section, line: impl Fn(&Series, Kind) -> Line) -> Vec<Line> {
     let lines = section.series.iter().enumerate().filter_map(|(colour, series)| {
         let kind = series.felt()?;
@@ -315,7 +315,7 @@ mod tests {
         let chart = by_percentile(&section(&[apart]));
         let line = &chart.lines[0];
         assert!(line.points.iter().all(|(_, ms)| ms.is_nan() || *ms > 8.9), "{:?}", line.points);
-        // 1,000 messages tell p99, and not p99.9.
+        // 1,000 messages tell p99, but not p99.9.
         assert!(line.known_to.is_some_and(|known| known > 0.99 && known < 0.999));
         let unknown =
             json!({"valid": true, "remote": {"offsets_in_latencies": true, "receipt_bound_ns": null}});

@@ -1,13 +1,13 @@
-//! The course of a run, interval by interval, with those in which nothing ended.
+//! The course of a run, interval by interval, including those in which no message ended.
 //!
-//! An interval log leaves out intervals in which nothing was counted. A line across them would say that all went on as before; so they
-//! are put back here as what they are: zero messages, and a user who waits.
+//! An interval log omits intervals in which nothing was counted. A line across them would suggest that all
+//! went on as before. So they are restored here as what they are: zero messages, and a user who waits.
 
 use std::collections::BTreeMap;
 
 use super::section::{Kind, Round, Series};
 
-/// An interval of a run, or of the same one of several rounds.
+/// An interval of a run, or the same interval of several rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Step {
     /// Seconds since the first message was due.
@@ -15,28 +15,28 @@ pub(super) struct Step {
     pub(super) length: f64,
     /// Messages that ended in it.
     pub(super) ended: u64,
-    /// The longest latency of those.
+    /// The longest latency of those messages.
     pub(super) longest_ns: u64,
-    /// How long the oldest that still waited at its end had waited, where that is known.
+    /// How long the oldest message outstanding at its end had waited, if known.
     pub(super) oldest_waiting_ns: Option<u64>,
 }
 
 impl Step {
-    /// The longest that somebody had waited when the interval ended; none where nothing ended and nothing is known.
+    /// The longest wait at the end of the interval. `None` if no message ended and nothing is known.
     pub(super) fn longest_wait_ns(&self) -> Option<u64> {
         let ended = (self.ended > 0).then_some(self.longest_ns);
         ended.into_iter().chain(self.oldest_waiting_ns).max()
     }
 }
 
-/// The steps of a run of which `kind` was felt, without gaps, without those before anything is measured.
+/// The steps of a run, by latencies of `kind`, without gaps and without the warm-up.
 pub(super) fn of_round(round: &Round, kind: Kind) -> Vec<Step> {
     let Some(length) = interval_seconds(round) else { return Vec::new() };
     let number = |second: f64| (second / length).round() as u64;
     let mut steps: BTreeMap<u64, Step> = BTreeMap::new();
     for ended in &round.ends {
         let step = steps.entry(number(ended.begin)).or_default();
-        // Errors and timeouts are ends too.
+        // Errors and timeouts are ends, too.
         let way = ended.tag.strip_prefix(kind.name());
         if way.is_some_and(|way| way.is_empty() || way.starts_with('-')) {
             step.ended += ended.count;
@@ -57,7 +57,7 @@ pub(super) fn of_round(round: &Round, kind: Kind) -> Vec<Step> {
         .collect()
 }
 
-/// Behind the end of the measured time there is something only as long as messages end or wait.
+/// The last step. After the measured time there are steps only as long as messages end or wait.
 fn last_step(steps: &BTreeMap<u64, Step>, round: &Round, length: f64) -> Option<u64> {
     let result = &round.result;
     let seconds = |key: &str| result[key].as_f64().unwrap_or(0.0);
@@ -67,14 +67,14 @@ fn last_step(steps: &BTreeMap<u64, Step>, round: &Round, length: f64) -> Option<
     steps.iter().rfind(|(number, step)| within(**number) || busy(step)).map(|(number, _)| *number)
 }
 
-/// The length of the intervals of a run.
+/// The length of a run's intervals.
 fn interval_seconds(round: &Round) -> Option<f64> {
     let logged = round.ends.iter().map(|ended| ended.length);
     let rows = round.timeline.windows(2).map(|pair| pair[1].second - pair[0].second);
     logged.chain(rows).find(|length| *length > 0.0)
 }
 
-/// How long of a step messages were due that are measured, as a share of it.
+/// The share of a step during which measured messages were due.
 pub(super) fn measured_share(step: &Step, round: &Round) -> f64 {
     let seconds = |key: &str| round.result[key].as_f64();
     let begin = seconds("warm_up_seconds").unwrap_or(0.0);
@@ -83,7 +83,8 @@ pub(super) fn measured_share(step: &Step, round: &Round) -> f64 {
     (within / step.length).clamp(0.0, 1.0)
 }
 
-/// The longest wait of each step, in milliseconds, of all rounds: as lines that stay level for as long as a step lasts.
+/// The longest wait of each step, in milliseconds, over all rounds, as lines that stay level for the length
+/// of a step.
 pub(super) fn longest(series: &Series, kind: Kind) -> Vec<(f64, f64)> {
     let mut all: BTreeMap<u64, (Step, Option<u64>)> = BTreeMap::new();
     for round in &series.rounds {
@@ -96,16 +97,17 @@ pub(super) fn longest(series: &Series, kind: Kind) -> Vec<(f64, f64)> {
     level(all.into_values().map(|(step, wait)| (step, value(wait))))
 }
 
-/// When, the least, and the greatest.
+/// Time, minimum, and maximum.
 type Extremes = (f64, f64, f64);
 
-/// Messages that ended per second in each step, on average over the rounds; with the least and the greatest of them.
+/// Messages that ended per second in each step, averaged over the rounds, with the lowest and highest of
+/// them.
 pub(super) fn throughput(series: &Series, kind: Kind) -> (Vec<(f64, f64)>, Vec<Extremes>) {
     let mut all: BTreeMap<u64, (Step, Vec<f64>)> = BTreeMap::new();
     for round in &series.rounds {
         for step in of_round(round, kind) {
             let share = measured_share(&step, round);
-            // What ends in the last hundredths of a step, or behind the end, is no rate.
+            // Messages that end in the last hundredths of a step, or after the end, do not make a rate.
             if share < 0.1 {
                 continue;
             }
@@ -137,7 +139,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Nothing ends from second 2 to 4, and then everything at once.
+    /// A run in which no message ends from second 2 to 4, and then all at once.
     fn stalled(ages: bool) -> Round {
         let intervals = vec![
             interval(0, "lateness", 5, 100),
@@ -167,7 +169,7 @@ mod tests {
         assert_eq!(ended, [(1.0, 100), (2.0, 0), (3.0, 0), (4.0, 300), (5.0, 100), (6.0, 1)]);
         let waits: Vec<Option<u64>> =
             steps.iter().map(|step| step.longest_wait_ns().map(|ns| ns / MS)).collect();
-        // To three digits, as a histogram has them.
+        // To three digits, as in a histogram.
         assert_eq!(waits[..3], [Some(3), Some(1000), Some(2000)]);
         assert!(waits[3].is_some_and(|wait| (2098..=2102).contains(&wait)), "{waits:?}");
         assert!(of_round(&Round::default(), Kind::Receipt).is_empty());
@@ -184,7 +186,7 @@ mod tests {
         assert_eq!(high, [2.0, 3.0, 3.0, 4.0, 4.0, 5.0]);
         let (points, band) = throughput(&series, Kind::Receipt);
         assert_eq!(points[..4], [(1.0, 100.0), (2.0, 100.0), (2.0, 0.0), (3.0, 0.0)]);
-        // What ended behind the measured time is no throughput of it.
+        // Messages that ended after the measured time do not count as its throughput.
         assert_eq!(points.last(), Some(&(6.0, 100.0)));
         assert!(band.is_empty(), "one round has no extremes");
     }
@@ -194,7 +196,7 @@ mod tests {
         let series = Series { label: "x".to_owned(), rounds: vec![stalled(false)] };
         let points = longest(&series, Kind::Receipt);
         assert!(points.iter().filter(|(_, ms)| ms.is_nan()).count() == 4, "{points:?}");
-        // A version that wrote no timeline at all has its zeros too.
+        // A version that wrote no timeline at all has its zeros, too.
         let bare = Round { timeline: Vec::new(), ..stalled(false) };
         assert_eq!(of_round(&bare, Kind::Receipt)[1].ended, 0);
     }

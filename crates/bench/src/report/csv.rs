@@ -1,4 +1,5 @@
-//! Percentiles and the course of a run as CSV, in microseconds. What was not measured, or cannot be told, is an empty cell, not a 0.
+//! Percentiles and the course of a run as CSV, in microseconds. A value that was not measured, or cannot be
+//! told, is an empty cell, not a 0.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +9,8 @@ use crate::engine::{Interval, QUANTILES};
 use crate::error::BenchError;
 use crate::recorder::{Distribution, confidence};
 
-/// One row per distribution and percentile, with the interval that holds the true percentile with 95 %.
+/// One row per distribution and percentile, with the interval that contains the true percentile with 95 %
+/// confidence.
 ///
 /// A percentile that is not told has an empty value, and its last cell says why.
 pub(crate) fn percentiles_csv(latency: &BTreeMap<String, Described>) -> String {
@@ -39,23 +41,23 @@ fn why(untold: Untold) -> String {
     }
 }
 
-/// The first line of the course of a run.
+/// The header line of the course of a run.
 pub(crate) fn timeline_header() -> &'static str {
     "second,sent,acknowledged,received,errors,timeouts,in_flight,distribution,p50_us,p99_us,p999_us,max_us,lateness_p99_us,\
      oldest_waiting_us\n"
 }
 
-/// Where the age of the oldest message that waits stands in a row.
+/// The column with the age of the oldest outstanding message.
 const WAITING_COLUMN: usize = 13;
 
-/// One interval of the course of a run.
+/// The row of one interval of the course of a run.
 ///
-/// Where nothing ended there are no latencies, and their cells are empty: 0 would be the best of all. So are those of percentiles that
-/// the messages of the interval do not tell.
+/// If no message ended there are no latencies, and their cells are empty: 0 would be the best value of all.
+/// Percentiles that the messages of the interval do not tell are empty, too.
 pub(crate) fn timeline_row(interval: &Interval<'_>) -> String {
     let recorder = interval.recorder;
     let counts = &recorder.counts;
-    // What the run is about does not change with a second in which nothing came.
+    // The distribution stays the same in an interval in which nothing came.
     let (name, felt) = if interval.total.receipt.count() > 0 {
         ("receipt", &recorder.receipt)
     } else if interval.total.acknowledgement.count() > 0 {
@@ -89,19 +91,20 @@ pub(crate) fn timeline_row(interval: &Interval<'_>) -> String {
     )
 }
 
-/// What a report needs of an interval beside its histograms, which `intervals.hlog` has.
+/// The data of an interval that a report needs in addition to its histograms, which are in `intervals.hlog`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TimelineRow {
-    /// When it began, in seconds since the first message was due.
+    /// Its start, in seconds since the first message was due.
     pub second: f64,
-    /// How long the oldest message that waited at its end had waited then; absent in files of versions that did not write it.
+    /// How long the oldest message outstanding at its end had waited then. `None` in files of versions that
+    /// did not write it.
     pub oldest_waiting_ns: Option<u64>,
 }
 
-/// Reads what was written with [`timeline_row`]. `path` is for error messages.
+/// Reads lines written by [`timeline_row`]. `path` is for error messages.
 ///
 /// # Errors
-/// A line is not in the format; which one is named.
+/// A line is not in the format; the error names it.
 pub(crate) fn read_timeline(path: &str, text: &str) -> Result<Vec<TimelineRow>, BenchError> {
     let wrong = |reason: String| BenchError::Format { path: path.to_owned(), reason };
     let mut lines = text.lines();
@@ -110,7 +113,7 @@ pub(crate) fn read_timeline(path: &str, text: &str) -> Result<Vec<TimelineRow>, 
     }
     let mut rows = Vec::new();
     for (number, line) in (2..).zip(lines) {
-        let row = parse(line).ok_or_else(|| wrong(format!("line {number} is no interval: '{line}'")))?;
+        let row = parse(line).ok_or_else(|| wrong(format!("line {number} is not an interval: '{line}'")))?;
         rows.push(row);
     }
     Ok(rows)
@@ -197,8 +200,8 @@ mod tests {
         assert_eq!(read_timeline("x", old).unwrap(), [expected]);
         for (text, words) in [
             ("hello\n", "first line"),
-            ("second,sent\nsoon,1\n", "line 2 is no interval: 'soon,1'"),
-            ("second,sent\n1,,,,,,,,,,,,,-1\n", "line 2 is no interval"),
+            ("second,sent\nsoon,1\n", "line 2 is not an interval: 'soon,1'"),
+            ("second,sent\n1,,,,,,,,,,,,,-1\n", "line 2 is not an interval"),
         ] {
             let error = read_timeline("x.csv", text).unwrap_err().to_string();
             assert!(error.starts_with("x.csv: ") && error.contains(words), "{error}");

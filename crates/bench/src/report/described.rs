@@ -1,4 +1,4 @@
-//! A distribution in numbers, and how far they carry.
+//! A distribution in numbers, limited to what they can tell.
 
 use std::collections::BTreeMap;
 
@@ -7,67 +7,70 @@ use serde::Serialize;
 use crate::engine::QUANTILES;
 use crate::recorder::{Distribution, confidence};
 
-/// A distribution in numbers. All times are nanoseconds; percentiles are named by their share of all, `"0.999"`; `"1"` is the maximum.
+/// A distribution in numbers. All times are nanoseconds. Percentiles are keyed by their share of all,
+/// `"0.999"`; `"1"` is the maximum.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Described {
-    /// How many latencies.
+    /// The number of latencies.
     pub count: u64,
     /// The mean, for completeness.
     pub mean_ns: f64,
     /// The longest one, exact.
     pub max_ns: u64,
-    /// How many were beyond 300 s.
+    /// The number of latencies beyond 300 s.
     pub above_range: u64,
-    /// Latency by share of all that did not exceed it; null where nothing can be said: see `Described::untold`.
+    /// Latency by the share of all that did not exceed it. `None` if it cannot be told: see
+    /// `Described::untold`.
     pub quantiles_ns: BTreeMap<String, Option<u64>>,
-    /// What holds the true percentile with 95 %, from least to most: see [`confidence`]. Not of the maximum, which is no estimate.
+    /// Lower and upper bound of the true percentile with 95 % confidence: see [`confidence`]. None for the
+    /// maximum, which is no estimate.
     pub intervals_ns: BTreeMap<String, (u64, u64)>,
-    /// Why nothing is said of a percentile.
+    /// Why a percentile is not told.
     pub untold: BTreeMap<String, Untold>,
 }
 
-/// Why nothing is said of a percentile.
+/// Why a percentile is not told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "reason")]
 pub enum Untold {
-    /// There are fewer messages than it takes to tell it.
+    /// There are too few messages to tell it.
     TooFew {
-        /// How many it takes.
+        /// The number of messages that it takes.
         needed: u64,
     },
-    /// It is smaller than what the two clocks of a receipt may be wrong by.
+    /// It is below the error bound of a receipt's two clocks.
     BelowClocks {
-        /// What it certainly is below, in nanoseconds.
+        /// The bound that it is certainly below, in nanoseconds.
         less_than_ns: u64,
     },
     /// It is between two clocks that could not be compared.
     UnknownClocks,
 }
 
-/// What a latency is measured with.
+/// The clocks that latencies are measured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clocks {
     /// One clock, or two whose offset does not enter.
     One,
-    /// Two, whose offset is known within so many nanoseconds.
+    /// Two clocks whose offset is known to within this many nanoseconds.
     Within(u64),
-    /// Two that nobody could compare.
+    /// Two clocks that could not be compared.
     Unknown,
 }
 
-/// What is said of a percentile.
+/// What is known of a percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     /// The latency, in nanoseconds.
     Is(u64),
-    /// It is below that, in nanoseconds.
+    /// It is below this, in nanoseconds.
     LessThan(u64),
-    /// Nothing: too few messages, or clocks that nobody knows.
+    /// Nothing: too few messages, or clocks that could not be compared.
     Nothing,
 }
 
 impl Told {
-    /// `0.089`, `<0.300`, or `-`; `show` writes nanoseconds.
+    /// Formats it as `0.089`, `<0.300`, or `-`; `show` formats nanoseconds.
     pub(crate) fn text(self, show: impl Fn(u64) -> String) -> String {
         match self {
             Self::Is(ns) => show(ns),
@@ -90,7 +93,8 @@ impl Described {
         described
     }
 
-    /// Describes a distribution that was made up in part, as HdrHistogram's correction does: no interval holds for it.
+    /// Describes a distribution that is partly made up, like one with HdrHistogram's correction: it has no
+    /// confidence intervals.
     pub(crate) fn of_guess(distribution: &Distribution) -> Self {
         let (mut quantiles_ns, mut untold) = (BTreeMap::new(), BTreeMap::new());
         for quantile in QUANTILES {
@@ -112,7 +116,7 @@ impl Described {
         }
     }
 
-    /// What is said of a percentile of [`QUANTILES`].
+    /// What is known of a percentile of [`QUANTILES`].
     pub(crate) fn told(&self, quantile: f64) -> Told {
         let name = quantile.to_string();
         match (self.quantiles_ns.get(&name).copied().flatten(), self.untold.get(&name)) {
@@ -127,12 +131,12 @@ impl Described {
         self.intervals_ns.get(&quantile.to_string()).copied()
     }
 
-    /// Why nothing is said of a percentile of [`QUANTILES`], if nothing is.
+    /// Why a percentile of [`QUANTILES`] is not told. `None` if it is.
     pub(crate) fn untold(&self, quantile: f64) -> Option<Untold> {
         self.untold.get(&quantile.to_string()).copied()
     }
 
-    /// Tells no more than the clocks allow that the latencies are between.
+    /// Limits what is told to what the clocks of the latencies allow.
     pub(super) fn limit(&mut self, clocks: Clocks) {
         match clocks {
             Clocks::One => {}
@@ -141,14 +145,15 @@ impl Described {
         }
     }
 
-    /// Nobody knows how wrong each latency is: nothing is told.
+    /// Removes all values: the error of each latency is unknown.
     fn silence(&mut self) {
         self.intervals_ns.clear();
         self.quantiles_ns.values_mut().for_each(|told| *told = None);
         self.untold = self.quantiles_ns.keys().map(|name| (name.clone(), Untold::UnknownClocks)).collect();
     }
 
-    /// Each latency may be wrong by `bound_ns`, all of them in the same direction: intervals grow by that, and what is smaller is not told.
+    /// Applies an error of up to `bound_ns` to each latency, in the same direction for all. Intervals grow by
+    /// the bound, and values below it are not told.
     fn widen(&mut self, bound_ns: u64) {
         for (name, told) in &mut self.quantiles_ns {
             let Some(ns) = told.filter(|ns| *ns < bound_ns) else { continue };
@@ -184,7 +189,7 @@ mod tests {
         let json = serde_json::to_value(&described).unwrap();
         assert!(json["quantiles_ns"]["0.9999"].is_null() && json["quantiles_ns"]["1"] == 5_000_000, "{json}");
         assert_eq!(json["untold"]["0.9999"], json!({"reason": "too-few", "needed": 36_887}));
-        // Whatever is printed has its interval; the maximum is what was seen.
+        // Every printed percentile has its interval; the maximum is what was seen.
         let printed: Vec<&String> = described
             .quantiles_ns
             .iter()
@@ -200,7 +205,7 @@ mod tests {
     fn nothing_below_the_clocks_bound_is_told() {
         let mut described = of(1_000);
         described.widen(600_000);
-        // 0.500 ms to three digits and 0.600 ms.
+        // 0.500 ms to three digits, and 0.600 ms.
         assert!(matches!(described.told(0.5), Told::LessThan(1_100_000..=1_101_000)), "{described:?}");
         assert_eq!(described.told(0.5).text(|ns| (ns / 1000).to_string()), "<1100");
         assert!(matches!(described.told(0.75), Told::Is(750_000..=751_000)), "{described:?}");

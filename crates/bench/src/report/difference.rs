@@ -1,6 +1,6 @@
 //! Two sets of runs, before and after: how much they differ, and whether that is more than noise.
 //!
-//! One run is one observation; the test is that of [`crate::compare`].
+//! One run is one observation. The test is that of [`crate::compare`].
 
 use std::fmt::Write as _;
 
@@ -12,20 +12,20 @@ use super::{Note, escape};
 use crate::compare::{Comparison, compare};
 use crate::verdict::percentile;
 
-/// Percentiles that are compared: enough messages lie beyond them in runs of a few seconds.
+/// Percentiles to compare: runs of a few seconds have enough messages beyond them.
 const COMPARED: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 1.0];
 
-/// Of which the picture speaks.
+/// Percentiles that the picture mentions.
 const SPOKEN: [f64; 2] = [0.5, 0.99];
 
-/// What must be the same in all runs, or a difference says nothing about the systems.
+/// Conditions that must be the same in all runs. Otherwise a difference says nothing about the systems.
 const CONDITIONS: [&str; 6] =
     ["mode", "schedule", "rate_per_second", "payload_bytes", "connections", "receipt_is_reply"];
 
 /// Below this a difference is called more than noise.
 const P_VALUE_DIFFERENT: f64 = 0.05;
 
-/// One percentile of both.
+/// One percentile of both sets.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) kind: &'static str,
@@ -34,7 +34,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Whether it is more than noise, in words.
+    /// In words, whether it is more than noise.
     pub(super) fn judgement(&self, p_value_least: f64) -> &'static str {
         if self.found.p_value < P_VALUE_DIFFERENT {
             "more than noise"
@@ -46,19 +46,19 @@ impl Row {
     }
 }
 
-/// Two sets of runs beside each other.
+/// Two sets of runs, compared.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Difference {
     before: String,
     after: String,
     pub(super) runs: (usize, usize),
     pub(super) rows: Vec<Row>,
-    /// Why they are not compared, if they are not.
+    /// Why they are not compared; `None` if they are.
     pub(super) refused: Option<String>,
 }
 
 impl Difference {
-    /// Of a section's two series, if they are to be compared.
+    /// The difference of a section's two series, if they are to be compared.
     pub(super) fn of(section: &Section) -> Option<Self> {
         let [before, after] = section.series.as_slice() else { return None };
         if !section.compared {
@@ -77,12 +77,12 @@ impl Difference {
         Some(Self { before: before.label.clone(), after: after.label.clone(), runs, rows, refused })
     }
 
-    /// The smallest p that so many runs can give.
+    /// The smallest p that this many runs can give.
     pub(super) fn p_value_least(&self) -> f64 {
         Comparison::p_value_least(self.runs.0, self.runs.1)
     }
 
-    /// Sentences under a chart, about what was felt.
+    /// Sentences under a chart, about the latency that users experience.
     pub(super) fn notes(&self) -> Vec<Note> {
         if let Some(reason) = &self.refused {
             return vec![Note::alarm(format!(
@@ -90,7 +90,7 @@ impl Difference {
                 self.before, self.after
             ))];
         }
-        // What was received is felt; it stands last.
+        // The receipt is the latency that users experience; it comes last.
         let felt = self.rows.last().map_or("", |row| row.kind);
         let spoken = self.rows.iter().filter(|row| row.kind == felt && SPOKEN.contains(&row.quantile));
         spoken.map(|row| Note::plain(self.sentence(row))).collect()
@@ -113,7 +113,8 @@ impl Difference {
     }
 }
 
-/// Before and after, with the difference and whether it is more than noise; nothing where nothing is compared.
+/// A table of before and after, with the difference and whether it is more than noise. Empty if there is no
+/// comparison.
 pub(super) fn table(section: &Section) -> String {
     let Some(found) = Difference::of(section) else { return String::new() };
     let mut text = String::from("<h3>The difference</h3>\n");
@@ -153,7 +154,7 @@ pub(super) fn table(section: &Section) -> String {
     text
 }
 
-/// Why two sets may not be compared.
+/// Why two sets must not be compared.
 fn refusal(before: &Series, after: &Series) -> Option<String> {
     let rounds = || {
         before

@@ -1,7 +1,7 @@
-//! What a picture is made of, and how it becomes SVG.
+//! The parts of a picture, and its conversion to SVG.
 //!
-//! Each part names its ink, not a colour: a page may give inks other colours on a dark screen, by their classes. The colours for paper
-//! stand beside them as attributes, for whoever shows the picture alone.
+//! Each part names its ink, not a color: a page may give inks other colors on a dark screen, through their
+//! classes. The colors for paper are attributes, for a picture that is shown without a page.
 
 use std::fmt::Write as _;
 
@@ -10,22 +10,22 @@ use super::escape;
 /// Red, green, blue.
 pub(super) type Colour = (u8, u8, u8);
 
-/// Colours that people with the usual kinds of colour blindness can tell apart (Okabe and Ito), in turn.
+/// Colors that people with the usual kinds of color blindness can tell apart (Okabe and Ito), used in turn.
 pub(super) const COLOURS: [Colour; 7] =
     [(0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233), (0, 0, 0)];
 
-/// What a part is drawn with.
+/// The ink of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
     /// Titles.
     Strong,
-    /// Names of axes, numbers beside them, remarks.
+    /// Names of axes, their numbers, remarks.
     Quiet,
     /// Lines of the grid.
     Grid,
     /// The edge of the plot.
     Edge,
-    /// What must not be overlooked.
+    /// What the reader must not miss.
     Alarm,
     /// One of [`COLOURS`], which repeat.
     Curve(usize),
@@ -55,7 +55,7 @@ impl Ink {
     }
 }
 
-/// How a line is broken, if it is.
+/// The dash pattern of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dash {
     Whole,
@@ -64,7 +64,7 @@ pub(super) enum Dash {
 }
 
 impl Dash {
-    /// Lengths of a piece and of the gap behind it, in pixels.
+    /// Lengths of a dash and of the gap after it, in pixels.
     pub(super) fn lengths(self) -> Option<(f64, f64)> {
         match self {
             Self::Whole => None,
@@ -74,7 +74,7 @@ impl Dash {
     }
 }
 
-/// Which point of a text lies where it is put.
+/// Which point of a text is at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,
@@ -82,7 +82,7 @@ pub(super) enum Anchor {
     End,
 }
 
-/// Letters on a picture.
+/// A text in a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Words {
     pub(super) at: (f64, f64),
@@ -92,7 +92,7 @@ pub(super) struct Words {
     pub(super) ink: Ink,
     pub(super) upwards: bool,
     pub(super) bold: bool,
-    /// Whether paper shows around the letters, so that they can be read on a line.
+    /// Whether the letters have a halo of paper, so that they can be read on a line.
     pub(super) halo: bool,
 }
 
@@ -118,7 +118,7 @@ pub(super) enum Shape {
         width: f64,
         dash: Dash,
     },
-    /// An area that lets see what lies behind it.
+    /// A translucent area.
     Area {
         points: Vec<(f64, f64)>,
         ink: Ink,
@@ -131,10 +131,10 @@ pub(super) enum Shape {
     Words(Words),
 }
 
-/// How much of an area's ink covers the paper.
+/// The opacity of areas.
 pub(super) const AREA_OPACITY: f64 = 0.14;
 
-/// A chart that was laid out.
+/// A chart after layout.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Picture {
     pub(super) title: String,

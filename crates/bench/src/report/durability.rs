@@ -1,6 +1,6 @@
-//! How safe a message is when it is acknowledged, as far as the client decides it or knows it.
+//! How durable a message is when it is acknowledged, as far as the client decides or knows it.
 //!
-//! What only the server's own configuration says is said to be so: a protocol does not tell it.
+//! If only the server's own configuration decides, the text says so: the protocol does not report it.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use super::figures::shown;
 
-/// Settings of a client that decide about it.
+/// Settings of clients that affect durability.
 const SETTINGS: [&str; 6] =
     ["storage", "durable", "qos", "synchronous_commit", "client.acks", "topic.flush.messages"];
 
-/// In words, with the settings that were given.
+/// Durability in words, for the given settings.
 pub(super) fn durability(result: &Value) -> String {
     let system = shown(&result["system"]);
     let set = |key: &str| result["settings"][key].as_str();

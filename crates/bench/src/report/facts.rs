@@ -1,4 +1,5 @@
-//! What a reader asks of a run before its figures: what was measured, how, when, and on which machine.
+//! What a reader wants to know about a run before its figures: what was measured, how, when, and on which
+//! machine.
 
 use serde_json::Value;
 
@@ -8,10 +9,11 @@ use super::figures::{listed, number, shown};
 use super::section::{Round, Section, Series};
 use crate::engine::Mode;
 
-/// A fact about a run, found in its result; empty if there is nothing to say.
+/// A fact about a run, from its result; empty if there is nothing to say.
 type Fact = fn(&Value) -> String;
 
-/// What stands on the first screen, with its name. When it was measured is found elsewhere: it differs from run to run.
+/// The facts on the first screen, with their names. The time of the run is not among them, since it differs
+/// from run to run.
 const FACTS: [(&str, Fact); 9] = [
     ("system", |result| shown(&result["system"])),
     ("version", version),
@@ -24,11 +26,11 @@ const FACTS: [(&str, Fact); 9] = [
     ("machine", machine),
 ];
 
-/// Facts that hold for every run of a section, and for each of its series those that do not.
+/// Facts that hold for every run of a section, and, for each of its series, those that do not.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Facts {
     pub(super) of_all: Vec<(&'static str, String)>,
-    /// Series that are alone have all of theirs here.
+    /// A single series has all of its facts in `of_all`.
     pub(super) of_each: Vec<Vec<(&'static str, String)>>,
 }
 
@@ -48,14 +50,14 @@ pub(super) fn facts(section: &Section) -> Facts {
     found
 }
 
-/// A fact about each round of a series; rounds that differ are all named.
+/// A fact about each round of a series. If rounds differ, all values are listed.
 pub(super) fn of_series(series: &Series, fact: impl Fn(&Value) -> String) -> String {
     let mut texts: Vec<String> = series.rounds.iter().map(|round| fact(&round.result)).collect();
     texts.dedup();
     texts.join("; ")
 }
 
-/// From the beginning of the first run to the end of the last one, as far as results say when that was.
+/// From the start of the first run to the end of the last one, as far as results contain the times.
 pub(super) fn when<'a>(rounds: impl Iterator<Item = &'a Round> + Clone) -> Option<String> {
     let times = |key: &'static str| rounds.clone().filter_map(move |round| round.result[key].as_str());
     let (first, last) = (times("started_at").min()?, times("ended_at").max()?);
@@ -68,7 +70,7 @@ pub(super) fn when<'a>(rounds: impl Iterator<Item = &'a Round> + Clone) -> Optio
     })
 }
 
-/// Day and time of a point of time in RFC 3339, to the second.
+/// Day and time of an RFC 3339 timestamp, to the second.
 pub(super) fn readable(time: &str) -> Option<(&str, &str)> {
     let (day, time) = time.split_once('T')?;
     Some((day, time.split(['.', 'Z']).next()?))
@@ -164,7 +166,7 @@ mod tests {
         let rounds = section.series.iter().flat_map(|series| &series.rounds);
         assert_eq!(when(rounds.clone()).as_deref(), Some("2026-11-23, 01:00:00 to 2026-11-24, 23:59:59 UTC"));
         assert_eq!(when(rounds.take(1)).as_deref(), Some("2026-11-24, 23:00:00 to 23:59:59 UTC"));
-        // Results of older versions do not know it.
+        // Results of older versions do not contain it.
         let old = round(&json!({}), Vec::new());
         assert_eq!(when([&old].into_iter()), None);
     }

@@ -1,11 +1,11 @@
-//! What a number of messages can tell of a percentile, and how it is printed.
+//! What a number of messages can tell about a percentile, and how numbers are printed.
 
 use serde_json::Value;
 
 use super::axis::grouped;
 use crate::recorder::confidence::messages_needed;
 
-/// The last share of which so many messages can tell anything; 0 if it is none.
+/// The highest share that this many messages can tell; 0 if there is none.
 pub(super) fn last_known(count: u64) -> f64 {
     // The inverse of `messages_needed`, to the digits that a picture shows.
     if count < messages_needed(0.5) {
@@ -19,12 +19,12 @@ pub(super) fn last_known(count: u64) -> f64 {
     known
 }
 
-/// Milliseconds with three decimals: microseconds are visible.
+/// Milliseconds with three decimals, so that microseconds are visible.
 pub(crate) fn milliseconds(ns: u64) -> String {
     format!("{}.{:03}", ns / 1_000_000, ns / 1000 % 1000)
 }
 
-/// A time in the unit that suits it, with three digits: for sentences.
+/// A time in a suitable unit, with three digits, for sentences.
 pub(super) fn time(ns: u64) -> String {
     let (value, unit) = match ns {
         0..1_000 => return format!("{ns} ns"),
@@ -40,13 +40,13 @@ pub(super) fn time(ns: u64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// A share in percent, without zeros that say nothing.
+/// A share in percent, without trailing zeros.
 pub(super) fn percent(share: f64) -> String {
     let text = format!("{:.4}", share * 100.0);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A number with as many decimals as it has, and groups of digits.
+/// A number with its own number of decimals, and groups of digits.
 pub(super) fn number(value: f64) -> String {
     if value >= 1000.0 {
         grouped(value.round() as u64)
@@ -55,7 +55,7 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// A value of a result as text; nothing for what is absent.
+/// A value of a result as text; empty if it is null.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

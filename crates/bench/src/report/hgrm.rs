@@ -1,7 +1,8 @@
 //! HdrHistogram's text format for plots (`.hgrm`): value, percentile, count so far, 1/(1-percentile).
 //!
-//! The format has no word for a percentile that cannot be told. Its rows are left out, and lines that begin with `#`, which its readers
-//! pass over, say so. The last row is the longest latency, which is what was seen. Nothing is lost: the interval log has every message.
+//! The format cannot express a percentile that cannot be told. Such rows are left out, and lines that start
+//! with `#`, which its readers skip, say so. The last row is the longest latency, which is what was seen.
+//! Nothing is lost: the interval log has every message.
 
 use std::io::{self, Write};
 
@@ -12,7 +13,7 @@ use crate::recorder::{Distribution, confidence};
 /// Rows per halving of the distance to 100 %.
 const TICKS: u32 = 5;
 
-/// Writes what a distribution tells, in milliseconds.
+/// Writes what a distribution can tell, in milliseconds.
 ///
 /// # Errors
 /// `out` cannot be written.
@@ -49,7 +50,7 @@ pub(crate) fn write_hgrm(distribution: &Distribution, clocks: Clocks, out: &mut 
     writeln!(out, "#[Buckets = {:12}, SubBuckets     = {:12}]", histogram.buckets(), 2048)
 }
 
-/// Rows that tell nothing, by the reason.
+/// Rows that are left out, by reason.
 #[derive(Debug, Default)]
 struct LeftOut {
     too_few: u64,
@@ -57,14 +58,14 @@ struct LeftOut {
 }
 
 impl LeftOut {
-    /// Whether a row is told; counts those that are not.
+    /// Reports whether a row can be told. Counts the others.
     fn tells(&mut self, messages: u64, clocks: Clocks, quantile: f64, value_ns: u64) -> bool {
         let below_clocks = match clocks {
             Clocks::One => false,
             Clocks::Within(bound_ns) => value_ns < bound_ns,
             Clocks::Unknown => true,
         };
-        // Up to the median as many messages tell a percentile as the median takes.
+        // Up to the median, a percentile takes as many messages as the median.
         let too_few = !confidence::is_told(messages, quantile.max(0.5));
         self.clocks += u64::from(below_clocks);
         self.too_few += u64::from(too_few && !below_clocks);
@@ -97,13 +98,13 @@ impl LeftOut {
 pub struct HgrmRow {
     /// The latency, in the unit of the file.
     pub value: f64,
-    /// The share of all that did not exceed it.
+    /// The share of all latencies that did not exceed it.
     pub quantile: f64,
-    /// How many that are.
+    /// The number of latencies that did not exceed it.
     pub count: u64,
 }
 
-/// Reads a file in this format, whoever wrote it. `path` is for error messages.
+/// Reads a file in this format, written by any tool. `path` is for error messages.
 ///
 /// # Errors
 /// It has no rows, or a row is not in the format.
@@ -124,7 +125,7 @@ pub fn read_hgrm(path: &str, text: &str) -> Result<Vec<HgrmRow>, BenchError> {
             })
         })();
         rows.push(
-            row.ok_or_else(|| wrong(format!("line {} is no row of a .hgrm file: '{line}'", number + 1)))?,
+            row.ok_or_else(|| wrong(format!("line {} is not a row of a .hgrm file: '{line}'", number + 1)))?,
         );
     }
     if rows.is_empty() {
@@ -196,6 +197,6 @@ mod tests {
     fn rubbish_is_named() {
         assert!(read_hgrm("x", "").is_err());
         let error = read_hgrm("x", "  Value Percentile\n\n 1.0 abc 3\n").unwrap_err();
-        assert_eq!(error.to_string(), "x: line 3 is no row of a .hgrm file: '1.0 abc 3'");
+        assert_eq!(error.to_string(), "x: line 3 is not a row of a .hgrm file: '1.0 abc 3'");
     }
 }

@@ -1,7 +1,8 @@
-//! A report as one HTML page that needs nothing else: what was measured and whether to believe it, charts, tables, and everything that
-//! a run was told.
+//! A report as one self-contained HTML page: what was measured and whether to trust it, charts, tables, and
+//! all data of each run.
 //!
-//! Rounds of the same run are one line: their histograms are added, never averaged. The page holds no script.
+//! Rounds of the same run are one line: their histograms are added, never averaged. The page contains no
+//! script.
 
 use std::fmt::Write as _;
 
@@ -16,7 +17,7 @@ use super::sentence::sentence;
 use super::{difference, percentile_table, run_table, to_repeat};
 use crate::verdict::VerdictKind;
 
-/// Reasons that stand at the top of the page; each run says its own further down.
+/// Reasons to list at the top of the page. Each run lists its own further down.
 const REASONS_SHOWN: usize = 4;
 
 /// The whole page.
@@ -29,7 +30,7 @@ pub(crate) fn html(sections: &[Section]) -> String {
     page(&title, &body)
 }
 
-/// The systems, and the names of the series where these say more.
+/// The systems, and the names of the series if they say more.
 fn title(sections: &[Section]) -> String {
     let all = || sections.iter().flat_map(|section| &section.series);
     let names = |name: &dyn Fn(&Series) -> String| {
@@ -50,7 +51,7 @@ fn title(sections: &[Section]) -> String {
     }
 }
 
-/// Whether all of it may be believed, at the top.
+/// The overall verdict at the top.
 fn verdict(sections: &[Section]) -> String {
     let rounds: Vec<(&Series, &Round)> = sections
         .iter()
@@ -84,7 +85,7 @@ fn reasons(only: &Round) -> Vec<String> {
     if reasons.len() < 2 { Vec::new() } else { reasons }
 }
 
-/// Of each run the most important reason; the others stand at the runs.
+/// The most important reason of each run. The others are listed with the runs.
 fn first_reasons<'a>(rounds: impl Iterator<Item = &'a (&'a Series, &'a Round)>) -> Vec<String> {
     let told = rounds.filter_map(|(series, round)| {
         let reasons = round.verdict().reasons();
@@ -120,7 +121,7 @@ fn one(section: &Section) -> String {
     text + "</section>\n"
 }
 
-/// What was measured and what came out, for a reader who does not scroll.
+/// What was measured and the results, for a reader who does not scroll.
 fn measured(section: &Section) -> String {
     let facts = facts(section);
     let mut of_all = facts.of_all;
@@ -158,7 +159,7 @@ fn list(facts: &[(&str, String)]) -> String {
     format!("<dl>{items}</dl>\n")
 }
 
-/// What server and generator used.
+/// Resources used by server and generator.
 fn used(section: &Section) -> String {
     let (charts, zero) = of_resources(section);
     if charts.is_empty() && zero.is_empty() {
@@ -177,7 +178,7 @@ fn used(section: &Section) -> String {
     text
 }
 
-/// The result of a run as it stands in its file, under its verdict.
+/// A run's verdict, and its result as in its file.
 fn everything(series: &Series, round: &Round) -> String {
     let verdict = round.verdict();
     let (label, name) = (escape(&series.label), escape(&round.name));
@@ -291,7 +292,7 @@ mod tests {
             assert!(page.contains(words), "{words}: {page}");
         }
         assert!(page.matches(">INVALID</text>").count() >= 8, "in each picture of each width");
-        // One run after the other, not all reasons of the first one.
+        // One reason per run, not all reasons of the first run.
         let late =
             json!({"system": "x", "valid": false, "verdict": {"invalid": ["late at p90", "late at p99"]}});
         let results = vec![late; 6];

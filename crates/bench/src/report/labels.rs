@@ -1,22 +1,22 @@
-//! What names the curves of a picture: the legend below the plot, and words along them.
+//! Labels of a picture's curves: the legend below the plot, and words along the curves.
 
 use super::drawing::{Anchor, Ink, Shape, Words};
 use super::letters::{letters_width, spread_along, wrapped};
 use super::lines::{Frame, LINE, Line, Stroke};
 
-/// Size of the letters of a word along a curve.
+/// Font size of a word along a curve.
 const LETTERS: f64 = 12.0;
-/// How far above or below each other two words can both be read.
+/// The vertical distance at which two words are both readable.
 const APART: f64 = 13.0;
-/// Between two words beside each other: bold letters are wider than others.
+/// Space between two words side by side: bold letters are wider than others.
 const BESIDE: f64 = 14.0;
 
 /// Points of a part of a curve without gaps, in the picture.
 pub(super) type Piece = Vec<(f64, f64)>;
 
-/// A word again and again along its curve, so that no part of it can be shown without.
+/// Repeats a word along its curve, so that no crop of the curve is without it.
 ///
-/// Where curves lie together, a word that two of them share stands once. Another one goes below it.
+/// If two curves with the same word lie together, they share it. A different word goes below.
 pub(super) fn along(frame: &Frame, curves: &[(&str, Vec<Piece>)]) -> Vec<Shape> {
     let mut placed: Vec<Words> = Vec::new();
     for (word, pieces) in curves {
@@ -32,7 +32,8 @@ pub(super) fn along(frame: &Frame, curves: &[(&str, Vec<Piece>)]) -> Vec<Shape> 
     placed.into_iter().map(Shape::Words).collect()
 }
 
-/// The word where nothing covers it; none if the same one stands there already. Where there is no room below, it stays.
+/// The word at a place where nothing covers it. `None` if the same word is there already. If there is no room
+/// below, it stays where it is.
 fn beside(placed: &[Words], wanted: Words, bottom: f64) -> Option<Words> {
     let mut words = wanted.clone();
     while let Some(other) = placed.iter().find(|other| is_covered(other, &words)) {
@@ -52,7 +53,7 @@ fn is_covered(one: &Words, other: &Words) -> bool {
     (one.at.0 - other.at.0).abs() < room + BESIDE && (one.at.1 - other.at.1).abs() < APART
 }
 
-/// Samples and names of lines from `top` on, in as many columns as fit; also returns where they end.
+/// Samples and labels of lines from `top` on, in as many columns as fit. Also returns where they end.
 pub(super) fn legend(frame: &Frame, top: f64, lines: &[Line]) -> (Vec<Shape>, f64) {
     let (left, room) = (12.0, frame.right - 12.0);
     let widest = lines.iter().map(|line| letters_width(&line.label, LETTERS)).fold(0.0, f64::max);
@@ -76,7 +77,7 @@ pub(super) fn legend(frame: &Frame, top: f64, lines: &[Line]) -> (Vec<Shape>, f6
     (shapes, bottom)
 }
 
-/// A piece of a line, from `x` on at the height `y`.
+/// A sample of a line, from `x` on at the height `y`.
 fn sample(x: f64, y: f64, line: &Line) -> impl Iterator<Item = Shape> {
     let ink = Ink::Curve(line.colour);
     let pieces: &[(f64, f64)] = match line.stroke {
@@ -106,7 +107,7 @@ mod tests {
         let at = |text, at| beside(&placed, word(text, at), 60.0).map(|words| words.at);
         assert_eq!(at("INVALID", (300.0, 50.0)), Some((300.0, 50.0)));
         assert_eq!(at("INVALID", (100.0, 70.0)), Some((100.0, 70.0)));
-        // Of two curves that lie together; beside each other they would look like one word.
+        // Words of two curves that lie together; side by side they would look like one word.
         assert_eq!(at("INVALID", (110.0, 52.0)), None);
         assert_eq!((at("INVALID", (155.0, 50.0)), at("INVALID", (170.0, 50.0))), (None, Some((170.0, 50.0))));
         let other = at("doubtful", (110.0, 45.0));

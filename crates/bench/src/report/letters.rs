@@ -1,14 +1,14 @@
-//! Where letters go: how wide a text will be, where its lines break, and where words stand along a curve.
+//! Text layout: the width of a text, its line breaks, and the positions of words along a curve.
 
-/// Width of a letter by its size, on average: generous, as the reader's font is not known.
+/// Average width of a letter, relative to its size. Generous, since the reader's font is unknown.
 const LETTER: f64 = 0.58;
 
-/// About how wide a text is, in pixels.
+/// The approximate width of a text, in pixels.
 pub(super) fn letters_width(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * LETTER
 }
 
-/// A text in lines that are not wider than `room`, broken between words; a longer word has a line of its own.
+/// Wraps a text into lines no wider than `room`, between words. A longer word gets a line of its own.
 pub(super) fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -23,7 +23,8 @@ pub(super) fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
     lines
 }
 
-/// Points of a curve at equal distances along it, about `distance` from each other and at least one; none of an empty curve.
+/// Points of a curve at equal distances along it, about `distance` apart, at least one. Empty for an empty
+/// curve.
 pub(super) fn spread_along(points: &[(f64, f64)], distance: f64) -> Vec<(f64, f64)> {
     let length = |pair: &[(f64, f64)]| (pair[1].0 - pair[0].0).hypot(pair[1].1 - pair[0].1);
     let whole: f64 = points.windows(2).map(length).sum();

@@ -1,4 +1,4 @@
-//! The lines of a chart, and the frame that they are drawn in.
+//! The lines of a chart, and the frame around them.
 
 use super::axis::Axis;
 
@@ -20,19 +20,21 @@ pub(crate) enum Stroke {
 /// A line of a chart.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Line {
-    /// Its name in the legend.
+    /// Its label in the legend.
     pub label: String,
-    /// Horizontal and vertical values. A value that is not finite, or 0 on a logarithmic axis, breaks the line.
+    /// Horizontal and vertical values. A value that is not finite, or 0 on a logarithmic axis, breaks the
+    /// line.
     pub points: Vec<(f64, f64)>,
-    /// Number of its colour; colours repeat after seven.
+    /// Index of its color; colors repeat after seven.
     pub colour: usize,
     /// How it is drawn.
     pub stroke: Stroke,
-    /// Between which values the line may lie: horizontal, least and greatest vertical values.
+    /// Range in which the line may be: horizontal value, lowest and highest vertical values.
     pub band: Vec<(f64, f64, f64)>,
-    /// Horizontal value beyond which the line is not known well; it is dotted there. Absent if it is known everywhere.
+    /// Horizontal value beyond which the line is not well known; it is dotted there. `None` if it is known
+    /// everywhere.
     pub known_to: Option<f64>,
-    /// What stands along the line, so that it cannot be shown without it.
+    /// A word along the line, so that the line cannot be shown without it.
     pub word: Option<String>,
 }
 

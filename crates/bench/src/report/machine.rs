@@ -1,10 +1,10 @@
-//! The machine that the generator runs on, as far as Linux tells it.
+//! The machine that the generator runs on, as far as Linux reports it.
 
 use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// What a reader must know to judge a latency.
+/// Facts about a machine for judging a latency.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Release of the kernel.
@@ -18,7 +18,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks. What cannot be found out is empty or 0.
+    /// Reads the facts. Those that are unavailable are empty or 0.
     pub(crate) fn look() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let after_colon = |text: &str, key: &str| {

@@ -1,6 +1,6 @@
-//! Results in files: HdrHistogram's plotting format, CSV and JSON. Interval logs are the recorder's business.
+//! Results in files: HdrHistogram's plotting format, CSV and JSON. Interval logs belong to the recorder.
 //!
-//! Charts are SVG, and PNG where a document wants it. Nothing here reads folders.
+//! Charts are SVG, or PNG for documents that need it. Nothing here reads folders.
 
 mod axis;
 mod chart;
@@ -55,7 +55,7 @@ pub(crate) use resources::Resources;
 pub(crate) use section::{Round, Section, Series};
 pub(crate) use summary::Summary;
 
-/// Text as HTML and SVG can hold it.
+/// Escapes text for HTML and SVG.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

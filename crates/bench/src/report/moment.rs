@@ -1,10 +1,10 @@
-//! Points of time as people and programs read them: RFC 3339, in UTC.
+//! Points of time in RFC 3339, in UTC.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const DAY_SECONDS: u64 = 86_400;
 
-/// `2026-11-24T09:08:07.250Z`. A time before 1970 is shown as its beginning.
+/// `2026-11-24T09:08:07.250Z`. A time before 1970 becomes the start of 1970.
 pub(crate) fn rfc3339(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let (days, rest) = (since.as_secs() / DAY_SECONDS, since.as_secs() % DAY_SECONDS);
@@ -13,7 +13,7 @@ pub(crate) fn rfc3339(time: SystemTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
 }
 
-/// Year, month and day of the Gregorian calendar, so many days after 1970-01-01.
+/// Year, month and day in the Gregorian calendar, this many days after 1970-01-01.
 fn date(mut days: u64) -> (u64, u64, u64) {
     let mut year = 1970;
     while days >= days_of_year(year) {
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn times_are_those_of_the_calendar() {
-        // As `date -u -d @SECONDS --rfc-3339=seconds` says them.
+        // As `date -u -d @SECONDS --rfc-3339=seconds` prints them.
         for (seconds, expected) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (68_169_600, "1972-02-29T00:00:00.000Z"),

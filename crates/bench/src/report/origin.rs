@@ -1,30 +1,31 @@
-//! What it takes to repeat a run, beside the machine.
+//! What is needed to repeat a run, in addition to the machine.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Where a result comes from.
+/// The origin of a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Origin {
-    /// When the run began, after all connections had been made: RFC 3339, in UTC, by the clock of this machine.
+    /// When the run started, after all connections were established: RFC 3339, in UTC, by this machine's
+    /// clock.
     pub started_at: String,
-    /// When it had ended.
+    /// When the run ended.
     pub ended_at: String,
-    /// Version of tailrace, whose instrument this is.
+    /// Version of tailrace, and so of the instrument.
     pub tailrace_version: String,
-    /// The commit that it was built from; it says so if the sources differed from it. Absent if unknown.
+    /// The commit that it was built from, marked if the sources differed from it. `None` if unknown.
     pub tailrace_commit: Option<String>,
-    /// Options of `tailrace bench run` that repeat the run. Passwords are left out.
+    /// Options of `tailrace bench run` that repeat the run, without passwords.
     pub arguments: Vec<String>,
-    /// Settings of the system. Passwords are left out.
+    /// Settings of the system, without passwords.
     pub settings: BTreeMap<String, String>,
-    /// The version that the system told over its own protocol, if it did.
+    /// The version that the system reported over its own protocol, if it did.
     pub system_version: Option<String>,
-    /// What the plan's command for the version printed, if there is one.
+    /// The output of the plan's command for the version, if there is one.
     pub version_command_output: Option<String>,
-    /// The commit of the system, as the plan's command for it printed it, or else as the system told it.
+    /// The commit of the system, as printed by the plan's command for it, or else as reported by the system.
     pub system_commit: Option<String>,
-    /// What was done to the system on purpose: troubles of a proxy, signals with the times at which they were sent.
+    /// Trouble made on purpose: troubles of a proxy, and signals with the times at which they were sent.
     pub trouble: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What pages are made of: their frame, badges, tables that scroll, pictures for wide and narrow screens.
+//! Building blocks of pages: their frame, badges, tables that scroll, pictures for wide and narrow screens.
 
 use super::chart::{Chart, Size};
 use super::escape;
@@ -6,7 +6,7 @@ use crate::verdict::VerdictKind;
 
 const STYLE: &str = include_str!("style.css");
 
-/// A whole page. It loads nothing and holds no script.
+/// A whole page. It loads nothing and contains no script.
 pub(super) fn page(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
@@ -17,7 +17,7 @@ pub(super) fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// The name of a verdict in the page's style.
+/// The CSS class of a verdict.
 pub(super) fn class(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Valid => "valid",
@@ -26,17 +26,17 @@ pub(super) fn class(kind: VerdictKind) -> &'static str {
     }
 }
 
-/// A verdict beside a name.
+/// A verdict next to a name.
 pub(super) fn badge(kind: VerdictKind, text: &str) -> String {
     format!("<span class=\"badge {}\">{}</span>", class(kind), escape(text))
 }
 
-/// Something that may be wider than a screen.
+/// Wraps an element that may be wider than a screen.
 pub(super) fn scrolled(table: &str) -> String {
     format!("<div class=\"scroll\">{table}</div>\n")
 }
 
-/// A chart, drawn for a page and again for a narrow screen; the style shows one of them.
+/// A chart, drawn for a page and again for a narrow screen. The style shows one of them.
 pub(super) fn figure(chart: &Chart, wide: Size) -> String {
     format!(
         "<figure><div class=\"wide\">{}</div><div class=\"narrow\">{}</div></figure>\n",
@@ -45,7 +45,7 @@ pub(super) fn figure(chart: &Chart, wide: Size) -> String {
     )
 }
 
-/// An index of pictures in the folder in which it stands: file names, each with what it shows.
+/// An index page of the pictures in its own folder: file names, each with its title.
 pub(crate) fn index(pictures: &[(String, &Chart)]) -> String {
     let mut body = String::from("<h1>Pictures</h1>\n");
     for (file, chart) in pictures {

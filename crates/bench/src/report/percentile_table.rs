@@ -1,4 +1,4 @@
-//! Percentiles of each series, each row with what it means, each figure with what surrounds it.
+//! Percentiles of each series. Each row says what it means, and each figure has its range.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::engine::{Mode, QUANTILES};
 use crate::recorder::Distribution;
 use crate::verdict::percentile;
 
-/// Percentiles of each series, rounds added, each with what surrounds it.
+/// The table of percentiles of each series, rounds added, each with its range.
 pub(super) fn percentiles(section: &Section) -> String {
     let mut text = String::from("<table class=\"numbers\"><thead><tr><th scope=\"col\">milliseconds</th>");
     for quantile in QUANTILES {
@@ -48,7 +48,7 @@ pub(super) fn percentiles(section: &Section) -> String {
 }
 
 fn words(series: &Series, name: &str) -> String {
-    // `receipt-timeout` is `reply, timeout` where replies come.
+    // `receipt-timeout` is `reply, timeout` if the system replies.
     match name.split_once('-') {
         Some(("receipt", end)) => format!("{}, {end}", series.word(Kind::Receipt)),
         Some((kind, end)) => format!("{kind}, {end}"),
@@ -56,7 +56,7 @@ fn words(series: &Series, name: &str) -> String {
     }
 }
 
-/// What a row means, where it stands.
+/// What a row means.
 fn explanation(series: &Series, name: &str) -> &'static str {
     let open = series.mode() == Mode::OpenLoop;
     match name {
@@ -74,13 +74,13 @@ fn explanation(series: &Series, name: &str) -> &'static str {
         "held" => {
             "how long messages waited that found no room: too many were in flight, or the client took no more"
         }
-        _ if name.ends_with("-error") => "how long those had waited that ended with an error",
-        _ if name.ends_with("-timeout") => "how long those had waited that were given up",
+        _ if name.ends_with("-error") => "how long messages had waited that ended with an error",
+        _ if name.ends_with("-timeout") => "how long messages had waited that timed out",
         _ => "",
     }
 }
 
-/// A distribution of each round, if there are several.
+/// A distribution for each round, if there are several.
 fn rounds_of(series: &Series, name: &str) -> Vec<Distribution> {
     if series.rounds.len() < 2 {
         return Vec::new();
@@ -91,7 +91,7 @@ fn rounds_of(series: &Series, name: &str) -> Vec<Distribution> {
     series.rounds.iter().filter_map(of_round).collect()
 }
 
-/// Percentiles of which half or more may be the generator's; none of what is no latency.
+/// Percentiles of which half or more may be the generator's lateness. Empty if `name` is not a latency.
 fn doubtful(series: &Series, name: &str) -> Vec<f64> {
     let kind = [Kind::Receipt, Kind::Acknowledgement].into_iter().find(|kind| kind.name() == name);
     kind.map_or_else(Vec::new, |kind| series.doubtful(kind))
@@ -112,7 +112,7 @@ fn row(label: &str, meaning: &str, shown: &Described, rounds: &[Distribution], d
     text
 }
 
-/// Of several rounds the lowest and the highest, of one the interval of 95 %.
+/// The range of a value: with several rounds the lowest and the highest, with one the 95 % interval.
 fn around(shown: &Described, rounds: &[Distribution], quantile: f64) -> String {
     let extremes = if rounds.is_empty() {
         shown.interval_ns(quantile)
@@ -125,7 +125,7 @@ fn around(shown: &Described, rounds: &[Distribution], quantile: f64) -> String {
     })
 }
 
-/// What the signs in the table mean, as far as they stand there.
+/// Explanations of the signs that appear in the table.
 fn remarks(section: &Section) -> String {
     let several = section.series.iter().any(|series| series.rounds.len() > 1);
     let mut text = String::from(if several {
@@ -178,7 +178,7 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }
-        // 990 messages tell p99 with its interval, and not p99.9.
+        // 990 messages tell p99 with its interval, but not p99.9.
         assert!(text.contains("<td>1.000<small>0.999..1.000</small></td><td>-</td>"), "{text}");
         assert!(!text.contains("corrected") && !text.contains("question mark"), "{text}");
     }

@@ -1,4 +1,5 @@
-//! Charts as PNG, for documents that take no SVG. Drawn with `plotters`, with letters of its own: no library or font of the machine is needed.
+//! Charts as PNG, for documents that do not take SVG. Drawn with `plotters` and a font of our own: no library
+//! or font of the machine is needed.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -14,12 +15,12 @@ use plotters::style::{
 use super::drawing::{AREA_OPACITY, Anchor, Colour, Dash, Picture, Shape, Words};
 use crate::error::BenchError;
 
-/// Pixels of the file for one of the picture: documents are printed, and screens are fine.
+/// Pixels in the file per pixel of the picture: documents are printed, and screens have a high resolution.
 const SCALE: f64 = 2.0;
 
 const FONT: &str = "dejavu";
 
-/// Where letters are drawn in the colour of paper first, so that they can be read on a line.
+/// Offsets at which letters are first drawn in the color of paper, so that they can be read on a line.
 const HALO: [(f64, f64); 8] =
     [(-2.0, 0.0), (2.0, 0.0), (0.0, -2.0), (0.0, 2.0), (-1.4, -1.4), (1.4, -1.4), (-1.4, 1.4), (1.4, 1.4)];
 
@@ -73,7 +74,7 @@ fn draw_shape(area: &Area<'_>, shape: &Shape) -> Result<(), String> {
             }
             let colour = rgb(words.ink.colour());
             if words.bold {
-                // The font that is built in has one weight.
+                // The built-in font has a single weight.
                 write_words(area, words, (0.3, 0.0), colour)?;
             }
             write_words(area, words, (0.0, 0.0), colour)
@@ -88,7 +89,7 @@ fn write_words(area: &Area<'_>, words: &Words, shift: (f64, f64), colour: RGBCol
         Anchor::End => HPos::Right,
     };
     let mut font = (FONT, words.size * SCALE).into_font();
-    // Letters stand on the line; their middle is a third of their size above it.
+    // Letters are placed on the baseline; their middle is a third of their size above it.
     let raised = words.size * 0.35;
     let at = (words.at.0 + shift.0, words.at.1 + shift.1);
     let at = if words.upwards {
@@ -106,7 +107,7 @@ fn path(area: &Area<'_>, points: &[(f64, f64)], style: ShapeStyle) -> Result<(),
     area.draw(&PathElement::new(points, style)).map_err(text_of)
 }
 
-/// The pieces of a broken line, each as long as the first of `lengths`, with gaps as long as the second.
+/// The dashes of a dashed line: each as long as the first of `lengths`, with gaps as long as the second.
 fn dashes(points: &[(f64, f64)], lengths: (f64, f64)) -> Vec<Vec<(f64, f64)>> {
     let (mut pieces, mut piece) = (Vec::new(), Vec::new());
     let (mut drawing, mut left) = (true, lengths.0);
@@ -180,7 +181,7 @@ mod tests {
         }
     }
 
-    /// How many pixels of each colour a chart has.
+    /// Counts the pixels of a color in a chart.
     fn counts(chart: &Chart) -> impl Fn([u8; 3]) -> usize + use<> {
         let picture = chart.picture(Chart::WIDE);
         let (width, height) = size(&picture);
@@ -194,7 +195,7 @@ mod tests {
     fn every_line_has_its_pixels() {
         let count = counts(&chart());
         let (solid, dashed) = (count([0, 114, 178]), count([213, 94, 0]));
-        // A line of 880 by some pixels, four thick when doubled; a broken one has seven elevenths of it.
+        // A line 880 pixels long and four thick when doubled; a dashed one has seven elevenths of it.
         assert!(solid > 4000 && dashed > solid / 3 && dashed < solid * 3 / 4, "{solid} {dashed}");
         assert!(count([0, 158, 115]) > 3 * 100, "three dots");
         assert!(count([26, 26, 26]) > 100 && count([90, 90, 90]) > 200, "letters");
@@ -220,7 +221,7 @@ mod tests {
         chart().write_png(&path).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(&bytes[..8], b"\x89PNG\r\n\x1a\n");
-        // The header names width and height.
+        // The header contains width and height.
         let (width, height) = size(&chart().picture(Chart::WIDE));
         assert_eq!(&bytes[16..24], [width.to_be_bytes(), height.to_be_bytes()].concat());
         assert!(chart().write_png(&folder.path().join("chart.gif")).is_err());

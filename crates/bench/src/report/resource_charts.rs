@@ -1,18 +1,20 @@
-//! Charts of what server and generator used: what was added to each counter from one sample to the next, per second.
+//! Charts of the resources that server and generator used: the increase of each counter between samples, per
+//! second.
 
 use super::chart::{Chart, Horizontal};
 use super::lines::{Line, Stroke};
 use super::section::{Section, Series};
 use super::{ResourceSample, Resources};
 
-/// Makes the points of a line from samples.
+/// Turns samples into the points of a line.
 type Points = dyn Fn(&[ResourceSample]) -> Vec<(f64, f64)>;
 
 const MEBIBYTE: f64 = 1_048_576.0;
 
-/// The charts of a section's resources, of the first round of each series that has some; none if no round has any.
+/// The charts of a section's resources, from the first round of each series that has samples. Empty if no
+/// round has any.
 ///
-/// The server is drawn as a full line, the generator as a broken one of the same colour.
+/// The server is a solid line, the generator a dashed one of the same color.
 pub(super) fn charts(section: &Section) -> Vec<Chart> {
     if section.series.iter().all(|series| sampled(series).is_none()) {
         return Vec::new();
@@ -76,7 +78,7 @@ fn sampled(series: &Series) -> Option<&Resources> {
     series.rounds.iter().find_map(|round| round.resources.as_ref())
 }
 
-/// What a counter grew by from each sample to the next, per second.
+/// The increase of a counter between samples, per second.
 fn rates(samples: &[ResourceSample], value: impl Fn(&ResourceSample) -> f64) -> Vec<(f64, f64)> {
     samples
         .windows(2)

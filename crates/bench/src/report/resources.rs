@@ -1,6 +1,6 @@
-//! What server and generator used while a run went on: the rows of `resources.csv`.
+//! Resources that server and generator used during a run: the rows of `resources.csv`.
 //!
-//! Rows hold counters. Who takes the samples is not known here.
+//! Rows contain counters. This module does not take the samples.
 
 use std::fmt::Write as _;
 
@@ -8,54 +8,54 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BenchError;
 
-/// Counters of a process since its beginning, and its memory now. What could not be read is 0.
+/// Counters of a process since its start, and its current memory. Values that could not be read are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResourceSample {
-    /// When, in seconds since the beginning of the run.
+    /// The time of the sample, in seconds since the start of the run.
     pub second: f64,
     /// Processor time, in user and kernel mode, in seconds.
     pub cpu_seconds: f64,
-    /// Memory that is in RAM, in bytes; what processes share counts for each of them.
+    /// Resident memory, in bytes. Shared memory counts for each process.
     pub resident_bytes: u64,
-    /// Times that a thread waited.
+    /// Voluntary context switches: a thread waited.
     pub voluntary_switches: u64,
-    /// Times that a thread was displaced.
+    /// Involuntary context switches: a thread was preempted.
     pub involuntary_switches: u64,
-    /// Bytes read with read(2) and its kind: from the page cache, and from sockets where they are read so.
+    /// Bytes read with read(2) and the like: from the page cache, and from sockets that are read in this way.
     pub read_bytes: u64,
-    /// Bytes written likewise.
+    /// Bytes written with write(2) and the like.
     pub written_bytes: u64,
     /// Bytes fetched from storage because they were not in the page cache.
     pub disk_read_bytes: u64,
-    /// Bytes of the page cache made dirty, which storage must take.
+    /// Bytes made dirty in the page cache, to be written to storage.
     pub disk_written_bytes: u64,
 }
 
 /// The samples of a run, in order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Resources {
-    /// The server under test, with its children. Empty if nobody knew its process.
+    /// The server under test, with its children. Empty if its process is unknown.
     pub server: Vec<ResourceSample>,
-    /// The generator; with agents the coordinator, which drives no connections.
+    /// The generator; with agents, the coordinator, which drives no connections.
     pub generator: Vec<ResourceSample>,
-    /// Agents by their addresses, if the load came from some.
+    /// Agents by address, if the load came from agents.
     pub agents: Vec<(String, Vec<ResourceSample>)>,
 }
 
-/// What an agent's rows have before its address.
+/// Prefix of an agent's address in its rows.
 const AGENT: &str = "agent ";
 
 const HEADER: &str = "second,process,cpu_seconds,resident_bytes,voluntary_switches,involuntary_switches,read_bytes,written_bytes,\
                       disk_read_bytes,disk_written_bytes\n";
 
 impl Resources {
-    /// As CSV, in order of time.
+    /// Formats the samples as CSV, in order of time.
     pub(crate) fn csv(&self) -> String {
         let mut rows: Vec<(String, &ResourceSample)> = Vec::new();
         rows.extend(self.generator.iter().map(|sample| ("generator".to_owned(), sample)));
         rows.extend(self.server.iter().map(|sample| ("server".to_owned(), sample)));
         for (address, samples) in &self.agents {
-            // A comma would be a column.
+            // A comma would start a new column.
             let process = format!("{AGENT}{}", address.replace(',', " "));
             rows.extend(samples.iter().map(|sample| (process.clone(), sample)));
         }
@@ -79,10 +79,10 @@ impl Resources {
         text
     }
 
-    /// Reads what [`Resources::csv`] wrote. `path` is for error messages.
+    /// Reads lines written by [`Resources::csv`]. `path` is for error messages.
     ///
     /// # Errors
-    /// A line is not in the format; which one is named.
+    /// A line is not in the format; the error names it.
     pub(crate) fn read(path: &str, text: &str) -> Result<Self, BenchError> {
         let wrong = |reason: String| BenchError::Format { path: path.to_owned(), reason };
         let mut lines = text.lines();
@@ -91,7 +91,8 @@ impl Resources {
         }
         let mut resources = Self::default();
         for (number, line) in (2..).zip(lines) {
-            let parsed = parse(line).ok_or_else(|| wrong(format!("line {number} is no sample: '{line}'")))?;
+            let parsed =
+                parse(line).ok_or_else(|| wrong(format!("line {number} is not a sample: '{line}'")))?;
             match parsed {
                 ("generator", sample) => resources.generator.push(sample),
                 ("server", sample) => resources.server.push(sample),
@@ -153,8 +154,8 @@ mod tests {
         let good = resources().csv();
         for (text, words) in [
             (good.replace("second,process", "time,process"), "first line"),
-            (format!("{good}1,server,1\n"), "line 10 is no sample"),
-            (good.replace("0.000,server,0.00", "0.000,server,NaN"), "line 3 is no sample"),
+            (format!("{good}1,server,1\n"), "line 10 is not a sample"),
+            (good.replace("0.000,server,0.00", "0.000,server,NaN"), "line 3 is not a sample"),
             (good.replace("0.000,server", "0.000,client"), "line 3 is of 'client'"),
         ] {
             let error = Resources::read("x.csv", &text).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! What became of each run: its verdict, what was felt, its losses, errors, and breaks.
+//! The outcome of each run: its verdict, its latencies, losses, errors, and breaks.
 
 use std::fmt::Write as _;
 
@@ -10,20 +10,20 @@ use super::section::{Round, Section, Series};
 use super::{Told, escape};
 use crate::verdict::percentile;
 
-/// Percentiles of a single run, beside those of other runs.
+/// Percentiles shown for a single run.
 const OF_RUNS: [f64; 4] = [0.5, 0.99, 0.999, 1.0];
 
-/// A number of messages, or of something that happened to connections.
+/// A number of messages, or of events on connections.
 struct Column {
     name: &'static str,
-    /// What it means; empty where the name says it.
+    /// What it means; empty if the name is clear.
     meaning: &'static str,
     /// Whether it is shown even if it is 0 everywhere.
     always: bool,
     value: fn(&Round) -> u64,
 }
 
-/// What can become of messages and connections.
+/// What can happen to messages and connections.
 const COLUMNS: [Column; 17] = [
     Column { name: "due", meaning: "", always: true, value: |round| round.count("due") },
     Column { name: "sent", meaning: "", always: true, value: |round| round.count("sent") },
@@ -56,7 +56,7 @@ const COLUMNS: [Column; 17] = [
     },
     Column {
         name: "reconnections",
-        meaning: "how often they were made again",
+        meaning: "how often they were reconnected",
         always: true,
         value: |round| round.count("reconnected"),
     },
@@ -104,7 +104,7 @@ const COLUMNS: [Column; 17] = [
     },
 ];
 
-// A message of which both were awaited ends twice.
+// A message that awaits both ends twice.
 fn errors(round: &Round) -> u64 {
     round.total.receipt.error.count().max(round.total.acknowledgement.error.count())
 }
@@ -113,7 +113,7 @@ fn timeouts(round: &Round) -> u64 {
     round.total.receipt.timeout.count().max(round.total.acknowledgement.timeout.count())
 }
 
-/// One row per run: its verdict, what was felt, and what became of its messages.
+/// The table of runs: one row each, with verdict, latencies, and what happened to its messages.
 pub(super) fn runs(section: &Section) -> String {
     let rounds = || section.series.iter().flat_map(|series| &series.rounds);
     let columns: Vec<&Column> = COLUMNS
@@ -199,7 +199,7 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }
-        // What happened nowhere has no column.
+        // A column that is 0 everywhere is left out.
         assert!(!text.contains("reordered") && !text.contains("acknowledged</th>"), "{text}");
     }
 }

@@ -1,4 +1,5 @@
-//! What a report shows: runs as they were read, rounds of one system under one workload together, and what is asked of them.
+//! The contents of a report: runs as they were read, rounds of one system under one workload together, and
+//! what is derived from them.
 
 use serde_json::Value;
 
@@ -9,10 +10,10 @@ use crate::recorder::interval_log::LoggedInterval;
 use crate::recorder::{Distribution, Outcomes, Recorder};
 use crate::verdict::{Verdict, VerdictKind};
 
-/// What ended in an interval, in one way.
+/// Messages that ended in an interval, in one way.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Ended {
-    /// The way, as in files: `receipt-timeout`.
+    /// The way in which they ended, as in files: `receipt-timeout`.
     pub(super) tag: String,
     /// Seconds since the first message was due.
     pub(super) begin: f64,
@@ -24,27 +25,27 @@ pub(super) struct Ended {
 /// A run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Round {
-    /// Its name beside those of the other rounds.
+    /// Its name among the rounds.
     pub name: String,
-    /// Its result, as `result.json` has it.
+    /// The text of its `result.json`.
     pub text: String,
-    /// The same, read.
+    /// The parsed result.
     pub result: Value,
-    /// All that its log has.
+    /// The sum of its log.
     pub(super) total: Recorder,
-    /// What of it ended when, without the histograms: those of an hour would fill gigabytes.
+    /// What ended when, without the histograms: for an hour they would fill gigabytes.
     pub(super) ends: Vec<Ended>,
-    /// What waited, second by second. Empty if that was not written.
+    /// What was outstanding, second by second. Empty if that was not written.
     pub timeline: Vec<TimelineRow>,
-    /// What server and generator used, where that was sampled.
+    /// Resources of server and generator, if they were sampled.
     pub resources: Option<Resources>,
 }
 
 impl Round {
-    /// A run with a result, and with nothing of its log yet.
+    /// Creates a run from a result, without its log.
     ///
     /// # Errors
-    /// The result is no JSON.
+    /// The result is not JSON.
     pub(crate) fn new(name: &str, text: String) -> Result<Self, BenchError> {
         let result = serde_json::from_str(&text)
             .map_err(|error| BenchError::Format { path: name.to_owned(), reason: error.to_string() })?;
@@ -63,7 +64,7 @@ impl Round {
         });
     }
 
-    /// What may be said of it.
+    /// The run's verdict.
     pub(super) fn verdict(&self) -> Verdict {
         Verdict::of_result(&self.result)
     }
@@ -74,7 +75,7 @@ impl Round {
     }
 }
 
-/// A system under one workload, in one round or several.
+/// A system under one workload, in one or several rounds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Series {
     /// Its name in legends.
@@ -83,20 +84,20 @@ pub(crate) struct Series {
     pub rounds: Vec<Round>,
 }
 
-/// What is shown together.
+/// Series that are shown together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Section {
     /// Its heading: the workload.
     pub title: String,
-    /// One line each.
+    /// The series, one line each.
     pub series: Vec<Series>,
-    /// The plan that the runs belong to, as its file says it.
+    /// The text of the plan that the runs belong to.
     pub plan: Option<String>,
-    /// Whether its two series are asked to be told apart: before and after.
+    /// Whether its two series are compared: before and after.
     pub compared: bool,
 }
 
-/// What a latency ends with.
+/// The event at which a latency ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Receipt,
@@ -121,33 +122,34 @@ impl Kind {
 }
 
 impl Series {
-    /// All rounds: histograms are added, never averaged.
+    /// The sum of all rounds: histograms are added, never averaged.
     pub(super) fn added(&self) -> Recorder {
         let mut all = Recorder::default();
         self.rounds.iter().for_each(|round| all.add(&round.total));
         all
     }
 
-    /// What a user felt: the receipt, or the acknowledgement where nothing is received; none if nothing ended.
+    /// The latency that users experience: the receipt, or the acknowledgement if nothing is received. `None`
+    /// if no message ended.
     pub(super) fn felt(&self) -> Option<Kind> {
         let all = self.added();
         [Kind::Receipt, Kind::Acknowledgement].into_iter().find(|kind| kind.outcomes(&all).count() > 0)
     }
 
-    /// How people call it: where the system answers requests, what comes back is a reply.
+    /// The word for it: if the system answers requests, a payload that comes back is a reply.
     pub(super) fn word(&self, kind: Kind) -> &'static str {
         let replies = self.rounds.iter().any(|round| round.result["receipt_is_reply"] == true);
         if kind == Kind::Receipt && replies { "reply" } else { kind.name() }
     }
 
-    /// A distribution in numbers, as far as messages and clocks can tell them. `name` is that in files.
+    /// A distribution in numbers, as far as messages and clocks can tell. `name` is its name in files.
     pub(super) fn described(&self, name: &str, distribution: &Distribution) -> Described {
         let mut described = Described::new(distribution);
         described.limit(self.clocks(name));
         described
     }
 
-    /// Which clocks the latencies of that name are between, in the round where they are known worst.
+    /// The clocks that the latencies of this name are between, in the round where they are known worst.
     pub(super) fn clocks(&self, name: &str) -> Clocks {
         let remotes = self.rounds.iter().map(|round| &round.result["remote"]);
         let between: Vec<&Value> = remotes.filter(|remote| remote["offsets_in_latencies"] == true).collect();
@@ -159,13 +161,13 @@ impl Series {
         bounds.and_then(|bounds| bounds.into_iter().max()).map_or(Clocks::Unknown, Clocks::Within)
     }
 
-    /// Percentiles at which the generator's own lateness may be half of the latency or more: of all rounds together, as they are shown,
-    /// or in any one.
+    /// Percentiles at which the generator's own lateness may be half of the latency or more, in all rounds
+    /// together, as they are shown, or in any single one.
     pub(super) fn doubtful(&self, kind: Kind) -> Vec<f64> {
         let all = self.added();
         let mut found: Vec<f64> =
             self.rounds.iter().flat_map(|round| round.verdict().doubtful_quantiles).collect();
-        // Rounds together tell percentiles of which none of them can say anything.
+        // All rounds together tell percentiles that no single round can.
         if self.mode() == Mode::OpenLoop {
             found.extend(doubtful_quantiles(&all.lateness, &kind.outcomes(&all).together()));
         }
@@ -174,7 +176,7 @@ impl Series {
         found
     }
 
-    /// How messages were caused; an open loop if a result does not say.
+    /// How messages were triggered. An open loop, if the result does not say.
     pub(super) fn mode(&self) -> Mode {
         let mode =
             self.rounds.first().and_then(|round| serde_json::from_value(round.result["mode"].clone()).ok());
@@ -186,7 +188,7 @@ impl Series {
         self.rounds.iter().map(|round| round.verdict().kind()).max().unwrap_or_default()
     }
 
-    /// Its verdict in some words; where rounds differ, of how many it holds.
+    /// The verdict in a few words. If rounds differ, it says how many it applies to.
     pub(super) fn verdict(&self) -> String {
         let verdicts: Vec<Verdict> = self.rounds.iter().map(Round::verdict).collect();
         let worst = self.kind();
@@ -198,7 +200,8 @@ impl Series {
         }
     }
 
-    /// What must stand along its curves, if anything: that it may not be believed, or that it waited for answers.
+    /// The word along its curves, if it needs one: that it is not to be trusted, or that it waited for
+    /// answers.
     pub(super) fn word_along(&self) -> Option<String> {
         let kind = self.kind();
         let verdict = (kind > VerdictKind::Valid).then(|| kind.word());
@@ -211,7 +214,7 @@ impl Series {
         (!words.is_empty()).then(|| words.join(", "))
     }
 
-    /// Its label in a legend, behind it what the line is, and its verdict unless that is plainly valid.
+    /// Its label in a legend, followed by what the line is, and by its verdict unless that is simply valid.
     pub(super) fn legend(&self, what: &str) -> String {
         let words = self.word_along().map_or_else(String::new, |words| format!(" ({words})"));
         if what.is_empty() {
@@ -221,7 +224,8 @@ impl Series {
         }
     }
 
-    /// As HdrHistogram corrects it for what a load that waits for answers does not ask; none of an open loop.
+    /// The distribution with HdrHistogram's correction for requests that a waiting load omits. `None` for an
+    /// open loop.
     pub(super) fn corrected(&self, kind: Kind) -> Option<Distribution> {
         let mut all: Option<Distribution> = None;
         for round in &self.rounds {
@@ -233,7 +237,8 @@ impl Series {
     }
 }
 
-/// The time between two sendings of one connection that a load would have kept to, had it not waited for answers.
+/// The time between two messages of one connection that a load would have kept if it had not waited for
+/// answers.
 fn interval_expected_ns(result: &Value) -> Option<u64> {
     let connections = result["connections"].as_f64()?;
     let per_second = match serde_json::from_value(result["mode"].clone()).ok()? {

@@ -1,4 +1,4 @@
-//! Runs that were never run, for the tests of what is shown of them.
+//! Invented runs, for tests of reports.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{ResourceSample, Resources, Round, Section, Series};
 use crate::recorder::Distribution;
 use crate::recorder::interval_log::LoggedInterval;
 
-/// A second in which so many messages ended, each with this latency.
+/// A second in which this many messages ended, each with this latency.
 pub(super) fn interval(second: u64, tag: &str, latency_ns: u64, count: u64) -> LoggedInterval {
     let mut distribution = Distribution::default();
     distribution.record_n(latency_ns, count);
@@ -22,7 +22,7 @@ pub(super) fn round(result: &Value, intervals: Vec<LoggedInterval>) -> Round {
     round
 }
 
-/// A series per result, each of one round with these intervals.
+/// A series per result, each with one round of these intervals.
 pub(super) fn section(results: &[Value], intervals: &[LoggedInterval]) -> Section {
     let series = results.iter().enumerate().map(|(number, result)| Series {
         label: format!("s{number}"),
@@ -31,7 +31,7 @@ pub(super) fn section(results: &[Value], intervals: &[LoggedInterval]) -> Sectio
     Section { series: series.collect(), ..Section::default() }
 }
 
-/// Messages that ended in each way there is.
+/// Messages that ended in each possible way.
 pub(super) fn every_end() -> Vec<LoggedInterval> {
     const MS: u64 = 1_000_000;
     vec![

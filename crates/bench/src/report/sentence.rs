@@ -1,4 +1,4 @@
-//! A run in one sentence, for those who read no more.
+//! A run in one sentence, for readers who read no more.
 
 use super::Told;
 use super::axis::grouped;
@@ -8,12 +8,12 @@ use crate::engine::Mode;
 use crate::recorder::Distribution;
 use crate::verdict::VerdictKind;
 
-/// Percentiles that a sentence is about, the better known ones last.
+/// Percentiles for the main part of the sentence; the better known ones come last.
 const MAIN: [f64; 3] = [0.99, 0.9, 0.5];
-/// Those of which it says how the slowest fare, the most distant one first.
+/// Percentiles for the slowest messages, the most distant one first.
 const TAIL: [f64; 4] = [0.999_999, 0.99999, 0.9999, 0.999];
 
-/// What came out. Of runs that may not be believed no figure is given.
+/// The result. No figure is given for runs that are not to be trusted.
 pub(super) fn sentence(series: &Series) -> String {
     match series.kind() {
         VerdictKind::Invalid | VerdictKind::NothingMeasured => {
@@ -96,7 +96,7 @@ fn full_throttle(series: &Series, kind: Kind) -> String {
     )
 }
 
-/// What went wrong with messages, in a sentence of its own.
+/// What went wrong with messages, in a separate sentence.
 fn missing(series: &Series) -> String {
     let sum = |name: &str| series.rounds.iter().map(|round| round.count(name)).sum::<u64>();
     let found: Vec<String> = [
@@ -162,7 +162,7 @@ mod tests {
     fn what_may_not_be_believed_has_no_figures() {
         let text = say(&json!({"valid": false, "mode": "open-loop"}), many());
         assert_eq!(text, "No result: what was measured says nothing about x.");
-        // Where the generator was late the sentence stops before.
+        // The sentence stops before percentiles where the generator was late.
         let doubtful =
             json!({"valid": true, "mode": "open-loop", "verdict": {"doubtful_quantiles": [0.9999, 1.0]}});
         assert!(say(&doubtful, many()).contains("the slowest 0.1 % "), "{}", say(&doubtful, many()));

@@ -11,71 +11,72 @@ use crate::remote::RemoteReport;
 use crate::requester::PayloadBack;
 use crate::verdict::{self, Verdict};
 
-/// Everything about a run but its histograms.
+/// Everything about a run except its histograms.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Summary {
     /// Version of this document.
     pub format: u32,
-    /// What was measured.
+    /// The system under test.
     pub system: String,
-    /// Where.
+    /// Its address.
     pub address: Option<String>,
-    /// How messages were caused.
+    /// How messages were triggered.
     pub mode: Mode,
     /// The kind of schedule, if there was one.
     pub schedule: Option<&'static str>,
-    /// Messages per second that the schedule asked for, if that is one number.
+    /// Messages per second that the schedule asks for, if it is a single number.
     pub rate_per_second: Option<f64>,
-    /// Bytes of each message.
+    /// Size of each message, in bytes.
     pub payload_bytes: usize,
-    /// Connections.
+    /// Number of connections.
     pub connections: usize,
     /// Threads of the generator.
     pub threads: usize,
-    /// Bound in flight per connection.
+    /// Bound on messages in flight per connection.
     pub in_flight_max: usize,
-    /// Time before the measured time.
+    /// Length of the warm-up.
     pub warm_up_seconds: f64,
-    /// Time measured.
+    /// Length of the measured time.
     pub measured_seconds: f64,
-    /// Time after which a message was given up.
+    /// Time after which a message times out.
     pub timeout_seconds: f64,
-    /// Whether it may be believed, doubts apart: [`Verdict::is_valid`].
+    /// Whether it can be trusted, doubts aside: [`Verdict::is_valid`].
     pub valid: bool,
-    /// The judgement: its kind, its reasons, and where to doubt.
+    /// The verdict: its kind, its reasons, and doubts.
     pub verdict: Verdict,
     /// Whether it was stopped early.
     pub interrupted: bool,
     /// Numbers of messages.
     pub counts: Counts,
-    /// Sent per second of the measured time.
+    /// Messages sent per second of the measured time.
     pub sent_per_second: f64,
-    /// Acknowledged per second of the measured time.
+    /// Messages acknowledged per second of the measured time.
     pub acknowledged_per_second: f64,
-    /// Received per second of the measured time.
+    /// Messages received per second of the measured time.
     pub received_per_second: f64,
     /// Whether `receipt` means replies to requests.
     pub receipt_is_reply: bool,
     /// The distributions by name.
     pub latency: BTreeMap<String, Described>,
-    /// Those of successes, corrected for coordinated omission; only where a load waited for answers.
+    /// Distributions of successes, corrected for coordinated omission. Only for loads that wait for answers.
     pub corrected: BTreeMap<String, Described>,
-    /// What broke the connections that were still broken at the end.
+    /// The causes of breaks of the connections that were still broken at the end.
     pub failures: Vec<String>,
-    /// Which connections broke, when, and when they were there again; the first thousand.
+    /// Breaks of connections, when each broke and when it was up again; the first thousand.
     pub breaks: Vec<Break>,
-    /// Why the system refused messages.
+    /// Why the system rejected messages.
     pub refusals: Vec<String>,
-    /// Where the generator ran; with agents the coordinator.
+    /// The machine of the generator, or of the coordinator if there are agents.
     pub machine: Machine,
-    /// The agents that the load came from, if it came from some.
+    /// The agents that generated the load, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote: Option<RemoteReport>,
-    /// Trouble that was asked for and could not be made, and why. The run is invalid, unless it was allowed to do without.
+    /// Requested trouble that could not be made, and why. It makes the run invalid, unless the run was
+    /// allowed to go on without.
     pub trouble_not_made: Vec<String>,
-    /// The verdicts of the runs that stood in this one's place in a plan before, as headlines.
+    /// The headlines of the verdicts of earlier attempts at this run in a plan.
     pub earlier_attempts: Vec<String>,
-    /// What else it takes to repeat the run.
+    /// What else is needed to repeat the run.
     #[serde(flatten)]
     pub origin: Origin,
 }
@@ -84,7 +85,7 @@ impl Summary {
     /// Version of the document. Since 2 a percentile may be null; `untold` says why.
     pub(crate) const FORMAT: u32 = 2;
 
-    /// Sums up a run.
+    /// Summarizes a run.
     pub(crate) fn new(
         system: &str,
         address: Option<&str>,
@@ -133,7 +134,8 @@ impl Summary {
         }
     }
 
-    /// Adds the agents that the load came from. Where receipts are between two clocks, nothing below the clocks' bound is told.
+    /// Adds the agents that generated the load. If receipts are between two clocks, no value below the
+    /// clocks' bound is told.
     pub(crate) fn come_from(&mut self, remote: RemoteReport) {
         self.remote = Some(remote);
         let mut latency = std::mem::take(&mut self.latency);
@@ -141,7 +143,7 @@ impl Summary {
         self.latency = latency;
     }
 
-    /// Which clocks the latencies of that name are between.
+    /// The clocks that the latencies of this name are between.
     pub(crate) fn clocks(&self, name: &str) -> Clocks {
         let between = self.remote.as_ref().filter(|remote| remote.offsets_in_latencies);
         match between.filter(|_| name.starts_with("receipt")) {
@@ -150,10 +152,10 @@ impl Summary {
         }
     }
 
-    /// Adds trouble that could not be made. The run is invalid, unless it was `allowed` to do without: then it is doubtful.
+    /// Adds trouble that could not be made. It makes the run invalid, or only doubtful if `allowed`.
     pub(crate) fn lack_trouble(&mut self, not_made: Vec<String>, allowed: bool) {
         let reasons = not_made.iter().map(|what| verdict::trouble_not_made(what));
-        // What was measured is something else than was asked for: that comes first.
+        // It comes first, since the run measured something other than what was asked for.
         let list = if allowed { &mut self.verdict.doubts } else { &mut self.verdict.invalid };
         drop(list.splice(0..0, reasons));
         self.valid = self.verdict.is_valid();

@@ -1,4 +1,5 @@
-//! What it takes to repeat the runs: one row per fact, one column per series. Rounds that differ are all named.
+//! What is needed to repeat the runs: one row per fact, one column per series. If rounds differ, all values
+//! are listed.
 
 use std::fmt::Write as _;
 
@@ -9,7 +10,7 @@ use super::facts::of_series;
 use super::figures::{listed, shown};
 use super::section::Section;
 
-/// A fact about a run, found in its result.
+/// A fact about a run, from its result.
 type Fact = fn(&Value) -> String;
 
 const FACTS: [(&str, Fact); 18] = [
@@ -72,7 +73,7 @@ fn settings(result: &Value) -> String {
     or_none(set.map(|(key, value)| format!("{key}={}", shown(value))).collect::<Vec<_>>().join(", "))
 }
 
-/// Agents, their clocks, and what that means for receipts.
+/// Agents, their clocks, and what those mean for receipts.
 fn load_from(result: &Value) -> String {
     let remote = &result["remote"];
     if remote.is_null() {
@@ -103,7 +104,7 @@ fn load_from(result: &Value) -> String {
     format!("{}; placement {}: {meaning}", agents.collect::<Vec<_>>().join(", "), shown(&remote["placement"]))
 }
 
-/// Breaks that are shown; the whole result has more of them.
+/// Breaks to show. The full result lists more.
 const BREAKS_SHOWN: usize = 10;
 
 fn breaks(result: &Value) -> String {
@@ -126,7 +127,7 @@ fn breaks(result: &Value) -> String {
     if broken > BREAKS_SHOWN as u64 {
         let _ = write!(listed, "; and {} times more", broken - BREAKS_SHOWN as u64);
     }
-    format!("{broken} times broken, {back} times made again: {listed}")
+    format!("{broken} times broken, {back} times reconnected: {listed}")
 }
 
 #[cfg(test)]
@@ -153,7 +154,7 @@ mod tests {
         let text = table(&section);
         for words in [
             "<th>a&lt;b</th>",
-            "2 times broken, 1 times made again: at 3.000 s, connection 0: it &lt;closed&gt;, back at 3.105 s; \
+            "2 times broken, 1 times reconnected: at 3.000 s, connection 0: it &lt;closed&gt;, back at 3.105 s; \
              at 9.000 s, connection 1: it left, not back; none</td>",
             "<tr><td>version, as the system says</td><td>7.0.15; 7.2.0</td>",
             "<td>not known; --rate=1 --size=2</td>",

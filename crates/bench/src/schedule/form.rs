@@ -1,11 +1,11 @@
-//! A schedule as it travels to another machine, which makes the same due times of it.
+//! The serialized form of a schedule. Another machine computes the same due times from it.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Kind, Rate, Schedule, Segment};
 use crate::error::ScheduleError;
 
-/// What a schedule is made of. Rates are messages per 1,000 seconds, times nanoseconds.
+/// The contents of a schedule. Rates are in messages per 1,000 seconds, times in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ScheduleForm {
@@ -16,7 +16,7 @@ pub(crate) enum ScheduleForm {
         rate: u64,
         seed: u64,
     },
-    /// Rate at the beginning, rate at the end, length.
+    /// Rate at the start, rate at the end, length.
     Series(Vec<(u64, u64, u64)>),
     Trace(Vec<u64>),
 }
@@ -30,7 +30,7 @@ impl From<&Schedule> for ScheduleForm {
             Kind::Series(series) => {
                 let (mut stretches, mut reached_ns) = (Vec::new(), 0);
                 for (begins_ns, _, stretch) in &series.stretches {
-                    // Pauses are not kept, and stand between the others.
+                    // Pauses are not stored: they are the gaps between the others.
                     if *begins_ns > reached_ns {
                         stretches.push((0, 0, begins_ns - reached_ns));
                     }

@@ -1,11 +1,13 @@
-//! When each message is due: a function of the schedule, the seed and the message's index, and of nothing else.
+//! When each message is due: a function of the schedule, the seed and the message's index, and of nothing
+//! else.
 //!
-//! A due time is fixed before any client library sees the message, and no answer, however late, moves it. All due times
-//! are whole nanoseconds after the beginning of the run, computed from the index; nothing is summed up in floating
-//! point, so nothing drifts. This module does not know the time and does not wait.
+//! A due time is fixed before any client library sees the message, and no answer, however late, moves it. All
+//! due times are whole nanoseconds after the start of the run, computed from the index. Nothing is summed up
+//! in floating point, so nothing drifts. This module does not know the time and does not wait.
 //!
-//! Messages are dealt to connections in turn: message `index` belongs to connection `index % connections`. A Poisson
-//! schedule is the sum of independent ones, one per connection, each with its share of the rate, which is again Poisson.
+//! Messages are dealt to connections in turn: message `index` belongs to connection `index % connections`. A
+//! Poisson schedule is the sum of independent ones, one per connection, each with its share of the rate,
+//! which is again Poisson.
 
 mod form;
 mod random;
@@ -38,14 +40,14 @@ enum Kind {
     Trace(Arc<[u64]>),
 }
 
-/// Stretches, with where each begins in time and in messages.
+/// Stretches, each with its start in time and in messages.
 #[derive(Debug, PartialEq, Eq)]
 struct Series {
     stretches: Vec<(u64, u64, Segment)>,
 }
 
 impl Schedule {
-    /// One message every 1/rate seconds, without end.
+    /// Creates a schedule of one message every 1/rate seconds, without end.
     ///
     /// # Errors
     /// The rate is 0.
@@ -53,7 +55,8 @@ impl Schedule {
         Self::positive(rate).map(|rate| Self { kind: Kind::Constant(rate) })
     }
 
-    /// Independent arrivals: exponentially distributed gaps with the given mean rate, without end.
+    /// Creates a schedule of independent arrivals: exponentially distributed gaps with the given mean rate,
+    /// without end.
     ///
     /// # Errors
     /// The rate is 0.
@@ -61,7 +64,7 @@ impl Schedule {
         Self::positive(rate).map(|rate| Self { kind: Kind::Poisson { rate, seed } })
     }
 
-    /// Stretches one after the other: steps, ramps and pauses.
+    /// Creates a schedule of stretches one after the other: steps, ramps and pauses.
     ///
     /// # Errors
     /// No stretch has messages.
@@ -81,7 +84,7 @@ impl Schedule {
         Ok(Self { kind: Kind::Series(Arc::new(Series { stretches: placed })) })
     }
 
-    /// A rate that goes evenly from one value to another.
+    /// Creates a schedule whose rate changes linearly from one value to another.
     ///
     /// # Errors
     /// The stretch is empty or too long, or both rates are 0.
@@ -89,24 +92,24 @@ impl Schedule {
         Self::series(&[Segment::new(from, to, duration_ns)?])
     }
 
-    /// Due times as recorded elsewhere, in nanoseconds after the beginning.
+    /// Creates a schedule from due times recorded elsewhere, in nanoseconds after the start.
     ///
     /// # Errors
-    /// There are none, or they fall.
+    /// There are none, or they decrease.
     pub(crate) fn trace(due_times_ns: Vec<u64>) -> Result<Self, ScheduleError> {
         trace::check(&due_times_ns)?;
         Ok(Self { kind: Kind::Trace(due_times_ns.into()) })
     }
 
-    /// Reads a trace: one due time per line, in nanoseconds after the beginning; `#` begins a comment.
+    /// Parses a trace: one due time per line, in nanoseconds after the start; `#` starts a comment.
     ///
     /// # Errors
-    /// A line is no number, or the times fall.
+    /// A line is not a number, or the times decrease.
     pub(crate) fn parse_trace(text: &str) -> Result<Self, ScheduleError> {
         Self::trace(trace::parse(text)?)
     }
 
-    /// Messages per second, where that is one number.
+    /// Messages per second, if it is a single number.
     pub fn rate(&self) -> Option<Rate> {
         match self.kind {
             Kind::Constant(rate) | Kind::Poisson { rate, .. } => Some(rate),
@@ -124,7 +127,8 @@ impl Schedule {
         }
     }
 
-    /// When message `index` is due; `None` behind the end, and for Poisson, whose times follow from each other.
+    /// When message `index` is due. `None` after the end, and for Poisson, whose times follow from each
+    /// other.
     fn due_ns(&self, index: u64) -> Option<u64> {
         match &self.kind {
             Kind::Constant(rate) => Some(segment::constant_due_ns(*rate, index)),

@@ -1,4 +1,4 @@
-//! Random numbers that are a function of seed and position, the same on every machine.
+//! Random numbers as a function of seed and position, the same on every machine.
 
 /// A stream of 64-bit numbers: SplitMix64 (Steele, Lea and Flood, 2014) over a counter.
 #[derive(Clone, Debug)]
@@ -9,27 +9,28 @@ pub struct Random {
 impl Random {
     const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-    /// Streams of different `stream` are independent of each other.
+    /// Creates a stream. Streams with different `stream` are independent of each other.
     pub fn new(seed: u64, stream: u64) -> Self {
         Self { state: Self::mix(seed ^ Self::mix(stream.wrapping_add(Self::STEP))) }
     }
 
-    /// The next number, all 64 bits equally random.
+    /// Returns the next number, with all 64 bits equally random.
     pub(crate) fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(Self::STEP);
         Self::mix(self.state)
     }
 
-    /// Evenly from `0..bound` (0 if `bound` is 0), with an error below 2^-64 times `bound`.
+    /// Returns a number, uniformly from `0..bound` (0 if `bound` is 0), with an error below 2^-64 times
+    /// `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A draw of the exponential distribution with mean 1, in units of 2^-32.
+    /// Draws from the exponential distribution with mean 1, in units of 2^-32.
     ///
-    /// Von Neumann's method of 1951: it only compares evenly distributed numbers, so it needs no logarithm, whose last
-    /// bit differs between machines. A run of falling numbers that begins with u has odd length with probability
-    /// e^-u; each run that is refused adds 1.
+    /// Von Neumann's method of 1951. It only compares uniformly distributed numbers, so it needs no
+    /// logarithm, whose last bit differs between machines. A run of falling numbers that starts with u has
+    /// odd length with probability e^-u; each rejected run adds 1.
     pub(crate) fn exponential(&mut self) -> u64 {
         let mut whole = 0;
         loop {

@@ -1,4 +1,4 @@
-//! How often: messages per second, as an exact fraction.
+//! Rates: messages per second, as an exact fraction.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ impl Rate {
     /// The largest rate: one message per nanosecond.
     pub(crate) const PER_SECOND_MAX: u64 = 1_000_000_000;
 
-    /// So many messages per second.
+    /// A rate in messages per second.
     ///
     /// # Errors
     /// More than `Rate::PER_SECOND_MAX`.
@@ -25,7 +25,7 @@ impl Rate {
         Self::per_kilosecond(messages.saturating_mul(1000))
     }
 
-    /// So many messages per 1,000 seconds.
+    /// A rate in messages per 1,000 seconds.
     ///
     /// # Errors
     /// More than [`Rate::PER_SECOND_MAX`] per second.
@@ -46,7 +46,7 @@ impl Rate {
         self.per_kilosecond as f64 / 1000.0
     }
 
-    /// Whether this is no rate at all.
+    /// Reports whether the rate is 0.
     pub fn is_zero(self) -> bool {
         self.per_kilosecond == 0
     }
@@ -61,7 +61,7 @@ impl fmt::Display for Rate {
 impl FromStr for Rate {
     type Err = ScheduleError;
 
-    /// Reads `3000`, `0.5`, `250k`, `1.5M`.
+    /// Parses `3000`, `0.5`, `250k`, `1.5M`.
     fn from_str(text: &str) -> Result<Self, ScheduleError> {
         let wrong = || ScheduleError::NoRate { text: text.to_owned() };
         let (number, factor) = match text.as_bytes().last() {

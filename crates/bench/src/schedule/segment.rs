@@ -1,7 +1,8 @@
-//! One stretch of a schedule: a rate that is constant or changes evenly.
+//! One stretch of a schedule: a rate that is constant or changes linearly.
 //!
-//! All results are exact. With rate a at the beginning and b at the end of a stretch of length d, the number of messages
-//! due before t is N(t) = a t + (b - a) t^2 / 2d. Message n is due at the first nanosecond at which N(t) >= n.
+//! All results are exact. With rate a at the start and b at the end of a stretch of length d, the number of
+//! messages due before t is N(t) = a t + (b - a) t^2 / 2d. Message n is due at the first nanosecond at which
+//! N(t) >= n.
 
 use super::rate::Rate;
 use crate::error::ScheduleError;
@@ -9,10 +10,10 @@ use crate::error::ScheduleError;
 /// Nanoseconds in 1,000 seconds: the unit of [`Rate`].
 const KILOSECOND_NS: u128 = 1_000_000_000_000;
 
-/// A stretch of time in which the rate goes evenly from one value to another.
+/// A stretch of time in which the rate changes linearly from one value to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
-    /// Rate at its beginning.
+    /// Rate at its start.
     from: Rate,
     /// Rate at its end.
     to: Rate,
@@ -24,11 +25,11 @@ impl Segment {
     /// The longest stretch, about 36 years.
     pub(crate) const DURATION_NS_MAX: u64 = 1 << 60;
 
-    /// A checked stretch.
+    /// Creates a valid stretch.
     ///
     /// # Errors
-    /// It is empty, too long, or so long and fast that its arithmetic needs more than 128 bits (a ramp up to a million
-    /// messages per second may last two days).
+    /// It is empty, too long, or so long and fast that its arithmetic needs more than 128 bits (a ramp up to
+    /// a million messages per second may last two days).
     pub(crate) fn new(from: Rate, to: Rate, duration_ns: u64) -> Result<Self, ScheduleError> {
         let fastest = u128::from(from.max(to).in_kiloseconds());
         let duration = u128::from(duration_ns);
@@ -39,7 +40,7 @@ impl Segment {
         Ok(Self { from, to, duration_ns })
     }
 
-    /// Rates at its beginning and at its end.
+    /// Rates at its start and at its end.
     pub(super) fn rates(&self) -> (Rate, Rate) {
         (self.from, self.to)
     }
@@ -55,14 +56,14 @@ impl Segment {
         u64::try_from(numerator.div_ceil(divisor)).unwrap_or(u64::MAX)
     }
 
-    /// When message `index` of this stretch is due, in nanoseconds after its beginning.
+    /// When message `index` of this stretch is due, in nanoseconds after its start.
     pub(crate) fn due_ns(&self, index: u64) -> u64 {
         if self.from == self.to {
             return constant_due_ns(self.from, index);
         }
         let guess = self.estimate_ns(index);
         let mut reach = 4;
-        // The estimate is off by a few nanoseconds; the search makes it exact, whatever floating point did.
+        // The estimate is off by a few nanoseconds. The search makes it exact, whatever the rounding.
         loop {
             let low = guess.saturating_sub(reach);
             let high = (guess + reach).min(self.duration_ns);
@@ -87,13 +88,14 @@ impl Segment {
         low
     }
 
-    /// Whether N(t) >= index.
+    /// Reports whether N(t) >= index.
     fn has_passed(&self, t: u64, index: u64) -> bool {
         let (numerator, divisor) = self.twice(t);
         numerator >= u128::from(index) * divisor
     }
 
-    /// N(t) as a fraction. The terms are arranged so that none is negative: t (2 a d + (b - a) t) = t (a (2 d - t) + b t).
+    /// N(t) as a fraction. The terms are arranged so that none is negative: t (2 a d + (b - a) t) = t (a (2 d
+    /// - t) + b t).
     fn twice(&self, t: u64) -> (u128, u128) {
         let (a, b) = (u128::from(self.from.in_kiloseconds()), u128::from(self.to.in_kiloseconds()));
         let (t, d) = (u128::from(t), u128::from(self.duration_ns.max(1)));
@@ -112,7 +114,7 @@ impl Segment {
     }
 }
 
-/// When message `index` of an endless constant rate is due: the first nanosecond at which it is.
+/// When message `index` of an endless constant rate is due: the first nanosecond at which N(t) >= index.
 pub(super) fn constant_due_ns(rate: Rate, index: u64) -> u64 {
     let due = (u128::from(index) * KILOSECOND_NS).div_ceil(u128::from(rate.in_kiloseconds()));
     u64::try_from(due).unwrap_or(u64::MAX)

@@ -2,7 +2,7 @@
 
 use super::{Kind, Random, Rate, Schedule};
 
-/// An iterator over due times, in nanoseconds after the beginning of the run. It never falls.
+/// An iterator over due times, in nanoseconds after the start of the run. They never decrease.
 #[derive(Clone, Debug)]
 pub struct DueTimes {
     schedule: Schedule,
@@ -21,7 +21,7 @@ struct Arrivals {
 }
 
 impl Schedule {
-    /// The due times of one of `connections` connections.
+    /// Returns the due times of one of `connections` connections.
     ///
     /// # Panics
     /// `connection` is not below `connections`.

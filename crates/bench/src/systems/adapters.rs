@@ -1,4 +1,4 @@
-//! The adapter of each system, made from its settings.
+//! Creates the adapter of each system from its settings.
 
 use super::brokerless::Brokerless;
 #[cfg(feature = "kafka")]
@@ -13,7 +13,7 @@ use super::{
 use crate::error::RequesterError;
 use crate::requester::Requester;
 
-/// A connection to the address whose turn it is, if there are several.
+/// Connects to the next of the addresses in turn, if there are several.
 pub(super) fn connect_in_turn(
     system: &System,
     list: &str,
@@ -23,14 +23,14 @@ pub(super) fn connect_in_turn(
     target: &Target,
 ) -> Result<Box<dyn Requester>, RequesterError> {
     let all: Vec<String> = addresses(list).map(str::to_owned).collect();
-    // Kafka's clients know such lists themselves.
+    // Kafka's clients handle such lists themselves.
     if all.len() < 2 || system.name.contains("kafka") {
         return connect(system.name, list.to_owned(), name, role, target);
     }
     let at = connection as usize % all.len();
     let mut requester = connect(system.name, all[at].clone(), name, role, target)?;
     if !requester.turn_to(&all[at]) {
-        let reason = format!("several addresses ({list}) do not go with the system {}", system.name);
+        let reason = format!("several addresses ({list}) cannot be combined with the system {}", system.name);
         return Err(RequesterError::Unsupported(reason));
     }
     Ok(Box::new(Turning::new(requester, all, at)))

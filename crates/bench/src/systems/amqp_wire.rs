@@ -9,7 +9,7 @@ pub(super) const BODY: u8 = 3;
 const HEARTBEAT: u8 = 8;
 const END: u8 = 0xCE;
 
-/// The largest frame that is agreed upon, RabbitMQ's own default.
+/// The largest frame to negotiate, RabbitMQ's own default.
 pub(super) const FRAME_BYTES_MAX: usize = 131_072;
 
 /// Bytes around the payload of a frame.
@@ -43,7 +43,7 @@ pub(super) mod method {
     pub(in super::super) const CONFIRM_SELECT_OK: (u16, u16) = (85, 11);
 }
 
-/// A frame that came.
+/// A received frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame<'a> {
     Method((u16, u16), &'a [u8]),
@@ -53,7 +53,7 @@ pub(super) enum Frame<'a> {
     Heartbeat,
 }
 
-/// Reads one frame, and how many bytes it took; `None` if it is not complete.
+/// Parses one frame. Also returns its size. `None` if it is not complete.
 pub(super) fn parse(data: &[u8]) -> Result<Option<(Frame<'_>, usize)>, &'static str> {
     let Some((head, rest)) = data.split_first_chunk::<7>() else { return Ok(None) };
     let length = u32::from_be_bytes([head[3], head[4], head[5], head[6]]) as usize;
@@ -79,7 +79,7 @@ pub(super) fn parse(data: &[u8]) -> Result<Option<(Frame<'_>, usize)>, &'static 
     Ok(Some((frame, length + FRAME_OVERHEAD)))
 }
 
-/// The number of 8 bytes at the beginning.
+/// The first 8 bytes as a number.
 pub(super) fn long(bytes: &[u8]) -> Option<u64> {
     bytes.first_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes))
 }
@@ -110,7 +110,7 @@ pub(super) fn push_method(
     });
 }
 
-/// Appends a short string; what is longer than 255 bytes is cut.
+/// Appends a short string, cut to 255 bytes.
 pub(super) fn push_short(out: &mut Vec<u8>, text: &str) {
     let bytes = &text.as_bytes()[..text.len().min(255)];
     out.push(bytes.len() as u8);
@@ -162,7 +162,7 @@ pub(super) fn push_publish(out: &mut Vec<u8>, queue: &str, persistent: bool, pay
         out.extend_from_slice(&60_u16.to_be_bytes());
         out.extend_from_slice(&[0, 0]);
         out.extend_from_slice(&(payload.len() as u64).to_be_bytes());
-        // Only the delivery mode is given: 2 is persistent.
+        // Sets only the delivery mode: 2 is persistent.
         out.extend_from_slice(&0x1000_u16.to_be_bytes());
         out.push(if persistent { 2 } else { 1 });
     });

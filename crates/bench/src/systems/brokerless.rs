@@ -1,11 +1,13 @@
-//! Systems without a server: the harness holds both ends of a TCP connection, and nothing stands between them.
+//! Systems without a server: the harness holds both ends of a TCP connection, with nothing in between.
 //!
-//! Three patterns (`--set pattern=`): `push-pull` (the default), `pub-sub`, and `request`, where the other end sends each
-//! payload back. Where a library would drop messages of a publisher whose socket is full, these wait: nothing is lost.
+//! There are three patterns (`--set pattern=`): `push-pull` (the default), `pub-sub`, and `request`, where
+//! the other end sends each payload back. Where a library would drop messages of a publisher whose socket is
+//! full, these wait: nothing is lost.
 //!
-//! Without an address both ends are ours, on a free port of this machine. With one, requests go to a server there, which must
-//! answer with what it got; in the other patterns the sending end connects there and the receiving end waits at `--set listen=`, for
-//! what stands between them (a proxy, a forwarder) to connect.
+//! Without an address both ends are ours, on a free port of this machine. With one, requests go to a server
+//! there, which must answer with the payload that it got. In the other patterns the sending end connects
+//! there and the receiving end waits at `--set listen=`, for an intermediary (a proxy, a forwarder) to
+//! connect.
 
 use std::io;
 use std::marker::PhantomData;
@@ -20,16 +22,16 @@ use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink, request_and_wait};
 
-/// Bytes of framing and handshake around a payload, at most.
+/// Most bytes of framing and handshake around a payload.
 const FRAMING_BYTES_MAX: usize = 64;
 
-/// Bytes of a message with a payload, at most; a longer one is none of ours.
+/// Largest message with a payload; a longer one is not ours.
 pub(super) const MESSAGE_BYTES_MAX: u64 = (crate::payload::PAYLOAD_BYTES_MAX + FRAMING_BYTES_MAX) as u64;
 
-/// How long a message may take through a publisher that may have dropped it.
+/// Time for a message through a publisher that may have dropped it.
 const TRY_NS: u64 = 500_000_000;
 
-/// What one end of a connection is.
+/// The role of one end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Push,
@@ -40,43 +42,44 @@ pub(super) enum Role {
     Answer,
 }
 
-/// A message that came.
+/// A received message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Message<'a> {
-    /// The request that this is, or answers.
+    /// The id of the request, or of the request that it answers.
     pub(super) id: u32,
     pub(super) payload: &'a [u8],
 }
 
-/// Something complete that came, and how many bytes it took; the message is `None` for what concerns the protocol alone.
+/// A complete message, and its size. The message is `None` if it is only part of the protocol.
 pub(super) type Parsed<'a> = (Option<Message<'a>>, usize);
 
-/// How a system writes its messages.
+/// The wire format of a system.
 pub(super) trait Protocol: Send {
-    /// Steps of the handshake; in each both ends speak, then listen.
+    /// Steps of the handshake. In each, both ends send, then receive.
     const STEPS: usize;
 
-    /// Appends what an end says in a step.
+    /// Appends what an end sends in a step.
     fn push_hello(step: usize, role: Role, out: &mut Vec<u8>);
 
-    /// How many bytes of `data` are what the other end must say to `role` in this step; `None` if it is not complete.
+    /// The number of bytes of `data` that form the other end's greeting to `role` in this step. `None` if it
+    /// is not complete.
     fn check_hello(step: usize, role: Role, data: &[u8]) -> Result<Option<usize>, &'static str>;
 
     /// Appends a message.
     fn push(role: Role, id: u32, payload: &[u8], out: &mut Vec<u8>);
 
-    /// Reads what came to `role`; `None` if it is not complete.
+    /// Parses data received by `role`. `None` if it is not complete.
     fn parse(role: Role, data: &[u8]) -> Result<Option<Parsed<'_>>, &'static str>;
 }
 
-/// Where the ends are.
+/// Where the two ends are.
 #[derive(Debug)]
 enum Ends {
-    /// Both ours.
+    /// Both are ours.
     Here,
     /// A server that answers requests.
     Server(String),
-    /// The receiving end listens, something that the sending end connects to stands between them.
+    /// The receiving end listens, and the sending end connects to an intermediary.
     Apart { address: String, listen: String },
 }
 
@@ -111,7 +114,7 @@ impl<P: Protocol> Brokerless<P> {
             (None, None) => Ends::Here,
             (Some(address), None) if sending == Role::Ask => Ends::Server(address),
             (_, Some(listen)) if sending == Role::Ask => {
-                return unsupported(format!("listen={listen} does not go with pattern=request"));
+                return unsupported(format!("listen={listen} cannot be combined with pattern=request"));
             }
             (Some(address), Some(listen)) if connections == 1 => Ends::Apart { address, listen },
             (Some(_), Some(listen)) => {
@@ -126,9 +129,7 @@ impl<P: Protocol> Brokerless<P> {
                 ));
             }
             (None, Some(listen)) => {
-                return unsupported(format!(
-                    "listen={listen} goes with an address that messages are sent to"
-                ));
+                return unsupported(format!("listen={listen} requires an address to send messages to"));
             }
         };
         let (sender, receiver, answers) = (None, None, Vec::new());
@@ -191,7 +192,7 @@ impl<P: Protocol> Brokerless<P> {
     fn take_messages(&mut self, clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
         let (role, answers) = (self.receiving, &mut self.answers);
         let Some(wire) = &mut self.receiver else { return Ok(()) };
-        // Answers that nobody reads must not pile up.
+        // Answers must not pile up if the other end does not read them.
         if wire.room_for(0).is_some() {
             messages::<P>(wire, role, clock, |now, message| {
                 if role == Role::Answer {
@@ -206,7 +207,7 @@ impl<P: Protocol> Brokerless<P> {
     }
 }
 
-/// Waits for somebody to connect; `None` if nobody does.
+/// Waits for a connection. `None` if none comes.
 fn accept(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
     let timeout = Timespec { tv_sec: SETUP_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
     let ready = poll(&mut [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)], Some(&timeout))?;
@@ -240,7 +241,7 @@ impl<P: Protocol> Requester for Brokerless<P> {
     }
 
     fn set_up(&mut self) -> Result<(), RequesterError> {
-        // Whoever is at the other end of a broken connection must see its end before a new one.
+        // The other end of a broken connection must see its end before a new one.
         (self.sender, self.receiver) = (None, None);
         self.answers.clear();
         self.connect()?;
@@ -277,7 +278,8 @@ impl<P: Protocol> Requester for Brokerless<P> {
         clock: &dyn Clock,
         timeout_ns: u64,
     ) -> Result<u64, RequesterError> {
-        // A publisher between the ends drops what it gets before it knows its subscriber, and may not tell when it does.
+        // A publisher between the ends drops messages until it knows its subscriber, and may not report when
+        // it does.
         let is_dropped = self.sending == Role::Publish && matches!(self.ends, Ends::Apart { .. });
         let tries = if is_dropped { (timeout_ns / TRY_NS).max(1) } else { 1 };
         for _ in 1..tries {

@@ -7,9 +7,9 @@ use crate::error::BenchError;
 pub struct System {
     /// Its name on the command line.
     pub name: &'static str,
-    /// Where it is looked for; `None` if it needs no address.
+    /// The default address; `None` if it needs no address.
     pub default_address: Option<&'static str>,
-    /// What is timed, for people.
+    /// What is timed, for display.
     pub description: &'static str,
 }
 
@@ -96,10 +96,10 @@ pub const SYSTEMS: &[System] = &[
     },
 ];
 
-/// The system of this name.
+/// Finds the system of this name.
 ///
 /// # Errors
-/// There is none.
+/// There is no such system.
 pub(crate) fn find(name: &str) -> Result<&'static System, BenchError> {
     SYSTEMS.iter().find(|system| system.name == name).ok_or_else(|| {
         let known: Vec<_> = SYSTEMS.iter().map(|system| system.name).collect();

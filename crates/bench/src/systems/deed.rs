@@ -1,10 +1,10 @@
-//! What is to become of what runs have left behind.
+//! What to do with leftovers of runs.
 
-/// What is to become of what is found.
+/// What to do with leftovers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// Nothing.
+    /// Only list them.
     List,
-    /// It is removed.
+    /// Remove them.
     Remove,
 }

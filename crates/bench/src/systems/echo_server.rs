@@ -1,6 +1,7 @@
-//! A server of our own for the echo systems, with which the instrument itself can be checked. It can be frozen.
+//! An echo server of our own, to check the instrument itself. It can be frozen.
 //!
-//! One thread per connection, plain blocking I/O: simple enough to be beyond doubt. Not for many connections.
+//! It uses one thread per connection and plain blocking I/O: simple enough to be beyond doubt. Not for many
+//! connections.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,13 +14,13 @@ use super::wire::line;
 /// What the server sends back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EchoProtocol {
-    /// The bytes that came.
+    /// The bytes received.
     Tcp,
-    /// The body of each HTTP request, as the body of the answer.
+    /// The body of each HTTP request, as the body of the response.
     Http,
 }
 
-/// Holds all answers back while it is frozen.
+/// Holds back all answers while it is frozen.
 #[derive(Debug, Default)]
 struct Gate {
     frozen: Mutex<bool>,
@@ -39,7 +40,7 @@ impl EchoServer {
     /// Starts it.
     ///
     /// # Errors
-    /// No port or no thread is to be had.
+    /// No port is free, or a thread cannot be started.
     pub fn start(protocol: EchoProtocol) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0))?;
         let address = listener.local_addr()?;
@@ -51,17 +52,18 @@ impl EchoServer {
         Ok(Self { address, gate, stopped })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers given so far. One answer over TCP may be to several messages that came together.
+    /// Answers sent so far. Over TCP, one answer may be to several messages that came together.
     pub fn answers(&self) -> u64 {
         self.gate.passed.load(Ordering::Relaxed)
     }
 
-    /// From now on, or no longer, nothing is answered. What was held back is answered at once afterwards.
+    /// Freezes or thaws the server. While frozen it sends no answers; those held back are sent at once
+    /// afterwards.
     pub fn freeze(&self, frozen: bool) {
         *self.gate.frozen.lock().unwrap_or_else(PoisonError::into_inner) = frozen;
         self.gate.thawed.notify_all();
@@ -72,7 +74,7 @@ impl Drop for EchoServer {
     fn drop(&mut self) {
         self.stopped.store(true, Ordering::Relaxed);
         self.freeze(false);
-        // Wakes the thread that accepts; connections end when their clients do.
+        // Wakes the accepting thread. Connections end when their clients do.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -93,9 +95,9 @@ fn accept(listener: &TcpListener, protocol: EchoProtocol, gate: &Arc<Gate>, stop
         }
         let Ok(stream) = stream else { continue };
         let gate = Arc::clone(gate);
-        // A connection that gets no thread is closed, which its client reports.
+        // A connection without a thread is closed, which its client reports.
         let _ = thread::Builder::new().name("echo".to_owned()).spawn(move || {
-            // A client that goes away is the normal end.
+            // A client that disconnects is the normal end.
             let _ = match protocol {
                 EchoProtocol::Tcp => serve_tcp(stream, &gate),
                 EchoProtocol::Http => serve_http(stream, &gate),
@@ -137,7 +139,7 @@ fn serve_http(mut stream: TcpStream, gate: &Gate) -> io::Result<()> {
     }
 }
 
-/// Where the body of the first request lies, if all of it has come.
+/// The range of the first request's body, if it is complete.
 fn request_body(data: &[u8]) -> io::Result<Option<std::ops::Range<usize>>> {
     let (mut at, mut length) = (0, 0);
     loop {

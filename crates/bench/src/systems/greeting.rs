@@ -1,4 +1,4 @@
-//! A few words with a system before a run, on a connection of their own.
+//! A short exchange with a system before a run, on a connection of its own.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use super::wire::wrong;
 use super::{Target, redis};
 use crate::error::RequesterError;
 
-/// Sends `question` to the target's system at `address`, over TLS and with a password where those are needed to be heard, and reads until
-/// `answer` finds something, there are `bytes_max`, or `patience` ends.
+/// Sends `question` to the target's system at `address`, with TLS and a password if they are required. Reads
+/// until `answer` finds something, `bytes_max` have come, or `patience` has passed.
 pub(crate) fn converse<T>(
     target: &Target,
     address: &str,
@@ -20,7 +20,7 @@ pub(crate) fn converse<T>(
 ) -> Result<T, RequesterError> {
     let mut settings = target.settings.clone();
     let site = Site::new(address.to_owned(), &mut settings)?;
-    // NATS says what it is before the handshake, unless that comes first.
+    // NATS sends its INFO before the TLS handshake, unless TLS comes first.
     let in_the_clear = question.is_empty() && settings.take("tls-first").is_none();
     let mut wire = if in_the_clear { site.connect_in_the_clear()? } else { site.connect()? };
     if target.system.starts_with("redis")

@@ -1,9 +1,10 @@
-//! HTTP/1.1: each message is the body of a POST. One request at a time and connection, as most clients do it.
+//! HTTP/1.1: each message is the body of a POST. There is one request at a time per connection, as with most
+//! clients.
 //!
-//! What is due while an answer is outstanding waits, and counts from when it was due: open more connections than
-//! requests that must overlap. With `reply = echo` the answer's body must be the payload, otherwise any status of 2xx
-//! is an acknowledgement. Settings: `path`, `reply`, `user` and `password` (Basic), `token` (Bearer), and those of TLS. No chunked answers,
-//! no redirects.
+//! A message due while an answer is outstanding waits, and counts from when it was due. So open more
+//! connections than requests that must overlap. With `reply = echo` the body of the response must be the
+//! payload; otherwise any status of 2xx is an acknowledgement. Settings: `path`, `reply`, `user` and
+//! `password` (Basic), `token` (Bearer), and those of TLS. Chunked responses and redirects are not supported.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +19,7 @@ use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink}
 
 pub(super) struct Http {
     site: Site,
-    /// Everything of a request in front of the length of its body.
+    /// Everything of a request before the length of its body.
     path: String,
     authorization: Option<String>,
     head: String,
@@ -44,7 +45,7 @@ impl Http {
     }
 }
 
-/// The value of the header Authorization, if there is to be one.
+/// The value of the Authorization header, if there is one.
 fn authorization(settings: &mut Settings) -> Result<Option<String>, RequesterError> {
     let (user, password) = (settings.take("user"), settings.take("password"));
     match (settings.take("token"), user, password) {
@@ -67,16 +68,16 @@ fn head(host: &str, path: &str, authorization: Option<&str>) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: {host}\r\n{authorization}Content-Length: ")
 }
 
-/// A complete answer: status, where its body begins, and where it ends.
+/// A complete response: status, and the start and end of its body.
 struct HttpResponse {
     status: u16,
     body: std::ops::Range<usize>,
 }
 
-/// What stands before a body.
+/// The head of a response.
 struct Head {
     status: u16,
-    /// Where the body begins.
+    /// The start of the body.
     body: usize,
     length: Option<usize>,
 }
@@ -111,8 +112,8 @@ fn parse_head(data: &[u8], address: &str) -> Result<Option<Head>, RequesterError
     }
 }
 
-/// Asks once over a connection of its own; the status and the body of the answer. HTTP/1.0, so that it comes in one piece: its end is
-/// where its length says, or the end of the connection.
+/// Sends one request over its own connection. Returns status and body of the response. Uses HTTP/1.0, so that
+/// the response comes in one piece: it ends after its length, or with the connection.
 pub(super) fn ask(
     wire: &mut Wire,
     verb: &str,

@@ -1,7 +1,9 @@
-//! JetStream: published into a stream, acknowledged by the server, and delivered by a push consumer without acknowledgements.
+//! JetStream: messages are published to a stream, acknowledged by the server, and delivered by a push
+//! consumer without acknowledgements.
 //!
-//! Each connection has a stream of its own, which is removed afterwards. It keeps at most five million messages. When a connection is made
-//! again its new consumer begins behind the last message that was received, so that what was on its way comes again.
+//! Each connection has its own stream, which is removed afterwards. It keeps at most five million messages.
+//! After a reconnect the new consumer starts after the last message received, so that messages in flight come
+//! again.
 
 use super::Role;
 use super::names::{self, PREFIX};
@@ -24,9 +26,10 @@ pub(super) struct JetStream {
     inbox: String,
     storage: String,
     wires: Pair,
-    /// How often it was set up: each connection has subjects of its own, so that it hears nothing that belongs to the one before.
+    /// How often it was set up. Each connection has subjects of its own, so that it receives nothing that
+    /// belongs to an earlier one.
     generation: u32,
-    /// Messages received, all of the stream's from its first on.
+    /// Messages received: all of the stream's from the first on.
     delivered: u64,
 }
 
@@ -56,7 +59,7 @@ impl JetStream {
         })
     }
 
-    /// A connection that hears answers.
+    /// Opens a connection for API requests.
     fn asking(&self) -> Result<Asking, RequesterError> {
         Asking::with_inbox(&self.site, &self.login, &self.inbox)
     }
@@ -68,7 +71,7 @@ impl JetStream {
              \"discard\":\"old\",\"max_msgs\":5000000,\"num_replicas\":1}}"
         );
         let answer = asking.ask(&format!("$JS.API.STREAM.CREATE.{stream}"), &config)?;
-        // A stream in memory is gone if its server was.
+        // A stream in memory is lost when its server is.
         let lasted = answer["state"]["last_seq"].as_u64().is_some_and(|last| last >= self.delivered);
         if !lasted {
             self.delivered = 0;
@@ -88,7 +91,7 @@ impl JetStream {
     }
 }
 
-/// A connection over which the server's API is asked, one request after the other.
+/// A connection for requests to the server's API, one after the other.
 pub(super) struct Asking {
     wire: Wire,
     inbox: String,
@@ -107,7 +110,7 @@ impl Asking {
         Ok(Self { wire, inbox: inbox.to_owned() })
     }
 
-    /// The names of all streams.
+    /// Lists the names of all streams.
     pub(super) fn streams(&mut self) -> Result<Vec<String>, RequesterError> {
         let mut names = Vec::new();
         loop {
@@ -126,7 +129,7 @@ impl Asking {
         self.ask(&format!("$JS.API.STREAM.DELETE.{stream}"), "").map(drop)
     }
 
-    /// One request to the server's API; returns the answer, which must not be an error.
+    /// Sends one request to the server's API, and returns the response, which must not be an error.
     fn ask(&mut self, subject: &str, body: &str) -> Result<serde_json::Value, RequesterError> {
         let Self { wire, inbox } = self;
         let inbox = inbox.as_bytes();
@@ -152,7 +155,7 @@ impl Asking {
     }
 }
 
-/// Why the server refused, if it did.
+/// The server's error, if there is one.
 fn complaint(payload: &[u8], status: Option<&[u8]>) -> Option<String> {
     if let Some(status) = status {
         return Some(format!("status {}: is JetStream enabled?", String::from_utf8_lossy(status)));
@@ -230,7 +233,7 @@ impl Requester for JetStream {
         if !self.wires.role.subscribes() {
             return Ok(());
         }
-        // A connection of its own: acknowledgements may still be on their way on the old one.
+        // On a new connection: acknowledgements may still be in flight on the old one.
         self.asking()?.delete(&self.stream)
     }
 }

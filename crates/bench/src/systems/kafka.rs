@@ -1,14 +1,15 @@
-//! Kafka, and whatever speaks its protocol: a topic with one partition per connection, a producer and a consumer without a group, each
-//! with its own connection to the partition's leader.
+//! Kafka, and any server that speaks its protocol: a topic with one partition per connection, a producer and
+//! a consumer without a group, each with its own connection to the partition's leader.
 //!
-//! Each message is a batch and a request of its own, unless several are due at once: those go together, up to `batch.size` bytes, as with a
-//! client whose `linger.ms` is 0. Requests are sent without waiting for the answers before. The consumer has one Fetch waiting at
-//! the server at any time (`fetch.max.wait.ms` 500, `fetch.min.bytes` 1). Nothing is sent twice, so there is no idempotence to ask for.
+//! Each message is a batch and a request of its own, unless several are due at once. Those share a batch, up
+//! to `batch.size` bytes, as in a client with a `linger.ms` of 0. Requests are pipelined. The consumer always
+//! has one Fetch waiting at the server (`fetch.max.wait.ms` 500, `fetch.min.bytes` 1). Nothing is retried, so
+//! idempotence is not needed.
 //!
-//! Settings: `acks` (`all`, the default, `1`, or `0`: no acknowledgement), `batch.size`, `topic.KEY` (of the topic), `replication` (its
-//! replicas, default 1; -1 as the server has it), `advertised=false` (stay at the address that was given, whatever servers say where
-//! they are: for proxies and tunnels), `user`, `password`, `mechanism`, and those of TLS. What librdkafka costs is another system,
-//! `kafka-librdkafka`.
+//! Settings: `acks` (`all`, the default, `1`, or `0`: no acknowledgement), `batch.size`, `topic.KEY` (of the
+//! topic), `replication` (its replicas, default 1; -1 for the server's default), `advertised=false` (stay at
+//! the given address, whatever addresses servers advertise: for proxies and tunnels), `user`, `password`,
+//! `mechanism`, and those of TLS. The cost of librdkafka is measured by another system, `kafka-librdkafka`.
 
 use std::collections::VecDeque;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -30,49 +31,49 @@ use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
 
-/// Bytes of a batch, at most, as Kafka's producer has it; a larger message has a batch of its own.
+/// Largest size of a batch, the default of Kafka's producer; a larger message has a batch of its own.
 const BATCH_BYTES_MAX: usize = 16_384;
 
-/// How long a server may let a Fetch wait, as Kafka's consumer has it.
+/// How long a server may hold a Fetch, the default of Kafka's consumer.
 const FETCH_WAIT_MS: i32 = 500;
 
-/// Bytes that a Fetch asks for, at most. A larger batch comes all the same.
+/// Most bytes that a Fetch asks for. A larger batch is returned all the same.
 const FETCH_BYTES_MAX: i32 = 16 << 20;
 
-/// How long a server may take to have a batch on all replicas.
+/// How long a server may take to replicate a batch.
 const PRODUCE_TIMEOUT_MS: i32 = 30_000;
 
-/// Bytes of a request around its batch, and to spare.
+/// Upper bound for the bytes of a request around its batch.
 const REQUEST_OVERHEAD_BYTES: usize = 512;
 
-/// Bytes of a batch in front of its records, and of its first record around the value.
+/// Bytes of a batch before its records, and of its first record around the value.
 const BATCH_OVERHEAD_BYTES: usize = 61 + RECORD_OVERHEAD_BYTES;
 
-/// The end that publishes.
+/// The publishing end.
 struct Producer {
     broker: Broker,
     version: i16,
-    /// The same for all requests but for the records.
+    /// Every request is a copy of this one, with its own records.
     request: ProduceRequest,
-    /// Numbers of requests that are not answered, and how many messages were in each; none with acks 0.
+    /// Correlation ids of unanswered requests, and the number of messages in each. Empty with acks 0.
     requests: VecDeque<(i32, u32)>,
-    /// Sequences of their messages, oldest first, and those of the batch that is being filled.
+    /// Sequences of their messages, oldest first, and of the messages in the open batch.
     unanswered: VecDeque<u64>,
     batch: Batch,
 }
 
-/// The end that receives.
+/// The receiving end.
 struct Consumer {
     broker: Broker,
     version: i16,
     request: FetchRequest,
-    /// The number of the Fetch that waits at the server.
+    /// The correlation id of the Fetch that waits at the server.
     waiting: i32,
 }
 
 pub(super) struct Kafka {
     site: Site,
-    /// Where to ask first, in turn.
+    /// Bootstrap addresses, tried in turn.
     bootstrap: Vec<String>,
     login: Login,
     topic: Topic,
@@ -82,7 +83,7 @@ pub(super) struct Kafka {
     follows_advertised: bool,
     /// The topic was created.
     is_made: bool,
-    /// The offset behind the last message that came.
+    /// The offset after the last message received.
     next_offset: i64,
     producer: Option<Producer>,
     consumer: Option<Consumer>,
@@ -121,7 +122,7 @@ impl Kafka {
         let topic = Topic::take(names::dotted(name), settings)?;
         let mut bootstrap: Vec<String> = addresses(list).map(str::to_owned).collect();
         let places = bootstrap.len().max(1);
-        // Connections begin at different addresses; their numbers are the ends of their names.
+        // Connections start at different addresses; their numbers are at the ends of their names.
         let number = name.rsplit('.').next().and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
         bootstrap.rotate_left(number % places);
         Ok(Self {
@@ -140,7 +141,7 @@ impl Kafka {
         })
     }
 
-    /// A connection to the first server that can be reached.
+    /// Connects to the first server that can be reached.
     fn bootstrap(&self) -> Result<Broker, RequesterError> {
         let mut failure = None;
         for address in &self.bootstrap {
@@ -165,7 +166,7 @@ impl Kafka {
         let mut broker = Broker::connect(&leader, &self.login)?;
         let end = kafka_topics::end_offset(&mut broker, &self.topic.name)?;
         if self.role.subscribes() {
-            // What was not on the disk of whoever leads now is gone.
+            // Records that the current leader had not written to disk are lost.
             self.next_offset = self.next_offset.min(end);
             let broker = Broker::connect(&leader, &self.login)?;
             self.consumer = Some(Consumer::new(broker, &self.topic.name, self.next_offset)?);
@@ -200,7 +201,7 @@ impl Producer {
         Ok(Self { broker, version, request, requests, unanswered, batch })
     }
 
-    /// Makes a request of the batch that is being filled.
+    /// Turns the open batch into a request.
     fn close_batch(&mut self) -> Result<(), RequesterError> {
         if self.batch.is_empty() {
             return Ok(());
@@ -260,7 +261,7 @@ impl Producer {
     }
 }
 
-/// Error code and words of an answer about the one partition that was asked for.
+/// Error code and message for the only partition in a response.
 fn refusal(answer: &ProduceResponse) -> Result<Option<(i16, String)>, &'static str> {
     let topic = answer.responses.first().ok_or("a topic in ProduceResponse")?;
     let partition = topic.partition_responses.first().ok_or("a partition in ProduceResponse")?;
@@ -310,7 +311,7 @@ impl Consumer {
                 answer::<FetchRequest>(frame, number, version).map_err(|expected| heard.wrong(expected))?;
             let records = fetched(heard, &answer)?;
             let end = kafka_batch::read(records, |offset, value| {
-                // A batch that begins earlier comes as a whole.
+                // A batch that starts earlier is returned as a whole.
                 if offset >= *next_offset {
                     sink.payload(heard.at_ns, value);
                 }
@@ -324,7 +325,7 @@ impl Consumer {
     }
 }
 
-/// The records of the one partition that was asked for.
+/// The records of the only partition in a response.
 fn fetched<'a>(heard: &Heard<'_>, answer: &'a FetchResponse) -> Result<&'a [u8], RequesterError> {
     let partition = answer.responses.first().and_then(|topic| topic.partitions.first());
     let code = if answer.error_code != 0 {
@@ -338,7 +339,7 @@ fn fetched<'a>(heard: &Heard<'_>, answer: &'a FetchResponse) -> Result<&'a [u8],
     Ok(partition.and_then(|partition| partition.records.as_bytes()).map_or(&[][..], |bytes| &bytes[..]))
 }
 
-/// Whoever leads the partition must be looked for again.
+/// Reports whether the partition's leader must be looked up again.
 fn has_moved(code: i16) -> bool {
     use ErrorCode::{
         FencedLeaderEpoch, KafkaStorageError, LeaderNotAvailable, NotLeaderOrFollower,
@@ -349,7 +350,7 @@ fn has_moved(code: i16) -> bool {
         .any(|known| known.code() == code)
 }
 
-/// The end of this connection, in the server's words.
+/// The error that ends this connection, in the server's words.
 fn moved(heard: &Heard<'_>, reason: &str) -> RequesterError {
     RequesterError::Unsupported(format!("{} says {reason}", heard.address))
 }
@@ -372,7 +373,7 @@ impl Requester for Kafka {
         let was_made = self.is_made;
         let made = self.connect();
         if made.is_err() && !was_made {
-            // What cannot be taken away stays; the reason that counts is told.
+            // An error here is ignored: the first error is the one to report.
             let _ = self.tear_down();
         }
         made

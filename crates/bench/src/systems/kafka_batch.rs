@@ -1,12 +1,13 @@
-//! Record batches of Kafka, version 2, as far as a load generator needs them: values without keys and headers, without compression.
+//! Record batches of Kafka, version 2, as far as a load generator needs them: values without keys and
+//! headers, without compression.
 //!
-//! Written here and not taken from the server's own crate, so that the judge does not share the judged one's mistakes. Numbers are big
-//! endian, those of records are zigzag varints.
+//! This is written independently of the server's own crate, so that the instrument does not share the
+//! server's mistakes. Numbers are big endian; those of records are zigzag varints.
 
-/// Bytes of a batch in front of its records.
+/// Bytes of a batch before its records.
 const HEAD_BYTES: usize = 61;
 
-/// Where the checksum stands; it covers all that follows.
+/// Position of the checksum, which covers all that follows.
 const CRC_AT: usize = 17;
 
 const MAGIC: u8 = 2;
@@ -15,10 +16,10 @@ const MAGIC: u8 = 2;
 const COMPRESSION: u16 = 0x07;
 const CONTROL: u16 = 0x20;
 
-/// Bytes that a record adds to its value, at most.
+/// Most bytes that a record adds to its value.
 pub(super) const RECORD_OVERHEAD_BYTES: usize = 24;
 
-/// A batch that is being filled.
+/// An open batch.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     bytes: Vec<u8>,
@@ -30,12 +31,12 @@ impl Batch {
         self.count == 0
     }
 
-    /// Records in it.
+    /// The number of records.
     pub(super) fn count(&self) -> u32 {
         self.count
     }
 
-    /// Length so far.
+    /// The size so far.
     pub(super) fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -45,7 +46,8 @@ impl Batch {
             self.bytes.resize(HEAD_BYTES, 0);
         }
         let (delta, value_bytes) = (i64::from(self.count), value.len() as i64);
-        // Attributes, no difference of time, offset, no key, the value's length, and behind the value no headers.
+        // Attributes, no difference of time, offset, no key, the value's length, and after the value no
+        // headers.
         let fixed = 3 + varint_bytes(delta) + varint_bytes(value_bytes) + 1;
         push_varint(&mut self.bytes, fixed as i64 + value_bytes);
         self.bytes.extend_from_slice(&[0, 0]);
@@ -57,7 +59,7 @@ impl Batch {
         self.count += 1;
     }
 
-    /// The whole batch, of this time; a new one begins.
+    /// Finishes the batch with this time, and starts a new one.
     pub(super) fn finish(&mut self, timestamp_ms: i64) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.bytes);
         let count = std::mem::take(&mut self.count);
@@ -69,7 +71,7 @@ impl Batch {
         put(27, &timestamp_ms.to_be_bytes());
         put(35, &timestamp_ms.to_be_bytes());
         put(43, &(-1_i64).to_be_bytes()); // no producer id,
-        put(51, &(-1_i16).to_be_bytes()); // no epoch of it,
+        put(51, &(-1_i16).to_be_bytes()); // no producer epoch,
         put(53, &(-1_i32).to_be_bytes()); // and no sequence
         put(57, &(count as i32).to_be_bytes());
         let length = (bytes.len() - 12) as i32;
@@ -80,8 +82,8 @@ impl Batch {
     }
 }
 
-/// Calls `on_value` with offset and value of each record. The last batch may be cut off; it is left out. Returns the offset behind the
-/// last whole batch, if there was one.
+/// Calls `on_value` with offset and value of each record. A last batch that is cut off is ignored. Returns
+/// the offset after the last complete batch, if there was one.
 pub(super) fn read(
     mut data: &[u8],
     mut on_value: impl FnMut(i64, &[u8]),
@@ -123,7 +125,7 @@ fn one(
     Ok(base + i64::from(number(23)) + 1)
 }
 
-/// Takes one record: the difference of its offset, and its value; a null value is an empty one.
+/// Reads one record: its offset delta, and its value. A null value is read as empty.
 fn record<'a>(data: &mut &'a [u8]) -> Option<(i64, &'a [u8])> {
     let length = usize::try_from(varint(data)?).ok()?;
     let (mut record, rest) = data.split_at_checked(length)?;
@@ -137,7 +139,7 @@ fn record<'a>(data: &mut &'a [u8]) -> Option<(i64, &'a [u8])> {
     Some((delta, value))
 }
 
-/// Bytes behind their length; none if that is -1.
+/// Reads length-prefixed bytes. A length of -1 means none.
 fn bytes<'a>(data: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = varint(data)?;
     let (taken, rest) = data.split_at_checked(usize::try_from(length.max(0)).ok()?)?;
@@ -179,7 +181,7 @@ fn zigzag(number: i64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Offsets and values, and the offset behind them.
+    /// Offsets and values, and the offset after them.
     type Read = (Vec<(i64, Vec<u8>)>, Option<i64>);
 
     fn values(data: &[u8]) -> Result<Read, &'static str> {
@@ -210,13 +212,13 @@ mod tests {
         let mut expected: Vec<_> = (0..).zip(payloads).collect();
         expected.push((7, b"second".to_vec()));
         assert_eq!((found, next), (expected, Some(8)));
-        // A batch that is cut off is left out.
+        // A batch that is cut off is ignored.
         assert_eq!(values(&data[..data.len() - 1]).unwrap().1, Some(7));
         assert_eq!(values(&data[..data.len() - second.len() + 30]).unwrap().1, Some(7));
         assert_eq!(values(&data[..40]).unwrap(), (Vec::new(), None));
     }
 
-    /// Field by field, as Kafka's documentation has them: the one value `abc`.
+    /// Field by field, as in Kafka's documentation: the single value `abc`.
     #[test]
     fn bytes_of_a_batch() {
         let mut batch = Batch::default();
@@ -255,7 +257,7 @@ mod tests {
         }
         assert_eq!(values(&[&good[..16], &[1], &good[17..]].concat()), Err("record batches of version 2"));
         assert!(again(&|bytes| bytes[22] = 2).unwrap_err().contains("without compression"));
-        // A marker of a transaction is nobody's message, and takes an offset.
+        // A transaction marker is not a message, but takes an offset.
         assert_eq!(again(&|bytes| bytes[22] = 0x20), Ok((Vec::new(), Some(1))));
         for (at, byte) in [(60, 2), (61, 100), (65, 40), (66, 0x7E)] {
             assert_eq!(again(&|bytes| bytes[at] = byte), Err("whole records in a batch"), "{at}");

@@ -1,4 +1,4 @@
-//! Topics of Kafka: creating, finding who leads, listing and deleting them.
+//! Kafka topics: creates them, finds their leaders, lists and deletes them.
 
 use std::time::{Duration, Instant};
 
@@ -15,16 +15,16 @@ use super::settings::Settings;
 use super::wire::SETUP_TIMEOUT;
 use crate::error::RequesterError;
 
-/// How long servers may take for topics.
+/// The timeout for requests about topics.
 const TIMEOUT_MS: i32 = SETUP_TIMEOUT.as_millis() as i32;
 
-/// How often is looked whether a new topic has a leader.
+/// How often to check whether a new topic has a leader.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// In place of a time: the offset behind the last record.
+/// The timestamp that stands for the offset after the last record.
 const LATEST: i64 = -1;
 
-/// A topic to be created, with one partition.
+/// A topic to create, with one partition.
 #[derive(Clone, Debug)]
 pub(super) struct Topic {
     pub(super) name: String,
@@ -33,7 +33,7 @@ pub(super) struct Topic {
 }
 
 impl Topic {
-    /// Settings: `topic.KEY` and `replication`.
+    /// Reads the settings `topic.KEY` and `replication`.
     pub(super) fn take(name: String, settings: &mut Settings) -> Result<Self, RequesterError> {
         let replication = match settings.take("replication") {
             None => 1,
@@ -69,7 +69,7 @@ impl Topic {
     }
 }
 
-/// Deletes topics; those that are not there are as good as deleted.
+/// Deletes topics. Topics that do not exist count as deleted.
 pub(super) fn delete(broker: &mut Broker, names: &[String]) -> Result<(), RequesterError> {
     let request = DeleteTopicsRequest {
         topic_names: names.to_vec(),
@@ -86,14 +86,14 @@ pub(super) fn delete(broker: &mut Broker, names: &[String]) -> Result<(), Reques
     Ok(())
 }
 
-/// The names of all topics that the user may see.
+/// Lists the names of all topics that the user may see.
 pub(super) fn list(broker: &mut Broker) -> Result<Vec<String>, RequesterError> {
     let request = MetadataRequest { topics: None, ..MetadataRequest::default() };
     let answer = broker.ask(&request, "listing topics")?;
     Ok(answer.topics.into_iter().filter_map(|topic| topic.name).collect())
 }
 
-/// `HOST:PORT` of whoever leads the topic's partition, as soon as there is somebody.
+/// Returns `HOST:PORT` of the leader of the topic's partition, as soon as there is one.
 pub(super) fn leader(broker: &mut Broker, topic: &str) -> Result<String, RequesterError> {
     let named = MetadataRequestTopic { name: Some(topic.to_owned()), ..MetadataRequestTopic::default() };
     let request = MetadataRequest {
@@ -102,12 +102,12 @@ pub(super) fn leader(broker: &mut Broker, topic: &str) -> Result<String, Request
         ..MetadataRequest::default()
     };
     until_settled(broker, topic, |broker| {
-        let answer = broker.ask(&request, "telling who leads a topic")?;
+        let answer = broker.ask(&request, "reporting a topic's leader")?;
         Ok(led_by(&answer))
     })
 }
 
-/// Asks again while a topic is in a state that passes.
+/// Retries while a topic is in a transient state.
 fn until_settled<T>(
     broker: &mut Broker,
     topic: &str,
@@ -128,7 +128,7 @@ fn until_settled<T>(
     }
 }
 
-/// Whether a new topic may be in this state for a moment.
+/// Reports whether a new topic may be in this state for a moment.
 fn is_passing(code: i16) -> bool {
     ErrorCode::from_code(code).is_some_and(ErrorCode::is_retriable)
 }
@@ -151,7 +151,8 @@ fn led_by(answer: &MetadataResponse) -> Result<String, i16> {
     Ok(format!("{host}:{}", broker.port))
 }
 
-/// The offset behind the last record of the topic's partition. This broker leads it, but Kafka may say so to others before it knows.
+/// The offset after the last record of the topic's partition. This broker is the leader, but Kafka may
+/// announce that before the broker itself knows.
 pub(super) fn end_offset(broker: &mut Broker, topic: &str) -> Result<i64, RequesterError> {
     let partition = ListOffsetsPartition { timestamp: LATEST, ..ListOffsetsPartition::default() };
     let named = ListOffsetsTopic {

@@ -1,6 +1,8 @@
-//! The client's side of Kafka's protocol: a connection to one broker, with login, and one request after the other.
+//! The client's side of Kafka's protocol: a connection to one broker, with login, and one request after the
+//! other.
 //!
-//! Messages come from the crate `tailrace-kafka-wire`, which is generated from Kafka's own definitions and knows no server.
+//! Messages come from the crate `tailrace-kafka-wire`, which is generated from Kafka's own definitions and
+//! contains no server code.
 
 use bytes::Bytes;
 use tailrace_kafka_wire::messages::{
@@ -17,12 +19,12 @@ use super::site::Site;
 use super::wire::{Wire, wrong};
 use crate::error::RequesterError;
 
-/// Bytes of an answer, at most: a fetch brings no more than one payload beyond its bound.
+/// Largest response: a fetch returns at most one payload beyond its limit.
 const FRAME_BYTES_MAX: u32 = 3 * crate::payload::PAYLOAD_BYTES_MAX as u32;
 
 const CLIENT_ID: &str = "tailrace-bench";
 
-/// Who logs in, and how; nobody without a user.
+/// User and mechanism of the login. Without a user there is no login.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Login {
     user: Option<String>,
@@ -47,7 +49,7 @@ impl Mechanism {
 }
 
 impl Login {
-    /// Settings: `user`, `password`, and `mechanism` (`PLAIN`, the default, or `SCRAM-SHA-256`).
+    /// Reads the settings `user`, `password`, and `mechanism` (`PLAIN`, the default, or `SCRAM-SHA-256`).
     pub(super) fn take(settings: &mut Settings) -> Result<Self, RequesterError> {
         let (user, password) = (settings.take("user"), settings.take("password"));
         let named = settings.take("mechanism");
@@ -66,7 +68,7 @@ impl Login {
     }
 }
 
-/// A connection to a broker that has told which versions it speaks.
+/// A connection to a broker whose versions are known.
 #[derive(Debug)]
 pub(super) struct Broker {
     pub(super) wire: Wire,
@@ -124,7 +126,7 @@ impl Broker {
         Ok(answer)
     }
 
-    /// The highest version that both ends speak.
+    /// The highest version that both ends support.
     pub(super) fn version<R: Request>(&self) -> Result<i16, RequesterError> {
         let ours = ours(R::KEY, R::VERSIONS);
         let theirs =
@@ -138,7 +140,7 @@ impl Broker {
         })
     }
 
-    /// Appends a request to what is to be sent; returns the number that its answer will carry.
+    /// Appends a request to the outgoing bytes. Returns its correlation id.
     pub(super) fn push<R: Request>(&mut self, version: i16, request: &R) -> Result<i32, RequesterError> {
         let number = self.next_correlation;
         self.next_correlation = number.wrapping_add(1);
@@ -152,7 +154,7 @@ impl Broker {
         Ok(number)
     }
 
-    /// Sends a request and waits for its answer; nothing else may be on its way.
+    /// Sends a request and waits for its response. No other request may be in flight.
     pub(super) fn ask<R: Request>(
         &mut self,
         request: &R,
@@ -180,7 +182,7 @@ impl Broker {
         })
     }
 
-    /// An error code is the server's refusal, in its words if it has any.
+    /// Turns an error code into an error, with the server's message if there is one.
     pub(super) fn check(&self, code: i16, words: Option<&str>, what: &str) -> Result<(), RequesterError> {
         if code == ErrorCode::None.code() {
             return Ok(());
@@ -190,7 +192,7 @@ impl Broker {
     }
 }
 
-/// The versions of a request that this client fills in right: topics go by their names.
+/// The versions of a request that this client can fill in: they name topics by name.
 fn ours(key: ApiKey, known: VersionRange) -> VersionRange {
     let max = match key {
         ApiKey::Produce | ApiKey::Fetch => 12,
@@ -200,7 +202,7 @@ fn ours(key: ApiKey, known: VersionRange) -> VersionRange {
     VersionRange { min: known.min, max: max.min(known.max) }
 }
 
-/// `MESSAGE_TOO_LARGE: ...`, in the server's words if it said any.
+/// `MESSAGE_TOO_LARGE: ...`, with the server's message if there is one.
 pub(super) fn reason(code: i16, words: Option<&str>) -> String {
     match (ErrorCode::from_code(code), words.filter(|words| !words.is_empty())) {
         (Some(known), Some(words)) => format!("{}: {words}", known.name()),
@@ -209,7 +211,8 @@ pub(super) fn reason(code: i16, words: Option<&str>) -> String {
     }
 }
 
-/// A whole frame without its length, and how many bytes it took with it; `None` if it is not complete.
+/// A complete frame without its length prefix, and its size including the prefix. `None` if it is not
+/// complete.
 pub(super) fn frame(data: &[u8]) -> Result<Option<(&[u8], usize)>, &'static str> {
     let Some(prefix) = data.first_chunk::<LENGTH_PREFIX_BYTES>() else { return Ok(None) };
     let length = frame_bytes(*prefix, FRAME_BYTES_MAX).map_err(|_| "a frame of Kafka of at most 192 MiB")?;
@@ -217,7 +220,7 @@ pub(super) fn frame(data: &[u8]) -> Result<Option<(&[u8], usize)>, &'static str>
     Ok(data.get(LENGTH_PREFIX_BYTES..end).map(|frame| (frame, end)))
 }
 
-/// The answer in a frame, which must be that to request `number`.
+/// Decodes the response in a frame, which must be for request `number`.
 pub(super) fn answer<R: Request>(
     frame: &[u8],
     number: i32,

@@ -1,4 +1,4 @@
-//! What runs make on a system, and what is still there of runs that were killed: found by its name, see [`super::PREFIX`].
+//! What runs create on a system, and what killed runs left there. It is found by name, see [`super::PREFIX`].
 
 use super::deed::Deed;
 use super::settings::Settings;
@@ -9,17 +9,17 @@ use super::{
 };
 use crate::error::{BenchError, RequesterError};
 
-/// Something on a system that carries our prefix.
+/// An object on a system that carries our prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOver {
-    /// What it is: a stream, a key, a queue or a topic.
+    /// Its kind: a stream, a key, a queue or a topic.
     pub kind: &'static str,
-    /// Its name there.
+    /// Its name on the system.
     pub name: String,
 }
 
-/// What a run with this target makes that would stay if the run were killed: the kind of thing, and the names of the first and the last;
-/// `None` if nothing would.
+/// What a run with this target creates that would remain if the run were killed: its kind, and the names of
+/// the first and the last. `None` if nothing would remain.
 pub fn made_by(target: &Target) -> Option<(&'static str, String, String)> {
     let (kind, called): (_, fn(&str) -> String) = match target.system.as_str() {
         "jetstream" => ("stream", names::dashed),
@@ -34,7 +34,7 @@ pub fn made_by(target: &Target) -> Option<(&'static str, String, String)> {
     Some((kind, of(0), of(target.connections.saturating_sub(1))))
 }
 
-/// Whether something of a system can stay behind at all.
+/// Reports whether runs can leave anything on a system.
 ///
 /// # Errors
 /// There is no such system.
@@ -50,13 +50,14 @@ pub(crate) fn leaves_something(system: &str) -> Result<bool, BenchError> {
     Ok(made_by(&target).is_some())
 }
 
-/// Lists what carries our prefix, or what of `only` is still there and removes it. Only the first of several addresses is asked.
+/// Lists objects that carry our prefix, or removes those of `only` that still exist. With several addresses,
+/// only the first is contacted.
 ///
 /// # Errors
-/// The system cannot be reached, refuses, or keeps nothing.
+/// The system cannot be reached, refuses, or stores nothing.
 pub fn left_over(target: &Target, deed: Deed, only: &[LeftOver]) -> Result<Vec<LeftOver>, BenchError> {
     let system = find(&target.system)?;
-    // The settings may be those of a run. That of librdkafka has settings that this client does not know.
+    // The settings may be those of a run. Those of librdkafka include some that this client does not know.
     if system.name != "kafka-librdkafka" && leaves_something(system.name)? {
         check(target)?;
     }

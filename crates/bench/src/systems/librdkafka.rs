@@ -1,8 +1,9 @@
-//! Kafka, and whatever speaks its protocol, through librdkafka: its producer and consumer, a topic with one partition per connection.
+//! Kafka, and any server that speaks its protocol, through librdkafka: its producer and consumer, a topic
+//! with one partition per connection.
 //!
-//! librdkafka has queues and threads of its own, so this is the latency of system and client together, as applications have it. Two threads
-//! per connection take what librdkafka reports, stamp it with the time at once, and wake the generator.
-//! The default is to send at once (`linger.ms` 0) and `acks` all.
+//! librdkafka has queues and threads of its own, so this is the latency of system and client together, as
+//! applications experience it. Two threads per connection receive librdkafka's events, timestamp them at
+//! once, and wake the generator. By default it sends at once (`linger.ms` 0) and uses `acks` all.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -27,20 +28,20 @@ use crate::clock::{Clock, MonotonicClock};
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink, Watched};
 
-/// How long librdkafka may take for what is done once.
+/// Timeout of librdkafka's one-time operations.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long a thread waits before it looks whether it should end.
+/// How long a thread waits before it checks whether it should end.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What librdkafka reported, and when.
+/// An event from librdkafka, with its time.
 enum Event {
     Delivered(u64, u64),
     Refused(u64, u64, String),
     Received(u64, Vec<u8>),
 }
 
-/// Hands events to the generator and wakes it. No more events wait than messages are in flight.
+/// Passes events to the generator and wakes it. At most as many events are queued as messages are in flight.
 #[derive(Clone)]
 struct Reporter {
     events: Sender<Event>,
@@ -50,7 +51,7 @@ struct Reporter {
 
 impl Reporter {
     fn report(&self, event: Event) {
-        // Both fail only while the connection is being taken down.
+        // Both fail only while the connection is being torn down.
         let _ = self.events.send(event);
         if !self.rung.swap(true, Ordering::SeqCst) {
             let _ = rustix::io::write(&*self.bell, &1_u64.to_ne_bytes());
@@ -76,7 +77,7 @@ impl ProducerContext for Context {
     }
 }
 
-/// What runs while the connection is set up.
+/// The parts that exist while the connection is set up.
 struct Running {
     producer: Arc<BaseProducer<Context>>,
     events: Receiver<Event>,
@@ -91,15 +92,16 @@ pub(super) struct LibrdKafka {
     client: Vec<(String, String)>,
     topic_settings: Vec<(String, String)>,
     running: Option<Running>,
-    /// The topic was created.
+    /// Whether the topic was created.
     is_made: bool,
-    /// Messages received, all of the partition's from its first on.
+    /// Messages received: all of the partition's from its first on.
     delivered: i64,
 }
 
 impl LibrdKafka {
-    /// Settings: `topic.KEY` configures the topic, `client.KEY` the producer of librdkafka; what is for access (`client.security.`, `client.sasl.`,
-    /// `client.ssl.`) its consumer and its administration, too.
+    /// Creates it. The settings `topic.KEY` configure the topic, `client.KEY` librdkafka's producer. Those
+    /// for access (`client.security.`, `client.sasl.`, `client.ssl.`) also apply to its consumer and its
+    /// admin client.
     pub(super) fn new(address: String, name: &str, settings: &mut Settings) -> Self {
         Self {
             address,
@@ -112,7 +114,7 @@ impl LibrdKafka {
         }
     }
 
-    /// Ends the threads; what is still in the queue will not be waited for by anybody.
+    /// Ends the threads. Messages still in the queue are dropped.
     fn stop(&mut self) -> bool {
         let Some(running) = self.running.take() else { return false };
         running.producer.purge(rdkafka::producer::PurgeConfig::default().queue().inflight());
@@ -126,7 +128,7 @@ impl LibrdKafka {
     fn config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &self.address).set("socket.nagle.disable", "true");
-        // Who may talk to the server is the same for producer, consumer and administration.
+        // Access settings are the same for producer, consumer and admin client.
         let is_access = |key: &str| ["security.", "sasl.", "ssl."].iter().any(|begin| key.starts_with(begin));
         for (key, value) in self.client.iter().filter(|(key, _)| is_access(key)) {
             config.set(key, value);
@@ -196,7 +198,8 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 
 fn consume(consumer: &BaseConsumer, reporter: &Reporter, ending: &AtomicBool) {
     while !ending.load(Ordering::Relaxed) {
-        // Errors pass: librdkafka tries again by itself, and what never comes is given up by the generator.
+        // Errors are transient: librdkafka retries by itself, and the generator times out messages that never
+        // come.
         if let Some(Ok(message)) = consumer.poll(POLL_INTERVAL) {
             let now = MonotonicClock::default().now_ns();
             reporter.report(Event::Received(now, message.payload().unwrap_or_default().to_vec()));
@@ -253,7 +256,7 @@ impl Requester for LibrdKafka {
 
     fn receive(&mut self, _clock: &dyn Clock, sink: &mut dyn Sink) -> Result<(), RequesterError> {
         let Some(running) = &self.running else { return Ok(()) };
-        // The bell first: what is reported from here on rings it again.
+        // Clears the bell first: events reported from here on ring it again.
         let _ = rustix::io::read(&*running.reporter.bell, &mut [0; 8]);
         running.reporter.rung.store(false, Ordering::SeqCst);
         while let Ok(event) = running.events.try_recv() {

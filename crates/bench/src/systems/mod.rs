@@ -1,7 +1,8 @@
 //! The systems that can be measured, by name, and how to connect to them.
 //!
-//! Every adapter speaks its protocol over a socket that never waits, in the generator's own thread, so that no client library's queue or
-//! scheduler lies between the schedule and the wire. The payloads and what is expected of them are the same for all.
+//! Every adapter speaks its protocol over a non-blocking socket, in the generator's own thread, so that no
+//! client library's queue or scheduler is between the schedule and the wire. The payloads and what is
+//! expected of them are the same for all.
 
 mod adapters;
 mod amqp_wire;
@@ -76,7 +77,7 @@ pub struct Opened {
     pub requesters: Vec<Box<dyn Requester>>,
     /// The address, for reports.
     pub address: Option<String>,
-    /// The server that belongs to them, if it is our own. It must live as long as the run.
+    /// The server that they connect to, if it is our own. It must live as long as the run.
     pub server: Option<EchoServer>,
 }
 
@@ -89,10 +90,10 @@ pub fn open(target: &Target) -> Result<Opened, BenchError> {
     open_some(target, Role::Both, &connections)
 }
 
-/// Prepares only these of the connections of `target`, or only one end of each.
+/// Prepares only these connections of `target`, or only one end of each.
 ///
 /// # Errors
-/// As [`open`]; and the system's two ends cannot be apart.
+/// Same as [`open`]; or the system's two ends cannot be apart.
 pub fn open_some(target: &Target, role: Role, connections: &[u32]) -> Result<Opened, BenchError> {
     let system = find(&target.system)?;
     role::check(system.name, role)?;
@@ -118,7 +119,7 @@ pub fn open_some(target: &Target, role: Role, connections: &[u32]) -> Result<Ope
     Ok(Opened { requesters, address, server })
 }
 
-/// Whether the system and its settings are known. Starts and connects nothing.
+/// Checks that the system and its settings are known. Starts and connects nothing.
 ///
 /// # Errors
 /// Names what is unknown.
@@ -126,7 +127,7 @@ pub fn check(target: &Target) -> Result<(), BenchError> {
     check_role(target, Role::Both)
 }
 
-/// The same, if each connection is to have this role.
+/// Checks them for connections with this role.
 ///
 /// # Errors
 /// Names what is unknown or not possible.
@@ -138,7 +139,7 @@ pub(crate) fn check_role(target: &Target, role: Role) -> Result<(), BenchError> 
     Ok(())
 }
 
-/// An address stands in results and messages: nothing secret may be in it.
+/// Addresses appear in results and messages, so they must not contain secrets.
 fn check_address(target: &Target) -> Result<(), RequesterError> {
     let address = target.address.as_deref().unwrap_or_default();
     match address.rsplit_once('@') {
@@ -149,7 +150,7 @@ fn check_address(target: &Target) -> Result<(), RequesterError> {
     }
 }
 
-/// Sets all connections up, and sends one message over each to see that it comes back.
+/// Sets up all connections, and sends one message over each to verify that it comes back.
 ///
 /// # Errors
 /// The system cannot be reached, does not answer, or answers wrongly.
@@ -161,10 +162,11 @@ pub fn set_up(
     set_up_unless(requesters, target, clock, &AtomicBool::new(false)).map(drop)
 }
 
-/// Sets these connections up, and sends one message over each that can publish. Takes nothing away if one of them fails.
+/// Sets up these connections, and sends one message over each that can publish. If one fails, the others stay
+/// set up.
 ///
 /// # Errors
-/// As [`set_up`].
+/// Same as [`set_up`].
 pub fn set_up_some(
     requesters: &mut [Box<dyn Requester>],
     target: &Target,
@@ -175,8 +177,8 @@ pub fn set_up_some(
     Ok(())
 }
 
-/// As [`set_up`], but looks before each connection whether it is to stop. If so, or if one of them fails, it takes away what it made.
-/// False if it was stopped.
+/// Like [`set_up`], but checks before each connection whether to stop. If so, or if a connection fails, it
+/// removes what it created. Returns false if it was stopped.
 ///
 /// # Errors
 /// The system cannot be reached, does not answer, or answers wrongly.
@@ -190,7 +192,7 @@ pub(crate) fn set_up_unless(
     let mut made = 0;
     let result = set_up_all(requesters, target, &connections, clock, stop, &mut made);
     if !matches!(result, Ok(true)) {
-        // What cannot be taken away stays; whoever fails here fails for the reason that is told already.
+        // An error here is ignored: the first error is the one to report.
         let _ = requesters[..made].iter_mut().try_for_each(|requester| requester.tear_down());
     }
     Ok(result?)
@@ -217,20 +219,21 @@ fn set_up_all(
     Ok(!stop.load(Ordering::Relaxed))
 }
 
-/// The message that is tried before a run. It has another run's number, so that a late copy is not counted as one of this run.
+/// The probe before a run. It has another run's number, so that a late copy does not count as one of this
+/// run.
 fn probe(run: u16, connection: u32, due_ns: u64) -> Header {
     Header { run: !run, connection: connection as u16, sequence: PROBE, due_ns }
 }
 
-/// Whether this is what [`set_up_some`] sent over a connection.
+/// Reports whether this is the probe that [`set_up_some`] sent over a connection.
 pub(crate) fn is_probe(header: &Header, run: u16, connection: u16) -> bool {
     *header == probe(run, u32::from(connection), header.due_ns)
 }
 
-/// The sequence of the message that is tried before a run.
+/// The sequence of the probe before a run.
 const PROBE: u64 = u64::MAX;
 
-/// How long a message that is tried may take.
+/// Timeout of a probe.
 pub(crate) const PROBE_TIMEOUT_NS: u64 = 10_000_000_000;
 
 fn own_server(system: &System, target: &Target) -> Result<Option<EchoServer>, BenchError> {

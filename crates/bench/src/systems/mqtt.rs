@@ -1,7 +1,8 @@
 //! MQTT 3.1.1: a publisher and a subscriber, each with its own connection, and a topic of their own.
 //!
-//! Settings: `qos` (0 or 1, default 1), `user`, `password`, and those of TLS. With QoS 1 PUBACK is the acknowledgement. QoS 2 is not there.
-//! At most 65,535 messages can be unacknowledged, because MQTT numbers them with 16 bits.
+//! Settings: `qos` (0 or 1, default 1), `user`, `password`, and those of TLS. With QoS 1 PUBACK is the
+//! acknowledgement. QoS 2 is not supported. At most 65,535 messages can be unacknowledged, because MQTT
+//! packet ids have 16 bits.
 
 use std::collections::VecDeque;
 
@@ -22,7 +23,7 @@ const PUBACK: u8 = 0x40;
 const SUBSCRIBE: u8 = 0x82;
 const SUBACK: u8 = 0x90;
 
-/// Instead of the QoS in a SUBACK.
+/// The failure code in a SUBACK.
 const SUBSCRIPTION_REFUSED: u8 = 0x80;
 
 /// Flag of a PUBLISH with QoS 1.
@@ -36,7 +37,7 @@ pub(super) struct Mqtt {
     password: Option<String>,
     acknowledged: bool,
     wires: Pair,
-    /// Packet id and sequence of what is not acknowledged, oldest first.
+    /// Packet id and sequence of unacknowledged messages, oldest first.
     unacknowledged: VecDeque<(u16, u64)>,
     next_id: u16,
 }
@@ -78,7 +79,7 @@ impl Mqtt {
         push_packet(wire.out(), CONNECT, |out| {
             push_text(out, "MQTT");
             out.extend_from_slice(&[4, CLEAN_SESSION | user | password, 0, 0]);
-            // All servers take up to 23 letters.
+            // All servers accept up to 23 characters.
             push_text(out, &format!("b{}{role}", self.name));
             self.user.iter().chain(&self.password).for_each(|text| push_text(out, text));
         });
@@ -153,7 +154,7 @@ impl Mqtt {
     }
 }
 
-/// What the return code of CONNACK says.
+/// The meaning of CONNACK's return code.
 fn connect_refusal(code: u8) -> String {
     match code {
         1 => "it does not speak MQTT 3.1.1".to_owned(),
@@ -187,10 +188,10 @@ fn push_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// First byte and body of a packet, and how many bytes it took.
+/// First byte and body of a packet, and its size.
 type Packet<'a> = (u8, &'a [u8], usize);
 
-/// Reads one packet; `None` if it is not complete.
+/// Parses one packet. `None` if it is not complete.
 fn parse(data: &[u8]) -> Result<Option<Packet<'_>>, &'static str> {
     let Some((kind, rest)) = data.split_first() else { return Ok(None) };
     let mut length = 0;
@@ -216,7 +217,7 @@ fn await_packet(wire: &mut Wire, awaited: u8) -> Result<Vec<u8>, RequesterError>
     })
 }
 
-/// Reads what has come; `on_packet` gets time, first byte, body, and the buffer for answers.
+/// Reads what has come. `on_packet` gets time, first byte, body, and the buffer for answers.
 fn packets(
     wire: &mut Wire,
     clock: &dyn Clock,
@@ -270,7 +271,7 @@ impl Requester for Mqtt {
         });
         if self.acknowledged {
             self.unacknowledged.push_back((id, sequence));
-            // 0 is no packet id.
+            // 0 is not a valid packet id.
             self.next_id = id.checked_add(1).unwrap_or(1);
         }
         Ok(Handed::Taken)
@@ -290,7 +291,7 @@ impl Requester for Mqtt {
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
-        // A clean session leaves nothing behind.
+        // A clean session leaves nothing on the broker.
         self.wires.close();
         Ok(())
     }

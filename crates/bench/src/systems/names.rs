@@ -1,28 +1,28 @@
-//! What is made on a system for a run, and how it is called: every name begins with [`PREFIX`], so that what a run left behind that was
-//! killed can be told from what belongs to others.
+//! Names of what a run creates on a system. Every name starts with [`PREFIX`], so that leftovers of a killed
+//! run can be told from what belongs to others.
 
-/// What every name begins with. Run and connection follow, as numbers: `tailrace-bench.4711.0`.
+/// The start of every name. Run and connection follow, as numbers: `tailrace-bench.4711.0`.
 pub(crate) const PREFIX: &str = "tailrace-bench";
 
-/// What NSQ calls for.
+/// The suffix that NSQ requires.
 const EPHEMERAL: &str = "#ephemeral";
 
-/// A subject, key, queue, channel or topic; `name` is that of run and connection, as in `4711.0`.
+/// A subject, key, queue, channel or topic. `name` is that of run and connection, as in `4711.0`.
 pub(super) fn dotted(name: &str) -> String {
     format!("{PREFIX}.{name}")
 }
 
-/// The same where a dot means something else.
+/// The same name for systems in which a dot has a meaning.
 pub(super) fn dashed(name: &str) -> String {
     with_separator(name, "-")
 }
 
-/// The same as levels of a topic.
+/// The same name as levels of a topic.
 pub(super) fn slashed(name: &str) -> String {
     with_separator(name, "/")
 }
 
-/// A topic or a channel of NSQ that goes with its last client.
+/// A topic or a channel of NSQ that disappears with its last client.
 pub(super) fn ephemeral(name: &str) -> String {
     format!("{name}{EPHEMERAL}")
 }
@@ -31,7 +31,7 @@ fn with_separator(name: &str, separator: &str) -> String {
     format!("{PREFIX}{separator}{}", name.replace('.', separator))
 }
 
-/// Whether a name is one of those above, and nobody else's that begins alike.
+/// Reports whether a name is one of those above, and not another name with the same start.
 pub(super) fn is_ours(name: &str) -> bool {
     let Some(rest) = name.strip_suffix(EPHEMERAL).unwrap_or(name).strip_prefix(PREFIX) else { return false };
     let Some(separator) = rest.chars().next().filter(|letter| ".-/".contains(*letter)) else { return false };

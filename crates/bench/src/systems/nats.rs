@@ -1,4 +1,5 @@
-//! NATS core: fire and forget. A publisher and a subscriber, each with its own connection, and a subject of their own.
+//! NATS core, fire and forget: a publisher and a subscriber, each with its own connection, and a subject of
+//! their own.
 
 use super::Role;
 use super::names;
@@ -100,7 +101,7 @@ pub(super) fn push_message(out: &mut Vec<u8>, subject: &[u8], reply: Option<(&[u
     out.extend_from_slice(b"\r\n");
 }
 
-/// Reads what has come: calls `on_message` with time, subject, payload and status, and answers pings.
+/// Reads what has come. Calls `on_message` with time, subject, payload and status, and answers pings.
 pub(super) fn listen(
     wire: &mut Wire,
     clock: &dyn Clock,

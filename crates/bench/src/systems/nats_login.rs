@@ -1,7 +1,7 @@
-//! Who logs in to a server of NATS, and how: with a password, a token, an nkey, or a JWT and its key.
+//! The login to a NATS server: with a password, a token, an nkey, or a JWT and its key.
 //!
-//! Settings: `user` and `password`; or `token`; or `nkey` (a seed); or `creds` (what a file of credentials holds). `tls-first=true` begins
-//! with the handshake of TLS, before the server's first line.
+//! Settings: `user` and `password`; or `token`; or `nkey` (a seed); or `creds` (the content of a credentials
+//! file). With `tls-first=true` the TLS handshake comes before the server's first line.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::settings::Settings;
 use super::site::Site;
 use crate::error::RequesterError;
 
-/// How a user proves who it is.
+/// How a user authenticates.
 enum Proof {
     Nothing,
     Password { user: String, password: String },
@@ -25,13 +25,13 @@ pub(super) struct Login {
 }
 
 impl Login {
-    /// Takes what it needs out of `settings`.
+    /// Takes its settings out of `settings`.
     pub(super) fn take(site: &Site, settings: &mut Settings) -> Result<Self, RequesterError> {
         let unsupported = |reason: &str| Err(RequesterError::Unsupported(reason.to_owned()));
         let tls_first = match settings.take("tls-first").as_deref() {
             None | Some("false") => false,
             Some("true") if site.has_tls() => true,
-            Some("true") => return unsupported("tls-first goes with tls-ca or tls=unchecked"),
+            Some("true") => return unsupported("tls-first requires tls-ca or tls=unchecked"),
             Some(other) => return unsupported(&format!("tls-first={other}: expected true or false")),
         };
         let password = (settings.take("user"), settings.take("password"));
@@ -45,7 +45,7 @@ impl Login {
             ((None, None), [Some(token), None, None]) => Proof::Token(token),
             ((None, None), [None, Some(seed), None]) => match UserKey::from_seed(&seed) {
                 Some(key) => Proof::Key(key),
-                None => return unsupported("nkey is no seed of a user: expected SU and 56 letters more"),
+                None => return unsupported("nkey is not a user's seed: expected SU and 56 more letters"),
             },
             ((None, None), [None, None, Some(text)]) => {
                 let found = credentials(&text);
@@ -59,12 +59,12 @@ impl Login {
         Ok(Self { proof, tls_first })
     }
 
-    /// Whether the server must say first what to sign.
+    /// Reports whether the server must first send a nonce to sign.
     pub(super) fn needs_nonce(&self) -> bool {
         matches!(self.proof, Proof::Key(_) | Proof::Jwt(..))
     }
 
-    /// What CONNECT says.
+    /// The options of CONNECT.
     pub(super) fn hello(&self, nonce: &str) -> Value {
         let mut hello = json!({
             "verbose": false, "pedantic": false, "lang": "rust", "version": "0", "name": "tailrace bench",
@@ -124,9 +124,9 @@ mod tests {
         for (values, expected) in [
             (&[("user", "a")][..], "user and password go together"),
             (&[("token", "a"), ("nkey", SEED)], "expected one of user and password, token, nkey, creds"),
-            (&[("nkey", "SUAC")], "nkey is no seed of a user"),
+            (&[("nkey", "SUAC")], "nkey is not a user's seed"),
             (&[("creds", "x")], "creds holds no JWT"),
-            (&[("tls-first", "true")], "tls-first goes with tls-ca"),
+            (&[("tls-first", "true")], "tls-first requires tls-ca"),
             (&[("tls", "unchecked"), ("tls-first", "maybe")], "tls-first=maybe"),
         ] {
             let error = take(values).err().unwrap();

@@ -7,10 +7,10 @@ use super::site::Site;
 use super::wire::{Wire, line, refused, wrong};
 use crate::error::RequesterError;
 
-/// What the server said.
+/// An operation from the server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said<'a> {
-    /// A message; `status` is that of its headers, such as `503` where nobody answers a request.
+    /// A message. `status` is that of its headers, such as `503` if a request has no responders.
     Message {
         subject: &'a [u8],
         payload: &'a [u8],
@@ -19,13 +19,13 @@ pub(super) enum Said<'a> {
     Ping,
     Pong,
     Error(&'a [u8]),
-    /// What the server tells about itself, in JSON.
+    /// The server's INFO, in JSON.
     Info(&'a [u8]),
     /// +OK.
     Nothing,
 }
 
-/// Reads one thing that the server said, and how many bytes that took; `None` if it is not complete.
+/// Parses one operation. Also returns its size. `None` if it is not complete.
 pub(super) fn parse(data: &[u8]) -> Result<Option<(Said<'_>, usize)>, &'static str> {
     let Some((line, used)) = line(data) else { return Ok(None) };
     let (verb, rest) = match line.iter().position(|byte| *byte == b' ') {
@@ -59,7 +59,7 @@ fn message<'a>(
     }
     let Some(body) = data.get(begin..begin + total + 2) else { return Ok(None) };
     if !body.ends_with(b"\r\n") {
-        return Err("a line end behind the payload");
+        return Err("a line end after the payload");
     }
     let status = body[..head].strip_prefix(b"NATS/1.0 ").and_then(|rest| rest.get(..3));
     let payload = &body[head..total];
@@ -70,13 +70,13 @@ fn number(digits: &[u8]) -> Option<usize> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Connects and shakes hands, over TLS if that was asked for.
+/// Connects and shakes hands, over TLS if requested.
 pub(super) fn connect(site: &Site, login: &Login) -> Result<Wire, RequesterError> {
     let mut wire = site.connect_in_the_clear()?;
     if site.has_tls() && login.tls_first {
         site.secure(&mut wire)?;
     }
-    // Otherwise nobody needs to wait for what the server tells.
+    // Otherwise there is no need to wait for the INFO.
     let info = if site.has_tls() || login.needs_nonce() { await_info(&mut wire)? } else { Value::Null };
     if site.has_tls() && !login.tls_first {
         site.secure(&mut wire)?;
@@ -101,12 +101,12 @@ fn await_info(wire: &mut Wire) -> Result<Value, RequesterError> {
     })
 }
 
-/// Whether INFO demands what was not asked for.
+/// Reports whether INFO requires TLS.
 fn demands_tls(info: &[u8]) -> bool {
     serde_json::from_slice(info).is_ok_and(|info: Value| info["tls_required"] == true)
 }
 
-/// Waits until the server has seen everything that was sent so far.
+/// Waits until the server has processed everything sent so far.
 pub(super) fn synchronise(wire: &mut Wire, doing: &'static str) -> Result<(), RequesterError> {
     wire.out().extend_from_slice(b"PING\r\n");
     let (address, is_secure) = (wire.address().to_owned(), wire.is_secure());

@@ -1,6 +1,8 @@
-//! The nkeys of NATS: a seed of Ed25519 in Base32, which signs what the server asks for; alone, or beside a JWT in a file of credentials.
+//! NATS nkeys: an Ed25519 seed in Base32, which signs the server's nonce, either alone or together with a JWT
+//! in a credentials file.
 //!
-//! A seed is two bytes (that it is one, and whose), 32 bytes, and a CRC-16; a public key has one byte in front.
+//! A seed is two bytes (that it is a seed, and the type of its owner), 32 bytes, and a CRC-16. A public key
+//! is prefixed with one byte.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,18 +13,18 @@ const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 /// The first byte of a seed, in its upper five bits.
 const SEED: u8 = 18 << 3;
 
-/// Users' keys: in front of public keys, and in the second place of seeds.
+/// The type of user keys: the prefix of public keys, and the second part of the prefix of seeds.
 const USER: u8 = 20 << 3;
 
 const SEED_BYTES: usize = 32;
 
-/// What a user proves who it is with.
+/// The key that a user authenticates with.
 pub(super) struct UserKey {
     pair: Ed25519KeyPair,
 }
 
 impl UserKey {
-    /// From a seed, `SU...`; `None` if it is none of a user's.
+    /// Parses a seed, `SU...`. `None` if it is not a user's seed.
     pub(super) fn from_seed(seed: &str) -> Option<Self> {
         let bytes = decode(seed.trim())?;
         let (body, checksum) = bytes.split_last_chunk::<2>()?;
@@ -36,7 +38,7 @@ impl UserKey {
         Ed25519KeyPair::from_seed_unchecked(&body[2..]).ok().map(|pair| Self { pair })
     }
 
-    /// As servers have it in their configuration, `U...`.
+    /// The public key as in a server's configuration, `U...`.
     pub(super) fn public(&self) -> String {
         let mut bytes = vec![USER];
         bytes.extend_from_slice(self.pair.public_key().as_ref());
@@ -44,13 +46,13 @@ impl UserKey {
         encode(&bytes)
     }
 
-    /// The signature of a nonce, as CONNECT wants it.
+    /// The signature of a nonce, encoded for CONNECT.
     pub(super) fn sign(&self, nonce: &str) -> String {
         URL_SAFE_NO_PAD.encode(self.pair.sign(nonce.as_bytes()))
     }
 }
 
-/// The JWT and the seed in a file of credentials.
+/// The JWT and the seed in a credentials file.
 pub(super) fn credentials(text: &str) -> Option<(&str, &str)> {
     let block = |name: &str| {
         let mut lines = text.lines().map(str::trim);
@@ -92,7 +94,7 @@ fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// CRC-16 with the polynomial 0x1021, as XMODEM has it.
+/// CRC-16 with the polynomial 0x1021, as in XMODEM.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |mut crc, byte| {
         crc ^= u16::from(*byte) << 8;

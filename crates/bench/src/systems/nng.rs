@@ -1,4 +1,5 @@
-//! Scalability Protocols over TCP, as nng and nanomsg speak them: a handshake of eight bytes, then a length before each message.
+//! Scalability Protocols over TCP, as in nng and nanomsg: a handshake of eight bytes, then a length before
+//! each message.
 
 use super::brokerless::{MESSAGE_BYTES_MAX, Message, Parsed, Protocol, Role};
 
@@ -6,10 +7,10 @@ pub(super) struct ScalabilityProtocols;
 
 const HELLO_BYTES: usize = 8;
 
-/// Marks the last request id of a request's head.
+/// Marks the last request id in a request's header.
 const LAST: u32 = 0x8000_0000;
 
-/// What an end calls itself.
+/// The protocol number of an end.
 fn number(role: Role) -> u16 {
     match role {
         Role::Publish => 0x20,
@@ -71,7 +72,7 @@ impl Protocol for ScalabilityProtocols {
                 Message { id, payload }
             }
             Role::Pull | Role::Subscribe => Message { id: 0, payload: body },
-            Role::Push | Role::Publish => return Err("nothing for who only sends"),
+            Role::Push | Role::Publish => return Err("nothing for an end that only sends"),
         };
         Ok(Some((Some(message), used)))
     }
@@ -105,7 +106,7 @@ mod tests {
         assert_eq!(out, b"\0\0\0\0\0\0\0\x03abc");
         assert_eq!(Sp::parse(Role::Pull, &out), Ok(Some((Some(Message { id: 0, payload: b"abc" }), 11))));
         Sp::parse(Role::Push, &out).unwrap_err();
-        // No room for a request id.
+        // Too short for a request id.
         Sp::parse(Role::Answer, &out).unwrap_err();
         let mut out = Vec::new();
         Sp::push(Role::Ask, 7, b"abc", &mut out);

@@ -1,4 +1,4 @@
-//! The system that does nothing: what it measures is the harness itself.
+//! A system that does nothing: it measures the harness itself.
 
 use crate::clock::Clock;
 use crate::error::RequesterError;

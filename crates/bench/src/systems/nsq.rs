@@ -1,9 +1,10 @@
-//! NSQ, protocol V2, straight to an nsqd: a publisher and a subscriber, each with its own connection, and a topic and a channel
-//! of their own, both ephemeral.
+//! NSQ, protocol V2, directly to an nsqd: a publisher and a subscriber, each with its own connection, and a
+//! topic and a channel of their own, both ephemeral.
 //!
-//! The answer to PUB is the acknowledgement; each message that comes is finished at once. Settings: `output_buffer_timeout`
-//! in milliseconds: nsqd gathers what it sends to a subscriber for so long, by default 250 ms; -1 turns its buffer off; `secret`
-//! for AUTH; `http` for [`super::nsq_topics`]; and those of TLS. No compression, no nsqlookupd.
+//! The response to PUB is the acknowledgement. Each message received is finished at once. Settings:
+//! `output_buffer_timeout` in milliseconds, for which nsqd buffers what it sends to a subscriber (default 250
+//! ms; -1 turns its buffer off); `secret` for AUTH; `http` for [`super::nsq_topics`]; and those of TLS.
+//! Compression and nsqlookupd are not supported.
 
 use std::collections::VecDeque;
 
@@ -17,10 +18,10 @@ use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
 
-/// Messages that nsqd may have sent without seeing them finished; it may allow less.
+/// Unfinished messages that nsqd may send; it may allow fewer.
 const UNFINISHED_MAX: u64 = 2_500;
 
-/// Bytes of a frame behind its length, at most: type, timestamp, attempts, id and payload.
+/// Largest frame after its length: type, timestamp, attempts, id and payload.
 const FRAME_BYTES_MAX: usize = 30 + crate::payload::PAYLOAD_BYTES_MAX;
 
 const HEARTBEAT: &[u8] = b"_heartbeat_";
@@ -36,7 +37,7 @@ pub(super) struct Nsq {
     unanswered: VecDeque<u64>,
 }
 
-/// What nsqd sends.
+/// A frame from nsqd.
 #[derive(Debug, PartialEq, Eq)]
 enum Frame<'a> {
     Response(&'a [u8]),
@@ -44,7 +45,7 @@ enum Frame<'a> {
     Message { id: &'a [u8], body: &'a [u8] },
 }
 
-/// Reads one frame, and how many bytes it took; `None` if it is not complete.
+/// Parses one frame. Also returns its size. `None` if it is not complete.
 fn parse(data: &[u8]) -> Result<Option<(Frame<'_>, usize)>, &'static str> {
     const WRONG: &str = "a frame of NSQ";
     let Some((length, rest)) = data.split_first_chunk::<4>() else { return Ok(None) };
@@ -59,7 +60,7 @@ fn parse(data: &[u8]) -> Result<Option<(Frame<'_>, usize)>, &'static str> {
         0 => Frame::Response(body),
         1 => Frame::Error(body),
         2 => {
-            // Behind the timestamp and the number of attempts.
+            // After the timestamp and the number of attempts.
             let (id, body) = body.get(10..).and_then(|rest| rest.split_at_checked(ID_BYTES)).ok_or(WRONG)?;
             Frame::Message { id, body }
         }
@@ -76,7 +77,7 @@ fn push_with_body(out: &mut Vec<u8>, command: &[&[u8]], body: &[u8]) {
     out.extend_from_slice(body);
 }
 
-/// Waits for a response that is no heartbeat.
+/// Waits for a response other than a heartbeat.
 fn response(wire: &mut Wire) -> Result<Vec<u8>, RequesterError> {
     let address = wire.address().to_owned();
     loop {
@@ -107,7 +108,7 @@ impl Nsq {
         role: Role,
         settings: &mut Settings,
     ) -> Result<Self, RequesterError> {
-        // For `bench clean`.
+        // It is for `bench clean`.
         settings.take("http");
         let timeout = settings.take("output_buffer_timeout");
         let output_buffer_timeout_ms = timeout.map(|text| {
@@ -128,7 +129,7 @@ impl Nsq {
         })
     }
 
-    /// Connects; returns the number of unfinished messages that nsqd allows too.
+    /// Connects. Also returns how many unfinished messages nsqd allows.
     fn connect(&self) -> Result<(Wire, u64), RequesterError> {
         let mut wire = self.site.connect_in_the_clear()?;
         // Without a timeout nsqd would wait until its buffer is full.
@@ -155,7 +156,7 @@ impl Nsq {
         Ok((wire, unfinished.min(UNFINISHED_MAX)))
     }
 
-    /// Goes on over TLS; nsqd says OK again then.
+    /// Switches to TLS. nsqd then sends OK again.
     fn secure(&self, wire: &mut Wire, features: &serde_json::Value) -> Result<(), RequesterError> {
         if features["tls_v1"] != true {
             return Err(RequesterError::Unsupported(format!("{} does not speak TLS", self.site.address)));
@@ -170,7 +171,7 @@ impl Nsq {
             return Err(RequesterError::Unsupported(reason));
         };
         push_with_body(wire.out(), &[b"AUTH"], secret.as_bytes());
-        // What the secret allows, in JSON.
+        // The permissions of the secret, in JSON.
         response(wire).map(drop)
     }
 
@@ -218,8 +219,8 @@ impl Nsq {
     }
 }
 
-/// Reads what has come, frame by frame, and answers heartbeats. `on_frame` gets the time and the buffer for answers, and says what else it
-/// expected.
+/// Reads what has come, frame by frame, and answers heartbeats. `on_frame` gets the time and the buffer for
+/// answers. Its error is what it expected instead.
 fn frames(
     wire: &mut Wire,
     clock: &dyn Clock,
@@ -282,7 +283,7 @@ impl Requester for Nsq {
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
-        // What is ephemeral goes with its last client.
+        // Ephemeral topics disappear with their last client.
         self.wires.close();
         Ok(())
     }

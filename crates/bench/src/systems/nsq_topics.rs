@@ -1,8 +1,8 @@
-//! The topics of an nsqd, over its HTTP API: its own protocol neither lists nor deletes them.
+//! The topics of an nsqd, over its HTTP API: its own protocol can neither list nor delete them.
 //!
-//! Topics here are ephemeral and go with their channel. But an nsqd that reads what a killed publisher had sent after it has missed
-//! the subscriber makes the topic again, and keeps it. Settings: `http` (`HOST:PORT`, default port 4151 of the system's host), and
-//! those of TLS.
+//! The topics of runs are ephemeral and disappear with their channel. But if an nsqd reads a killed
+//! publisher's messages after it has noticed that the subscriber is gone, it creates the topic again, and
+//! keeps it. Settings: `http` (`HOST:PORT`, default port 4151 of the system's host), and those of TLS.
 
 use super::deed::Deed;
 use super::http;
@@ -12,7 +12,7 @@ use crate::error::RequesterError;
 
 const PORT: u16 = 4151;
 
-/// Lists topics, and deletes those that are chosen.
+/// Lists topics, and deletes the chosen ones.
 pub(super) fn left_over(
     site: &Site,
     settings: &mut Settings,
@@ -33,10 +33,10 @@ pub(super) fn left_over(
     let found = chosen(names.collect());
     if deed == Deed::Remove {
         for name in &found {
-            // Names are letters, digits, dots and hyphens.
+            // Names consist of letters, digits, dots and hyphens.
             let path = format!("/topic/delete?topic={}", name.replace('#', "%23"));
             let (status, body) = ask(&site, "POST", &path)?;
-            // 404: somebody else was faster.
+            // 404: the topic was deleted meanwhile.
             if status != 200 && status != 404 {
                 let reason = String::from_utf8_lossy(&body).into_owned();
                 return Err(RequesterError::Unsupported(format!(

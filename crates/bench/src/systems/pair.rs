@@ -1,13 +1,13 @@
-//! The two connections of most systems: one to publish on, one to receive on.
+//! The two connections that most systems need: one to publish on, one to receive on.
 //!
-//! A pair whose ends are on two machines has one of them only, by its [`Role`].
+//! If its two ends are on two machines, each pair has only the one of its [`Role`].
 
 use super::Role;
 use super::wire::Wire;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Readiness};
 
-/// The connections that the role asks for are there between set-up and tear-down.
+/// The connections of the role exist between set-up and teardown.
 #[derive(Debug, Default)]
 pub(super) struct Pair {
     pub(super) role: Role,
@@ -16,12 +16,12 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// None of its connections is there.
+    /// Creates a pair without connections.
     pub(super) fn with_role(role: Role) -> Self {
         Self { role, publisher: None, subscriber: None }
     }
 
-    /// What one end sees of what both see.
+    /// What this role expects of what both ends expect.
     pub(super) fn expects(&self, both: Expects) -> Expects {
         Expects {
             acknowledgement: both.acknowledgement && self.role.publishes(),
@@ -29,7 +29,7 @@ impl Pair {
         }
     }
 
-    /// Makes the connections that the role asks for, the subscriber's first.
+    /// Opens the connections of the role, the subscriber's first.
     pub(super) fn connect(
         &mut self,
         subscriber: impl FnOnce() -> Result<Wire, RequesterError>,
@@ -41,22 +41,22 @@ impl Pair {
         Ok(())
     }
 
-    /// Closes what is there.
+    /// Closes the open connections.
     pub(super) fn close(&mut self) {
         (self.publisher, self.subscriber) = (None, None);
     }
 
-    /// The buffer of what is to be published, if `bytes` more fit into it.
+    /// The publisher's output buffer, if `bytes` more fit into it.
     pub(super) fn room_for(&mut self, bytes: usize) -> Option<&mut Vec<u8>> {
         self.publisher.as_mut()?.room_for(bytes)
     }
 
-    /// Sends what it can of what is to be published, without waiting.
+    /// Sends as much of the output buffer as possible without waiting.
     pub(super) fn flush(&mut self) -> Result<(), RequesterError> {
         self.publisher.as_mut().map_or(Ok(()), Wire::flush)
     }
 
-    /// What a requester with these connections waits for; for ever while it has none.
+    /// What a requester with these connections waits for. It waits forever while there are none.
     pub(super) fn readiness(&self) -> Readiness<'_> {
         match (&self.publisher, &self.subscriber) {
             (Some(publisher), Some(subscriber)) => {

@@ -1,9 +1,10 @@
-//! PostgreSQL's LISTEN and NOTIFY: a publisher and a subscriber, each with its own connection, and a channel of their own.
+//! PostgreSQL's LISTEN and NOTIFY: a publisher and a subscriber, each with its own connection, and a channel
+//! of their own.
 //!
-//! Each message is a NOTIFY in a transaction of its own; the end of the query is the acknowledgement. PostgreSQL takes text of less than
-//! 8,000 bytes, so payloads go as Base64 and have at most 5,999 bytes. Settings: `user` (default `postgres`), `password`,
-//! `database` (default: the user's name), `synchronous_commit` (default: as the server has it). What it can be logged in to is said in
-//! `postgres_wire`.
+//! Each message is a NOTIFY in a transaction of its own. The end of the query is the acknowledgement.
+//! PostgreSQL accepts text of less than 8,000 bytes, so payloads are sent as Base64 and have at most 5,999
+//! bytes. Settings: `user` (default `postgres`), `password`, `database` (default: the user's name),
+//! `synchronous_commit` (default: the server's). `postgres_wire` lists the supported kinds of authentication.
 
 use std::collections::VecDeque;
 
@@ -21,7 +22,7 @@ use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
 
-/// Bytes of a payload, at most: as Base64 without padding these are 7,999, one less than PostgreSQL's bound.
+/// Largest payload: 7,999 bytes as Base64 without padding, one less than PostgreSQL's limit.
 const PAYLOAD_BYTES_MAX: usize = 5_999;
 
 pub(super) struct Postgres {
@@ -30,7 +31,7 @@ pub(super) struct Postgres {
     login: Login,
     wires: Pair,
     unanswered: VecDeque<u64>,
-    /// What the server said about the query that it has not ended yet.
+    /// The server's error about a query that has not ended yet.
     complaint: Option<String>,
     decoded: Vec<u8>,
 }
@@ -105,7 +106,7 @@ impl Postgres {
                 decoded.clear();
                 match STANDARD_NO_PAD.decode_vec(text, decoded) {
                     Ok(()) => sink.payload(now, decoded),
-                    // Not what was sent: counts as damaged.
+                    // It is not what was sent, so it counts as corrupt.
                     Err(_) => sink.payload(now, text),
                 }
             }
@@ -114,7 +115,8 @@ impl Postgres {
     }
 }
 
-/// Reads what has come, message by message; `on_message` is `None` for what must not come here.
+/// Reads what has come, message by message. `on_message` returns `None` for a message that must not come
+/// here.
 fn messages(
     wire: &mut Wire,
     clock: &dyn Clock,
@@ -187,10 +189,10 @@ impl Requester for Postgres {
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
-        // A channel is gone with its last listener.
+        // A channel disappears with its last listener.
         for mut wire in [self.wires.publisher.take(), self.wires.subscriber.take()].into_iter().flatten() {
             push(wire.out(), b'X', |_| {});
-            // Who has gone already needs no goodbye.
+            // It does not matter if the server has left already.
             let _ = wire.flush();
         }
         Ok(())

@@ -1,19 +1,20 @@
-//! PostgreSQL's protocol 3.0, the client's side, as far as LISTEN and NOTIFY need it. No GSSAPI, no MD5.
+//! The client side of PostgreSQL's protocol 3.0, as far as LISTEN and NOTIFY need it. GSSAPI and MD5 are not
+//! supported.
 
 use super::scram::Scram;
 use super::site::Site;
 use super::wire::{Wire, refused, wrong};
 use crate::error::RequesterError;
 
-/// Bytes of a message from the server, at most: errors and notifications are far smaller.
+/// Largest message from the server: errors and notifications are far smaller.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 const PROTOCOL_3_0: i32 = 0x0003_0000;
 
-/// In place of the protocol's version: may TLS come first?
+/// Takes the place of the protocol version: asks for TLS.
 const SSL_REQUEST: i32 = 80_877_103;
 
-/// What the server sends, by the first byte.
+/// Kinds of messages from the server, by the first byte.
 pub(super) mod kind {
     pub(in super::super) const AUTHENTICATION: u8 = b'R';
     pub(in super::super) const ERROR: u8 = b'E';
@@ -23,7 +24,7 @@ pub(super) mod kind {
     pub(in super::super) const OTHERS: &[u8] = b"KCINS";
 }
 
-/// How to log in.
+/// The credentials and parameters of a login.
 #[derive(Clone, Debug)]
 pub(super) struct Login {
     pub(super) user: String,
@@ -33,10 +34,10 @@ pub(super) struct Login {
     pub(super) parameters: Vec<(&'static str, String)>,
 }
 
-/// First byte and body of a message, and how many bytes it took.
+/// First byte and body of a message, and its size.
 type Message<'a> = (u8, &'a [u8], usize);
 
-/// Reads one message; `None` if it is not complete.
+/// Parses one message. `None` if it is not complete.
 pub(super) fn parse(data: &[u8]) -> Result<Option<Message<'_>>, &'static str> {
     use kind::{AUTHENTICATION, ERROR, NOTIFICATION, OTHERS, READY};
     let Some((kind, rest)) = data.split_first() else { return Ok(None) };
@@ -99,13 +100,13 @@ pub(super) fn complaint(body: &[u8]) -> Complaint {
 
 /// The payload of a NotificationResponse.
 pub(super) fn notified(body: &[u8]) -> Option<&[u8]> {
-    // The process that notified, the channel, the payload.
+    // The process id of the notifier, the channel, the payload.
     let mut texts = body.get(4..)?.strip_suffix(&[0])?.split(|byte| *byte == 0);
     let (_channel, payload) = (texts.next()?, texts.next()?);
     texts.next().is_none().then_some(payload)
 }
 
-/// Waits for the next message that matters; complaints are errors.
+/// Waits for the next message that matters. Error responses are errors.
 fn next(wire: &mut Wire, doing: &'static str) -> Result<(u8, Vec<u8>), RequesterError> {
     let address = wire.address().to_owned();
     loop {
@@ -150,7 +151,7 @@ pub(super) fn connect(site: &Site, login: &Login) -> Result<Wire, RequesterError
     }
 }
 
-/// The server says S if it goes on over TLS, N if it does not.
+/// Asks for TLS. The server answers S if it goes on over TLS, N if it does not.
 fn ask_for_tls(wire: &mut Wire) -> Result<(), RequesterError> {
     push_counted(wire.out(), |out| out.extend_from_slice(&SSL_REQUEST.to_be_bytes()));
     let address = wire.address().to_owned();
@@ -173,7 +174,7 @@ fn authenticate(
     let Some((code, rest)) = body.split_first_chunk::<4>() else { return Err(wire.protocol(WRONG, body)) };
     let text = std::str::from_utf8(rest).map_err(|_| wire.protocol(WRONG, rest))?;
     match (u32::from_be_bytes(*code), scram.as_mut()) {
-        // Whoever began SCRAM must have proved that it knows the password.
+        // A server that started SCRAM must have proved that it knows the password.
         (0, None) => {}
         (3, None) => push(wire.out(), b'p', |out| push_text(out, password)),
         (10, None) if text.split('\0').any(|mechanism| mechanism == "SCRAM-SHA-256") => {
@@ -204,7 +205,7 @@ fn authenticate(
     Ok(())
 }
 
-/// Appends a text behind its length, which does not count itself.
+/// Appends a text after its length, which does not include itself.
 fn push_counted_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(&(text.len() as u32).to_be_bytes());
     out.extend_from_slice(text.as_bytes());

@@ -1,10 +1,12 @@
-//! RabbitMQ over AMQP 0.9.1: publisher confirms, and a consumer without acknowledgements, each with its own connection.
+//! RabbitMQ over AMQP 0.9.1: publisher confirms, and a consumer without acknowledgements, each with its own
+//! connection.
 //!
-//! Messages go through the default exchange to a queue per connection. Settings: `queue` (`classic`, `quorum` or `stream`; default: as the
-//! server has it), `durable` (queue and messages, default true), `expires` (seconds without a consumer after which the server deletes
-//! the queue if nobody has; default 60, 0: never; streams have none), `user`, `password`, `vhost`, and those of TLS. A stream wants
-//! acknowledgements from its consumer, and is read on from where it was when a connection is made again. There are no heartbeats: a
-//! dead peer shows as timeouts.
+//! Messages go through the default exchange to one queue per connection. Settings: `queue` (`classic`,
+//! `quorum` or `stream`; default: the server's), `durable` (queue and messages, default true), `expires`
+//! (seconds without a consumer after which the server deletes the queue, if the run has not; default 60, 0:
+//! never; not for streams), `user`, `password`, `vhost`, and those of TLS. The consumer of a stream sends
+//! acknowledgements, and goes on from its offset after a reconnect. Heartbeats are off: a dead peer shows up
+//! as timeouts.
 
 use std::collections::BTreeMap;
 
@@ -21,16 +23,17 @@ use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
 
-/// `capabilities: {authentication_failure_close: true}`: without it the server closes the connection of a wrong password without a word.
+/// `capabilities: {authentication_failure_close: true}`: without it the server closes the connection after a
+/// wrong password without an error.
 const CLIENT_PROPERTIES: &[u8] = b"\x0CcapabilitiesF\0\0\0\x1F\x1Cauthentication_failure_closet\x01";
 
-/// Messages of a stream that the server may have sent without seeing them acknowledged.
+/// Unacknowledged messages of a stream that the server may send.
 const UNACKNOWLEDGED_MAX: u16 = 2_000;
 
-/// What kind of queue.
+/// The type of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// As the server has it.
+    /// The server's default.
     Default,
     Classic,
     Quorum,
@@ -71,12 +74,12 @@ pub(super) struct RabbitMq {
     kind: Kind,
     expires_s: i64,
     wires: Pair,
-    /// Messages that came, all of a stream's from its first on.
+    /// Messages received: all of a stream's from its first on.
     delivered: i64,
     next_tag: u64,
-    /// Sequences by delivery tag, not yet confirmed.
+    /// Sequences of unconfirmed messages, by delivery tag.
     unconfirmed: BTreeMap<u64, u64>,
-    /// The message that is being delivered, and its whole length.
+    /// The partial body of the message being delivered, and its full length.
     body: Vec<u8>,
     body_bytes: usize,
 }
@@ -97,10 +100,10 @@ impl RabbitMq {
             }
         };
         let kind = Kind::take(settings)?;
-        // Of `bench clean`.
+        // It is for `bench clean`.
         settings.take("management");
         if !durable && matches!(kind, Kind::Quorum | Kind::Stream) {
-            let reason = "durable=false does not go with queue=quorum or stream";
+            let reason = "durable=false cannot be combined with queue=quorum or stream";
             return Err(RequesterError::Unsupported(reason.to_owned()));
         }
         let expires = settings.take("expires").unwrap_or_else(|| "60".to_owned());
@@ -239,7 +242,7 @@ impl RabbitMq {
         if let Some(tag) = last_tag.filter(|_| self.kind == Kind::Stream) {
             push_method(wire.out(), 1, method::BASIC_ACK, |out| {
                 out.extend_from_slice(&tag.to_be_bytes());
-                // And all before it.
+                // Acknowledges all earlier ones, too.
                 out.push(1);
             });
         }
@@ -247,12 +250,12 @@ impl RabbitMq {
     }
 }
 
-/// Of Basic.Deliver: it stands behind the consumer's name.
+/// The delivery tag in Basic.Deliver. It follows the consumer's name.
 fn delivery_tag(arguments: &[u8]) -> Option<u64> {
     long(arguments.get(1 + usize::from(*arguments.first()?)..)?)
 }
 
-/// Waits for a method; the server may refuse instead.
+/// Waits for a method. The server may close the connection or channel instead.
 fn await_method(wire: &mut Wire, awaited: (u16, u16)) -> Result<(), RequesterError> {
     let address = wire.address().to_owned();
     loop {
@@ -271,7 +274,7 @@ fn await_method(wire: &mut Wire, awaited: (u16, u16)) -> Result<(), RequesterErr
     }
 }
 
-/// The server closes connection or channel, and says why.
+/// The server's reason for closing the connection or channel.
 fn refusal(address: &str, name: (u16, u16), arguments: &[u8]) -> Option<RequesterError> {
     if name != method::CONNECTION_CLOSE && name != method::CHANNEL_CLOSE {
         return None;

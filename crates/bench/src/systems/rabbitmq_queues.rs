@@ -1,7 +1,7 @@
-//! The queues of RabbitMQ, over its management API: no other protocol of it lists them.
+//! The queues of RabbitMQ, over its management API: none of its other protocols lists them.
 //!
-//! Settings: `management` (`HOST:PORT`, default port 15672 of the system's host), `user`, `password`, `vhost`, and those of TLS. The plugin
-//! rabbitmq_management must be enabled.
+//! Settings: `management` (`HOST:PORT`, default port 15672 of the system's host), `user`, `password`,
+//! `vhost`, and those of TLS. The plugin rabbitmq_management must be enabled.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -14,7 +14,7 @@ use crate::error::RequesterError;
 
 const PORT: u16 = 15_672;
 
-/// Lists queues, and deletes those that are chosen.
+/// Lists queues, and deletes the chosen ones.
 pub(super) fn left_over(
     site: &Site,
     settings: &mut Settings,
@@ -43,7 +43,7 @@ pub(super) fn left_over(
     Ok(found)
 }
 
-/// The body of the answer.
+/// Sends a request, and returns the body of the response.
 fn ask(site: &Site, verb: &str, path: &str, authorization: &str) -> Result<Vec<u8>, RequesterError> {
     let host = &site.address;
     let mut wire = site.connect().map_err(|error| {
@@ -55,7 +55,7 @@ fn ask(site: &Site, verb: &str, path: &str, authorization: &str) -> Result<Vec<u
     let (status, body) = http::ask(&mut wire, verb, path, Some(&format!("Basic {authorization}")))?;
     match status {
         200..300 => Ok(body),
-        // Somebody else was faster.
+        // The queue was deleted meanwhile.
         404 if verb == "DELETE" => Ok(body),
         401 | 403 => {
             let reason =
@@ -66,7 +66,7 @@ fn ask(site: &Site, verb: &str, path: &str, authorization: &str) -> Result<Vec<u
     }
 }
 
-/// A part of a path.
+/// Escapes one part of a path.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {

@@ -1,8 +1,9 @@
 //! Redis: publish/subscribe, streams, and lists. A publisher and a subscriber, each with its own connection.
 //!
-//! Settings: `password`, `user` (of Redis 6 and later), and those of TLS. The answer to PUBLISH, XADD or LPUSH is the acknowledgement. A list
-//! is taken from with BRPOP, one blocking call after the other: what was on its way to a connection that broke is gone. A stream is read
-//! with XREAD, likewise, and kept near 100,000 entries, so that the memory of the server stays bounded.
+//! Settings: `password`, `user` (since Redis 6), and those of TLS. The reply to PUBLISH, XADD or LPUSH is the
+//! acknowledgement. A list is read with BRPOP, one blocking call after the other, so a message in flight to a
+//! connection that breaks is lost. A stream is read with XREAD in the same way, and trimmed to about 100,000
+//! entries, so that the server's memory stays bounded.
 
 use std::collections::VecDeque;
 
@@ -18,7 +19,7 @@ use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink};
 
-/// Which of Redis's ways.
+/// One of Redis's messaging features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     PublishSubscribe,
@@ -27,7 +28,7 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// That of a system's name.
+    /// The feature of this system.
     pub(super) fn of(system: &str) -> Self {
         match system {
             "redis-streams" => Self::Streams,
@@ -45,11 +46,11 @@ pub(super) struct Redis {
     wires: Pair,
     unanswered: VecDeque<u64>,
     last_id: Vec<u8>,
-    /// Stream or list are this run's own, and were emptied of what an earlier one left.
+    /// Whether this run has emptied its own stream or list of an earlier run's leftovers.
     is_emptied: bool,
 }
 
-/// Who logs in; nobody if there is no password.
+/// The credentials. Without a password there is no login.
 pub(super) struct Login {
     user: Option<String>,
     password: Option<String>,
@@ -59,12 +60,12 @@ impl Login {
     pub(super) fn take(settings: &mut Settings) -> Result<Self, RequesterError> {
         let login = Self { user: settings.take("user"), password: settings.take("password") };
         if login.user.is_some() && login.password.is_none() {
-            return Err(RequesterError::Unsupported("user goes with password".to_owned()));
+            return Err(RequesterError::Unsupported("user requires password".to_owned()));
         }
         Ok(login)
     }
 
-    /// The command, with a user of Redis 6 and later if one is named.
+    /// The AUTH command, with a user (since Redis 6) if there is one.
     pub(super) fn words(&self) -> Option<Vec<&[u8]>> {
         let password = self.password.as_deref()?;
         Some(
@@ -107,7 +108,7 @@ impl Redis {
         Ok(wire)
     }
 
-    /// Sends a command and waits for its answer.
+    /// Sends a command and waits for its reply.
     fn ask(&self, wire: &mut Wire, words: &[&[u8]]) -> Result<(), RequesterError> {
         push_command(wire.out(), words);
         let address = wire.address().to_owned();
@@ -177,10 +178,10 @@ impl Redis {
     }
 }
 
-/// Keys that one SCAN looks at.
+/// Keys that one SCAN examines.
 const SCANNED: &[u8] = b"1000";
 
-/// Lists keys, and deletes those that are chosen.
+/// Lists keys, and deletes the chosen ones.
 pub(super) fn left_over(
     site: Site,
     settings: &mut Settings,
@@ -210,7 +211,7 @@ pub(super) fn left_over(
             break;
         }
     }
-    // A key may come twice.
+    // SCAN may return a key twice.
     names.sort_unstable();
     names.dedup();
     let found = chosen(names);

@@ -3,7 +3,7 @@
 use super::nats_wire::push_number;
 use super::wire::line;
 
-/// A value that the server sent.
+/// A value from the server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Value<'a> {
     Simple(&'a [u8]),
@@ -26,10 +26,10 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Arrays within arrays, at most.
+/// Deepest nesting of arrays.
 const DEPTH_MAX: u32 = 8;
 
-/// Reads one value and how many bytes it took; `None` if it is not complete.
+/// Parses one value. Also returns its size. `None` if it is not complete.
 pub(super) fn parse(data: &[u8]) -> Result<Option<(Value<'_>, usize)>, &'static str> {
     value(data, DEPTH_MAX)
 }
@@ -51,7 +51,7 @@ fn value(data: &[u8], depth: u32) -> Result<Option<(Value<'_>, usize)>, &'static
 fn bulk<'a>(data: &'a [u8], length: &[u8], used: usize) -> Result<Option<(Value<'a>, usize)>, &'static str> {
     let Some(length) = count(length)? else { return Ok(Some((Value::Null, used))) };
     let Some(bytes) = data.get(used..used + length + 2) else { return Ok(None) };
-    let bytes = bytes.strip_suffix(b"\r\n").ok_or("a line end behind a bulk string")?;
+    let bytes = bytes.strip_suffix(b"\r\n").ok_or("a line end after a bulk string")?;
     Ok(Some((Value::Bulk(bytes), used + length + 2)))
 }
 

@@ -21,26 +21,27 @@ const APART: [&str; 13] = [
     "tailrace-kafka",
 ];
 
-/// What a requester does.
+/// The role of a requester.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Publishes and receives.
     #[default]
     Both,
-    /// Publishes, and sees acknowledgements.
+    /// Publishes, and receives acknowledgements.
     Publisher,
     /// Receives.
     Subscriber,
 }
 
 impl Role {
-    /// Whether it has a connection to publish on.
+    /// Reports whether it has a connection to publish on.
     pub(crate) fn publishes(self) -> bool {
         self != Self::Subscriber
     }
 
-    /// Whether it has a connection to receive on, and makes and removes what the system needs for that.
+    /// Reports whether it has a connection to receive on, and creates and removes what the system needs for
+    /// that.
     pub(crate) fn subscribes(self) -> bool {
         self != Self::Publisher
     }

@@ -1,6 +1,6 @@
-//! SCRAM-SHA-256 (RFC 5802, RFC 7677), the client's side without channel binding, as PostgreSQL and Kafka ask for it.
+//! The client side of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding, for PostgreSQL and Kafka.
 //!
-//! Passwords are taken as their UTF-8 bytes: SASLprep changes nothing in ASCII, and other text is not normalised.
+//! Passwords are used as UTF-8 bytes. SASLprep changes nothing in ASCII; other text is not normalised.
 
 use std::num::NonZeroU32;
 
@@ -9,10 +9,11 @@ use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac, pbkdf2};
 
-/// Rounds that a server may ask for, so that a wrong one cannot keep the client busy: about a second of work.
+/// Most rounds that a server may ask for, about a second of work, so that a malicious one cannot keep the
+/// client busy.
 const ROUNDS_MAX: u32 = 1_000_000;
 
-/// A conversation that has begun.
+/// An exchange in progress.
 pub(super) struct Scram {
     first_bare: String,
     nonce: String,
@@ -20,7 +21,7 @@ pub(super) struct Scram {
 }
 
 impl Scram {
-    /// With a random nonce; `None` if the machine has no randomness.
+    /// Starts an exchange with a random nonce. `None` if the machine has no randomness.
     pub(super) fn new(user: &str) -> Option<Self> {
         let mut random = [0; 18];
         SystemRandom::new().fill(&mut random).ok()?;
@@ -28,7 +29,7 @@ impl Scram {
     }
 
     fn with_nonce(user: &str, nonce: &str) -> Self {
-        // RFC 5802: commas and equals signs part the fields.
+        // RFC 5802: commas and equals signs separate the fields.
         let user = user.replace('=', "=3D").replace(',', "=2C");
         let first_bare = format!("n={user},r={nonce}");
         Self { first_bare, nonce: nonce.to_owned(), server_signature: None }
@@ -39,7 +40,7 @@ impl Scram {
         format!("n,,{}", self.first_bare)
     }
 
-    /// The client's last message, in answer to the server's first.
+    /// The client's final message, in answer to the server's first one.
     pub(super) fn last(&mut self, server_first: &str, password: &str) -> Result<String, &'static str> {
         let mut fields = server_first.split(',');
         let mut field = |prefix| fields.next().and_then(|field| field.strip_prefix(prefix));
@@ -64,7 +65,7 @@ impl Scram {
         Ok(format!("{without_proof},p={}", STANDARD.encode(proof)))
     }
 
-    /// Whether the server's last message proves that it knows the password too.
+    /// Reports whether the server's final message proves that it knows the password, too.
     pub(super) fn is_proven_by(&self, server_last: &str) -> bool {
         let signature = server_last.strip_prefix("v=").and_then(|text| STANDARD.decode(text).ok());
         signature.is_some() && signature == self.server_signature

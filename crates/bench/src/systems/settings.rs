@@ -1,17 +1,17 @@
-//! What can be set for one kind of system: keys and values, each of which must be known to somebody.
+//! Settings of one kind of system: keys and values. Each key must be known to the system's adapter.
 
 use std::collections::BTreeMap;
 
 use crate::error::RequesterError;
 
-/// Settings of a system, taken out one by one by those who know them.
+/// Settings of a system. Adapters take out the ones they know.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     values: BTreeMap<String, String>,
 }
 
 impl Settings {
-    /// The settings of these keys.
+    /// Creates settings from keys and values.
     pub fn new(values: BTreeMap<String, String>) -> Self {
         Self { values }
     }
@@ -21,12 +21,12 @@ impl Settings {
         &self.values
     }
 
-    /// Takes the value of `key`.
+    /// Takes out the value of `key`.
     pub(super) fn take(&mut self, key: &str) -> Option<String> {
         self.values.remove(key)
     }
 
-    /// Takes everything whose key begins with `prefix`, without it.
+    /// Takes out all settings whose key starts with `prefix`, and removes the prefix from their keys.
     pub(super) fn take_prefixed(&mut self, prefix: &str) -> Vec<(String, String)> {
         let keys: Vec<_> = self.values.keys().filter(|key| key.starts_with(prefix)).cloned().collect();
         keys.into_iter()
@@ -34,12 +34,12 @@ impl Settings {
             .collect()
     }
 
-    /// Nobody knows what is left.
+    /// Fails if a setting is left, since no adapter knows it.
     pub(super) fn finish(self, system: &str) -> Result<(), RequesterError> {
         match self.values.into_keys().next() {
             None => Ok(()),
             Some(key) => {
-                Err(RequesterError::Unsupported(format!("'{key}' is no setting of the system {system}")))
+                Err(RequesterError::Unsupported(format!("'{key}' is not a setting of the system {system}")))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Where a system is, and how connections to it are protected.
+//! The address of a system, and the security of connections to it.
 
 use super::settings::Settings;
 use super::tls::Tls;
@@ -13,7 +13,7 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// With TLS if the settings ask for it.
+    /// Creates a site, with TLS if the settings ask for it.
     pub(super) fn new(address: String, settings: &mut Settings) -> Result<Self, RequesterError> {
         Ok(Self { address, tls: Tls::take(settings)? })
     }
@@ -23,24 +23,24 @@ impl Site {
         Self { address: address.to_owned(), tls: self.tls.clone() }
     }
 
-    /// Whether TLS was asked for.
+    /// Reports whether TLS was requested.
     pub(super) fn has_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Connects, over TLS if that was asked for.
+    /// Connects, over TLS if requested.
     pub(super) fn connect(&self) -> Result<Wire, RequesterError> {
         let mut wire = self.connect_in_the_clear()?;
         self.secure(&mut wire)?;
         Ok(wire)
     }
 
-    /// Connects without TLS, for protocols that speak of it first.
+    /// Connects without TLS, for protocols that negotiate TLS first.
     pub(super) fn connect_in_the_clear(&self) -> Result<Wire, RequesterError> {
         Wire::connect(&self.address)
     }
 
-    /// Goes on over TLS, if that was asked for.
+    /// Switches to TLS, if requested.
     pub(super) fn secure(&self, wire: &mut Wire) -> Result<(), RequesterError> {
         match &self.tls {
             Some(tls) => wire.secure(tls.begin(&self.address)?),

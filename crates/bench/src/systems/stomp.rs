@@ -1,8 +1,9 @@
-//! STOMP 1.2, as ActiveMQ and RabbitMQ speak it: receipts are the acknowledgements, a subscriber has its own connection.
+//! STOMP 1.2, as in ActiveMQ and RabbitMQ. Receipts are the acknowledgements. The subscriber has its own
+//! connection.
 //!
-//! Settings: `destination` (default `/queue/`; the name of the connection is appended), `user`, `password`, `host`, `expires`, and those of
-//! TLS. STOMP cannot delete a queue. RabbitMQ is asked to do it itself when nobody has been subscribed for `expires` seconds (default
-//! 60; 0: never); ActiveMQ does as it is configured.
+//! Settings: `destination` (default `/queue/`; the name of the connection is appended), `user`, `password`,
+//! `host`, `expires`, and those of TLS. STOMP cannot delete a queue. RabbitMQ is asked to delete it after
+//! `expires` seconds without a subscriber (default 60; 0: never). ActiveMQ does what it is configured to do.
 
 use super::Role;
 use super::names;
@@ -23,37 +24,38 @@ pub(super) struct Stomp {
     host: String,
     expires_s: u64,
     wires: Pair,
-    /// The header that says when the queue goes, where the server knows it; the first frame that names the queue must carry it.
+    /// The header that makes the queue expire, if the server supports it. The first frame that names the
+    /// queue must carry it.
     expiry: Option<String>,
 }
 
-/// A frame that came.
+/// A received frame.
 #[derive(Debug, PartialEq, Eq)]
 struct Frame<'a> {
     command: &'a [u8],
     receipt: Option<u64>,
-    /// What a CONNECTED says the server is.
+    /// The server's name in a CONNECTED.
     server: Option<&'a [u8]>,
-    /// What an ERROR says in short.
+    /// The header `message` of an ERROR.
     message: Option<&'a [u8]>,
     body: &'a [u8],
 }
 
 impl Frame<'_> {
-    /// The reason that an ERROR tells: its header `message`, or the first line of its body.
+    /// The reason in an ERROR: its header `message`, or the first line of its body.
     fn refusal(&self, address: &str) -> RequesterError {
         let body = self.body.split(|byte| *byte == b'\n').next().unwrap_or_default();
         refused(address, &self.message.map_or_else(|| body.to_vec(), unescape))
     }
 }
 
-/// The value of a header as STOMP 1.2 means it.
+/// The value of a header, unescaped as in STOMP 1.2.
 fn unescape(value: &[u8]) -> Vec<u8> {
     let (mut out, mut bytes) = (Vec::new(), value.iter());
     while let Some(byte) = bytes.next() {
         out.push(match (byte, bytes.as_slice().first()) {
             (b'\\', Some(b'c')) => b':',
-            // A refusal is one line.
+            // The text of a refusal is one line.
             (b'\\', Some(b'n' | b'r')) => b' ',
             (b'\\', Some(b'\\')) => b'\\',
             _ => {
@@ -75,7 +77,7 @@ impl Stomp {
     ) -> Result<Self, RequesterError> {
         let mut take = |key, default: &str| settings.take(key).unwrap_or_else(|| default.to_owned());
         let expires = take("expires", "60");
-        // Of `bench clean`.
+        // It is for `bench clean`.
         take("management", "");
         let expires_s = expires.parse().map_err(|_| {
             RequesterError::Unsupported(format!(
@@ -94,7 +96,7 @@ impl Stomp {
         })
     }
 
-    /// The connection, and the header that says when the queue goes.
+    /// Connects. Also returns the header that makes the queue expire.
     fn connect(&self) -> Result<(Wire, Option<String>), RequesterError> {
         let mut wire = self.site.connect()?;
         let (host, user, password) = (&self.host, &self.user, &self.password);
@@ -117,7 +119,7 @@ impl Stomp {
     }
 }
 
-/// Reads one frame, and how many bytes it took; `None` if it is not complete.
+/// Parses one frame. Also returns its size. `None` if it is not complete.
 fn parse(data: &[u8]) -> Result<Option<(Frame<'_>, usize)>, &'static str> {
     // Line ends between frames are heartbeats.
     let begin = data.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
@@ -137,7 +139,7 @@ fn parse(data: &[u8]) -> Result<Option<(Frame<'_>, usize)>, &'static str> {
             let value = header.strip_prefix(prefix)?;
             std::str::from_utf8(value).ok()?.parse::<u64>().ok()
         };
-        // Of a header that comes twice the first counts.
+        // If a header is repeated, the first one counts.
         length = length.or_else(|| number(b"content-length:"));
         receipt = receipt.or_else(|| number(b"receipt-id:"));
         message = message.or_else(|| header.strip_prefix(b"message:"));
@@ -154,11 +156,11 @@ fn parse(data: &[u8]) -> Result<Option<(Frame<'_>, usize)>, &'static str> {
     match data.get(end) {
         None => Ok(None),
         Some(0) => Ok(Some((Frame { command, receipt, server, message, body: &data[at..end] }, end + 1))),
-        Some(_) => Err("a zero behind the body"),
+        Some(_) => Err("a zero after the body"),
     }
 }
 
-/// Returns what the server says that it is.
+/// Waits for a frame. Returns the server's name.
 fn await_frame(wire: &mut Wire, awaited: &'static str) -> Result<Vec<u8>, RequesterError> {
     let address = wire.address().to_owned();
     wire.wait_for("setting up", |data| {
@@ -255,7 +257,7 @@ impl Requester for Stomp {
     }
 
     fn tear_down(&mut self) -> Result<(), RequesterError> {
-        // Nothing in STOMP deletes a queue: see above.
+        // STOMP cannot delete a queue: see above.
         self.wires.close();
         Ok(())
     }

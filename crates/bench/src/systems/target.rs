@@ -1,25 +1,26 @@
-//! What is to be measured.
+//! The target of a measurement.
 
 use super::settings::Settings;
 
-/// What is to be measured, and how to reach it.
+/// The system to measure, and how to reach it.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// One of [`SYSTEMS`](super::SYSTEMS).
     pub system: String,
-    /// Host and port; several, with commas between, over which connections are spread in turn. The system's default if absent.
+    /// Host and port, or several separated by commas, to which connections are dealt in turn. `None` for the
+    /// system's default.
     pub address: Option<String>,
     /// Connections, or pairs of publisher and subscriber.
     pub connections: u32,
-    /// Bytes of each message.
+    /// Size of each message, in bytes.
     pub payload_bytes: usize,
-    /// Tells the subjects, keys and payloads of this run from others.
+    /// Distinguishes the subjects, keys and payloads of this run from others.
     pub run: u16,
-    /// What else the system understands.
+    /// Further settings of the system.
     pub settings: Settings,
 }
 
-/// The addresses of a list with commas.
+/// The addresses in a comma-separated list.
 pub(crate) fn addresses(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|address| !address.is_empty())
 }

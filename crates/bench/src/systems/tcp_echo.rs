@@ -1,4 +1,4 @@
-//! Bare TCP: payloads go out as they are and come back as they are. The least that any system on a network can cost.
+//! Bare TCP: payloads go out and come back unchanged. The minimum cost of any system on a network.
 
 use super::wire::Wire;
 use crate::clock::Clock;

@@ -1,9 +1,10 @@
-//! TLS towards a system: which authorities to trust, and which certificate to show.
+//! TLS to a system: which authorities to trust, and which certificate to present.
 //!
-//! The same settings for every system that has it: `tls-ca` (a PEM file; with it TLS is spoken, and only servers with a certificate of these
-//! authorities are trusted), `tls-name` (the name that the certificate must hold, if not the address's), `tls-cert` and `tls-key` (what
-//! to show where the server demands it), and `tls=unchecked` (encrypted, whoever answers). Files are read where connections are
-//! made. Deliberately not here: the machine's own authorities.
+//! The settings are the same for every system that supports TLS: `tls-ca` (a PEM file; turns on TLS, and
+//! trusts only servers with a certificate of these authorities), `tls-name` (the name that the certificate
+//! must contain, if it is not the address's), `tls-cert` and `tls-key` (the certificate to present if the
+//! server demands one), and `tls=unchecked` (encrypted, with any server). Files are read where connections
+//! are made. Deliberately absent: the machine's own authorities.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use super::settings::Settings;
 use crate::error::RequesterError;
 use crate::remote::AnyCertificate;
 
-/// Makes handshakes; the same for all connections of a run.
+/// Creates TLS connections; one for all connections of a run.
 #[derive(Clone)]
 pub(super) struct Tls {
     config: Arc<ClientConfig>,
@@ -31,14 +32,14 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads settings and files; `None` if TLS was not asked for.
+    /// Reads settings and files. `None` if TLS was not requested.
     pub(super) fn take(settings: &mut Settings) -> Result<Option<Self>, RequesterError> {
         let unchecked = match settings.take("tls").as_deref() {
             None => false,
             Some("unchecked") => true,
             Some(other) => {
                 return unsupported(format!(
-                    "tls={other} is unknown: expected tls-ca=FILE, or tls=unchecked to trust whoever answers"
+                    "tls={other} is unknown: expected tls-ca=FILE, or tls=unchecked to trust any server"
                 ));
             }
         };
@@ -51,7 +52,7 @@ impl Tls {
             (false, Some(file)) => servers_of(builder()?, &file)?,
             (false, None) if shown.0.is_some() || shown.1.is_some() || name.is_some() => {
                 return unsupported(
-                    "tls-cert, tls-key and tls-name go with tls-ca or tls=unchecked".to_owned(),
+                    "tls-cert, tls-key and tls-name require tls-ca or tls=unchecked".to_owned(),
                 );
             }
             (false, None) => return Ok(None),
@@ -65,7 +66,7 @@ impl Tls {
         Ok(Some(Self { config: Arc::new(config), name }))
     }
 
-    /// A handshake with the server that `address` (`HOST:PORT`) names.
+    /// Starts a handshake with the server at `address` (`HOST:PORT`).
     pub(super) fn begin(&self, address: &str) -> Result<ClientConnection, RequesterError> {
         let name = match &self.name {
             Some(name) => name.clone(),
@@ -130,7 +131,7 @@ fn certificates(setting: &str, file: &str) -> Result<Vec<CertificateDer<'static>
 
 fn server_name(name: &str) -> Result<ServerName<'static>, RequesterError> {
     ServerName::try_from(name.to_owned())
-        .map_err(|error| RequesterError::Unsupported(format!("'{name}' is no name of a server: {error}")))
+        .map_err(|error| RequesterError::Unsupported(format!("'{name}' is not a server name: {error}")))
 }
 
 fn unusable(setting: &str, file: &str, reason: &dyn std::fmt::Display) -> RequesterError {
@@ -157,9 +158,9 @@ mod tests {
         for (values, expected) in [
             (&[("tls", "on")][..], "tls=on is unknown: expected tls-ca=FILE"),
             (&[("tls", "unchecked"), ("tls-ca", "x")], "exclude each other"),
-            (&[("tls-name", "x")], "go with tls-ca"),
+            (&[("tls-name", "x")], "require tls-ca"),
             (&[("tls", "unchecked"), ("tls-cert", "x")], "tls-cert and tls-key go together"),
-            (&[("tls", "unchecked"), ("tls-name", "not a name")], "'not a name' is no name of a server"),
+            (&[("tls", "unchecked"), ("tls-name", "not a name")], "'not a name' is not a server name"),
             (&[("tls-ca", "/nowhere")], "tls-ca: cannot use /nowhere: "),
             (&[("tls-ca", "/dev/null")], "there is no certificate in it"),
             (

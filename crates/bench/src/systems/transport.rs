@@ -1,4 +1,4 @@
-//! Bytes to and from a server without waiting: a TCP connection as it is, or TLS over it.
+//! Non-blocking I/O with a server: a TCP connection, plain or with TLS on top.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -8,11 +8,12 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ClientConnection;
 
-/// Room that a read over TLS must leave before more is taken from the socket. What one read decrypts is smaller (a record of 16 KiB and what
-/// came with its end), so nothing stays inside of TLS, where no poll(2) would see it.
+/// Space that a read over TLS must leave before more is read from the socket. What one read decrypts is
+/// smaller (a record of 16 KiB and what came with its end), so nothing stays inside TLS, where poll(2) would
+/// not see it.
 const RECORD_ROOM_BYTES: usize = 32 << 10;
 
-/// Room that [`Transport::read`] needs, in bytes.
+/// Space that [`Transport::read`] needs, in bytes.
 pub(super) const READ_ROOM_BYTES_MIN: usize = 2 * RECORD_ROOM_BYTES;
 
 #[derive(Debug)]
@@ -22,23 +23,23 @@ pub(super) struct Transport {
 }
 
 impl Transport {
-    /// Takes a connection that does not wait.
+    /// Wraps a non-blocking connection.
     pub(super) fn plain(stream: TcpStream) -> Self {
         Self { stream, tls: None }
     }
 
-    /// Makes the handshake, and waits for it until `deadline`. From then on all goes through TLS.
+    /// Runs the handshake until `deadline`. From then on all data goes through TLS.
     pub(super) fn secure(&mut self, mut tls: ClientConnection, deadline: Instant) -> io::Result<()> {
         while tls.is_handshaking() {
             push(&mut tls, &mut self.stream)?;
             match tls.read_tls(&mut self.stream) {
                 Ok(0) => {
-                    let reason = "the server ended the handshake of TLS: does it speak it?";
+                    let reason = "the server ended the TLS handshake: does it support TLS?";
                     return Err(io::Error::new(ErrorKind::UnexpectedEof, reason));
                 }
                 Ok(_) => {
                     let judged = tls.process_new_packets();
-                    // The server hears why, if it can.
+                    // Sends the alert to the server, if possible.
                     let told = push(&mut tls, &mut self.stream);
                     judged.map_err(|error| io::Error::other(format!("TLS: {error}")))?;
                     told?;
@@ -58,7 +59,7 @@ impl Transport {
     fn wait(&self, writable: bool, deadline: Instant) -> io::Result<()> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::Error::new(ErrorKind::TimedOut, "the handshake of TLS did not end in time"));
+            return Err(io::Error::new(ErrorKind::TimedOut, "the TLS handshake did not end in time"));
         }
         let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         let flags = if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
@@ -66,7 +67,8 @@ impl Transport {
         Ok(())
     }
 
-    /// Reads what is there, at most as much as there is room for, which must be [`READ_ROOM_BYTES_MIN`]. 0 means that the server has closed.
+    /// Reads what has arrived, as much as fits into `room`, which must be at least [`READ_ROOM_BYTES_MIN`].
+    /// Returns 0 if the server has closed the connection.
     pub(super) fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return self.stream.read(room) };
         let mut count = 0;
@@ -82,19 +84,19 @@ impl Transport {
                         Ok(0) if count > 0 => return Ok(count),
                         Ok(_) => {}
                         Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                        // What was read comes first; the error comes again.
+                        // Data comes first; the error will occur again.
                         Err(_) if count > 0 => return Ok(count),
                         Err(error) => return Err(error),
                     }
                 }
-                // It went without the goodbye of TLS.
+                // The peer closed the connection without a close_notify.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(count),
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Sends some of it; with nothing to send, what TLS still holds.
+    /// Writes some of `bytes`. If there are none, sends what TLS still holds.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = &mut self.tls else { return self.stream.write(bytes) };
         push(tls, &mut self.stream)?;
@@ -110,7 +112,7 @@ impl Transport {
         self.tls.is_some()
     }
 
-    /// Whether TLS holds something that is not sent.
+    /// Reports whether TLS holds unsent data.
     pub(super) fn holds_unsent(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
@@ -122,7 +124,7 @@ impl AsFd for Transport {
     }
 }
 
-/// Sends what TLS holds, as far as it goes without waiting.
+/// Sends what TLS holds, as far as possible without waiting.
 fn push(tls: &mut ClientConnection, stream: &mut TcpStream) -> io::Result<()> {
     while tls.wants_write() {
         match tls.write_tls(stream) {
@@ -136,13 +138,13 @@ fn push(tls: &mut ClientConnection, stream: &mut TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes what the socket has, and decrypts it.
+/// Reads from the socket, and decrypts.
 fn take(tls: &mut ClientConnection, stream: &mut TcpStream) -> io::Result<usize> {
     let count = tls.read_tls(stream)?;
     match tls.process_new_packets() {
         Ok(_) => Ok(count),
         Err(error) => {
-            // The server hears why, if it can; what it was stays the same.
+            // Sends the alert to the server, if possible. The error stays the same.
             let _ = push(tls, stream);
             Err(io::Error::other(format!("TLS: {error}")))
         }

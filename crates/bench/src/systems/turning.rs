@@ -1,4 +1,4 @@
-//! A connection to one of several addresses, which goes on to the next one each time that it is made again.
+//! A connection to one of several addresses, which moves on to the next one at each reconnect.
 
 use crate::clock::Clock;
 use crate::error::RequesterError;
@@ -8,12 +8,12 @@ pub(super) struct Turning {
     inner: Box<dyn Requester>,
     addresses: Vec<String>,
     at: usize,
-    /// The address that it is at was tried.
+    /// Whether the current address was tried.
     is_tried: bool,
 }
 
 impl Turning {
-    /// `inner` is at address `at`.
+    /// Creates it; `inner` is at address `at`.
     pub(super) fn new(inner: Box<dyn Requester>, addresses: Vec<String>, at: usize) -> Self {
         Self { inner, addresses, at, is_tried: false }
     }

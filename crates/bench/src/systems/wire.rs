@@ -1,6 +1,6 @@
-//! A TCP connection that never waits: a buffer in front of each direction, both bounded.
+//! A non-blocking TCP connection with a bounded buffer for each direction.
 //!
-//! Set-up may wait, with [`Wire::wait_for`]. This module knows no protocol.
+//! Set-up may block, with [`Wire::wait_for`]. This module knows no protocol.
 
 use std::io::{self, ErrorKind};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -15,16 +15,17 @@ use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::Watched;
 
-/// Bytes that may wait to be sent; a message that does not fit must wait outside. One larger message fits into an empty buffer.
+/// Bytes that may wait to be sent. A message that does not fit must wait outside. A single larger message
+/// fits into an empty buffer.
 const OUT_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes that one read asks for.
+/// Bytes to ask for in one read.
 const READ_BYTES: usize = 256 << 10;
 
-/// Bytes received and not understood yet, at most. Four times the largest payload: Base64 and framing fit in.
+/// Most bytes received and not parsed yet. Four times the largest payload leaves room for Base64 and framing.
 const INPUT_BYTES_MAX: usize = 4 * crate::payload::PAYLOAD_BYTES_MAX;
 
-/// How long set-up waits for anything.
+/// Timeout of each step of set-up.
 pub(super) const SETUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -32,12 +33,13 @@ pub(super) struct Wire {
     address: String,
     transport: Transport,
     input: Vec<u8>,
-    /// What was received and not consumed lies in `start..end` of `input`.
+    /// `start..end` of `input` was received but not consumed.
     start: usize,
     end: usize,
     out: Vec<u8>,
     written: usize,
-    /// Why nothing can be sent any more. What the server said before is read first: it may tell the reason.
+    /// Why nothing can be sent any more. What the server sent before is read first, since it may contain the
+    /// reason.
     broken: Option<io::Error>,
 }
 
@@ -55,7 +57,7 @@ impl Wire {
         Err(wrong(last))
     }
 
-    /// Takes a connection that is there; `address` is for errors.
+    /// Wraps an established connection. `address` is for errors.
     pub(super) fn of(stream: TcpStream, address: &str) -> Result<Self, RequesterError> {
         let wrong = |error| RequesterError::Connect { address: address.to_owned(), error };
         stream.set_nodelay(true).and_then(|()| stream.set_nonblocking(true)).map_err(wrong)?;
@@ -64,16 +66,16 @@ impl Wire {
         Ok(Self { address, transport, input, start: 0, end: 0, out, written: 0, broken: None })
     }
 
-    /// Goes on over TLS, with a handshake that waits. Nothing may be on its way in either direction.
+    /// Switches to TLS, with a blocking handshake. No data may be in flight in either direction.
     pub(super) fn secure(&mut self, tls: ClientConnection) -> Result<(), RequesterError> {
         if !self.data().is_empty() {
-            return Err(self.protocol("nothing before the handshake of TLS", self.data()));
+            return Err(self.protocol("nothing before the TLS handshake", self.data()));
         }
         let made = self.transport.secure(tls, Instant::now() + SETUP_TIMEOUT);
         made.map_err(|error| RequesterError::Connect { address: self.address.clone(), error })
     }
 
-    /// Whether it goes over TLS.
+    /// Reports whether it uses TLS.
     pub(super) fn is_secure(&self) -> bool {
         self.transport.is_secure()
     }
@@ -82,18 +84,18 @@ impl Wire {
         &self.address
     }
 
-    /// The buffer of what is to be sent, if `bytes` more fit into it.
+    /// The output buffer, if `bytes` more fit into it.
     pub(super) fn room_for(&mut self, bytes: usize) -> Option<&mut Vec<u8>> {
         let waiting = self.out.len() - self.written;
         (waiting == 0 || waiting + bytes <= OUT_BYTES_MAX).then_some(&mut self.out)
     }
 
-    /// The buffer of what is to be sent, for the few bytes that a protocol itself needs.
+    /// The output buffer, for the few bytes that the protocol itself needs.
     pub(super) fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
 
-    /// Sends what it can without waiting. That the server has gone is told by [`Wire::fill`].
+    /// Sends what it can without waiting. If the server is gone, [`Wire::fill`] reports it.
     pub(super) fn flush(&mut self) -> Result<(), RequesterError> {
         while self.has_unsent() && self.broken.is_none() {
             match self.transport.write(&self.out[self.written..]) {
@@ -117,7 +119,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Reads what is there, without waiting; false if there was nothing.
+    /// Reads what has arrived, without waiting. Returns false if nothing has.
     pub(super) fn fill(&mut self) -> Result<bool, RequesterError> {
         self.make_room()?;
         loop {
@@ -136,13 +138,13 @@ impl Wire {
         }
     }
 
-    /// What was received and not consumed.
+    /// Data received but not consumed.
     pub(super) fn data(&self) -> &[u8] {
         &self.input[self.start..self.end]
     }
 
-    /// Reads what is there and takes it apart: `one` deals with the message at the beginning of what it is shown and says how many bytes it
-    /// took, or `None` if the message is not complete.
+    /// Reads what has arrived, and takes it apart. `one` handles the message at the start of the data and
+    /// returns its size, or `None` if the message is not complete.
     pub(super) fn take_apart(
         &mut self,
         clock: &dyn Clock,
@@ -172,7 +174,7 @@ impl Wire {
             self.input.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
-        // A message that is larger than the buffer.
+        // A message larger than the buffer.
         if self.input.len() - self.end < READ_ROOM_BYTES_MIN {
             if self.input.len() >= INPUT_BYTES_MAX {
                 return Err(self.protocol("a message that ends", self.data()));
@@ -182,7 +184,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Sends everything and waits until `parse` finds what it looks for; it says how much it consumed.
+    /// Sends everything, and waits until `parse` finds what it looks for. `parse` returns how much it
+    /// consumed.
     pub(super) fn wait_for<T>(
         &mut self,
         doing: &'static str,
@@ -191,7 +194,7 @@ impl Wire {
         self.wait_within(SETUP_TIMEOUT, doing, parse)
     }
 
-    /// The same, for no longer than `patience`.
+    /// Like [`Wire::wait_for`], with a timeout of `patience`.
     pub(super) fn wait_within<T>(
         &mut self,
         patience: Duration,
@@ -225,7 +228,7 @@ impl Wire {
         self.written < self.out.len() || self.transport.holds_unsent()
     }
 
-    /// An answer that the protocol does not allow here.
+    /// The error for data that the protocol does not allow here.
     pub(super) fn protocol(&self, expected: &'static str, found: &[u8]) -> RequesterError {
         wrong(&self.address, expected, found)
     }
@@ -246,7 +249,7 @@ pub(super) fn line(data: &[u8]) -> Option<(&[u8], usize)> {
     Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))
 }
 
-/// What a connection has received and nobody has understood yet.
+/// Data that a connection has received, not parsed yet.
 #[derive(Debug)]
 pub(super) struct Heard<'a> {
     /// When it was read.
@@ -256,19 +259,19 @@ pub(super) struct Heard<'a> {
 }
 
 impl Heard<'_> {
-    /// It is not what the protocol allows here.
+    /// The error for data that the protocol does not allow here.
     pub(super) fn wrong(&self, expected: &'static str) -> RequesterError {
         wrong(self.address, expected, self.data)
     }
 }
 
-/// An answer that is not in the protocol.
+/// The error for data that is not in the protocol.
 pub(super) fn wrong(address: &str, expected: &'static str, found: &[u8]) -> RequesterError {
     let found = String::from_utf8_lossy(&found[..found.len().min(120)]).escape_debug().to_string();
     RequesterError::Protocol { address: address.to_owned(), expected, found }
 }
 
-/// The server complained.
+/// The error for the server's own error message.
 pub(super) fn refused(address: &str, reason: &[u8]) -> RequesterError {
     RequesterError::Unsupported(format!("{address} says {}", String::from_utf8_lossy(reason)))
 }

@@ -1,6 +1,7 @@
-//! ZMTP 3.0, as ZeroMQ speaks it over TCP, without encryption or passwords (mechanism NULL).
+//! ZMTP 3.0, ZeroMQ's protocol over TCP, without encryption or passwords (mechanism NULL).
 //!
-//! Requests come from a DEALER with the empty frame of a REQ, which may have many of them in flight; a REP answers them in order.
+//! Requests come from a DEALER with the empty frame of a REQ, which may have many of them in flight. A REP
+//! answers them in order.
 
 use super::brokerless::{MESSAGE_BYTES_MAX, Message, Parsed, Protocol, Role};
 
@@ -18,7 +19,7 @@ const COMMAND: u8 = 4;
 /// A message that subscribes to everything: 1 and an empty prefix.
 const SUBSCRIPTION: &[u8] = &[0, 1, 1];
 
-/// What an end calls itself.
+/// The socket type of an end.
 fn socket_type(role: Role) -> &'static str {
     match role {
         Role::Publish => "PUB",
@@ -30,7 +31,7 @@ fn socket_type(role: Role) -> &'static str {
     }
 }
 
-/// What an end may be connected to.
+/// The socket types that an end may connect to.
 fn peers(role: Role) -> &'static [&'static [u8]] {
     match role {
         Role::Publish => &[b"SUB", b"XSUB"],
@@ -42,7 +43,7 @@ fn peers(role: Role) -> &'static [&'static [u8]] {
     }
 }
 
-/// First byte and body of a frame, and how many bytes it took.
+/// First byte and body of a frame, and its size.
 type Frame<'a> = (u8, &'a [u8], usize);
 
 fn frame(data: &[u8]) -> Result<Option<Frame<'_>>, &'static str> {
@@ -103,7 +104,7 @@ fn check_ready(role: Role, data: &[u8]) -> Result<Option<usize>, &'static str> {
     Err("the other end of the pattern")
 }
 
-/// Key and value of the first property, and what is behind it.
+/// Key and value of the first property, and the rest.
 fn property(data: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (key_bytes, rest) = data.split_first()?;
     let (key, rest) = rest.split_at_checked(usize::from(*key_bytes))?;
@@ -138,7 +139,7 @@ impl Protocol for Zmtp {
         match step {
             0 => check_greeting(data),
             1 => check_ready(role, data),
-            // What is published before the subscription has come would be for nobody.
+            // Messages published before the subscription has arrived would be dropped.
             _ if role == Role::Publish => match frame(data)? {
                 None => Ok(None),
                 Some((0, [1], used)) => Ok(Some(used)),
@@ -171,11 +172,11 @@ impl Protocol for Zmtp {
                 }
                 Some(_) => Err("a message of one part"),
             },
-            // Who subscribes and who leaves.
+            // A subscription or an unsubscription.
             Role::Publish if flags & MORE == 0 && matches!(body.first(), Some(0 | 1)) => {
                 Ok(Some((None, used)))
             }
-            Role::Push | Role::Publish => Err("nothing for who only sends"),
+            Role::Push | Role::Publish => Err("nothing for an end that only sends"),
             _ => Err("a message of one part"),
         }
     }
@@ -202,7 +203,7 @@ mod tests {
             wrong[at] = byte;
             Zmtp::check_hello(0, Role::Pull, &wrong).unwrap_err();
         }
-        // One of another protocol need not say 64 bytes.
+        // A peer of another protocol need not send 64 bytes.
         Zmtp::check_hello(0, Role::Pull, b"HTTP").unwrap_err();
     }
 
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(out, b"\x04\x1A\x05READY\x0BSocket-Type\0\0\0\x04PUSH");
         assert_eq!(Zmtp::check_hello(1, Role::Pull, &out), Ok(Some(28)));
         Zmtp::check_hello(1, Role::Subscribe, &out).unwrap_err();
-        // As libzmq says it, with an identity.
+        // libzmq's READY, with an identity.
         let rep = b"\x04\x26\x05READY\x0BSocket-Type\0\0\0\x03REP\x08Identity\0\0\0\0";
         assert_eq!(Zmtp::check_hello(1, Role::Ask, rep), Ok(Some(rep.len())));
         for cut in 0..rep.len() {

@@ -1,4 +1,4 @@
-//! `tailrace bench agent`: a worker that makes a part of the load of a `bench run` elsewhere.
+//! `tailrace bench agent`: a worker that generates a part of the load of a `bench run` elsewhere.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,25 +14,25 @@ use crate::remote::{Agent, AgentOptions, Key};
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Prints a line that begins with `ready` when it listens, and serves one coordinator at a time until Ctrl-C or SIGTERM. \
-    Coordinator and agents prove to each other that they have the same key; whoever has it can make load with this machine \
-    towards any address that it reaches.\n\n\
+    after_help = "Prints a line that starts with `ready` when it listens, and serves one coordinator at a time until Ctrl-C or SIGTERM. \
+    Coordinator and agents prove to each other that they have the same key. A holder of the key can generate load from this machine \
+    against any address that it can reach.\n\n\
     Examples:\n  \
     tailrace bench agent --new-key agents.key\n  \
     tailrace bench agent --listen 0.0.0.0:7400 --key-file agents.key\n  \
     tailrace bench run --system nats --address nats:4222 --agent one:7400 --agent-key-file agents.key"
 )]
 pub(super) struct AgentArguments {
-    /// Where to listen; port 0 picks a free one
+    /// Address to listen on; port 0 picks a free one
     #[arg(long, value_name = "HOST:PORT", required_unless_present = "new_key", requires = "key_file")]
     listen: Option<String>,
     /// The key that coordinators must have: hexadecimal digits, in a file that only its owner may read
     #[arg(long, value_name = "FILE", requires = "listen")]
     key_file: Option<PathBuf>,
-    /// Write a fresh key to this file, and nothing else
+    /// Write a new key to this file, and do nothing else
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "key_file"])]
     new_key: Option<PathBuf>,
-    /// Makes the agent's clock wrong by so many nanoseconds, to see that the coordinator finds out.
+    /// Shifts the agent's clock by this many nanoseconds, to test that the coordinator notices.
     #[arg(long, hide = true, allow_hyphen_values = true, default_value_t = 0)]
     clock_shift_ns: i64,
 }
@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &AgentArguments) -> Result<ExitCode, Failure> {
     };
     let mut options = AgentOptions::new(listen.clone(), Key::read(path)?);
     options.clock_shift_ns = Arc::new(AtomicI64::new(arguments.clock_shift_ns));
-    // Before the line that says ready: whoever waits for it may send a signal at once.
+    // Before the ready line: a process that waits for it may send a signal at once.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut interrupt, mut terminate) = {
         let _entered = runtime.enter();
@@ -63,7 +63,7 @@ pub(super) fn run(arguments: &AgentArguments) -> Result<ExitCode, Failure> {
         }
     });
     let ending = std::thread::spawn(move || drop(agent));
-    // A second signal ends the program, whatever is still to be taken down.
+    // A second signal ends the program, even if the teardown is not complete.
     runtime.block_on(async {
         while !ending.is_finished() {
             tokio::select! {

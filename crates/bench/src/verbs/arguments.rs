@@ -1,4 +1,4 @@
-//! What `tailrace bench run` can be told.
+//! Arguments of `tailrace bench run`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,32 +26,34 @@ use crate::version::Told;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Latency counts from the moment a message was due, not from when it was sent: a system that stalls is charged \
-    for every message that should have been sent meanwhile. Percentiles go to six nines, as far as the number of messages carries them, and \
+    for every message that should have been sent meanwhile. Percentiles go to six nines, as far as the number of messages tells them, and \
     to the exact maximum.\n\n\
     Examples:\n  \
     tailrace bench run --system tcp-echo --rate 3000\n  \
     tailrace bench run --system nats --rate 20k --size 1KiB --connections 25 --threads 2\n  \
     tailrace bench run --system jetstream --set storage=file --schedule poisson --out results/js-1\n  \
     tailrace bench run --system redis --steps 1k:10s,5k:10s,0:2s,5k:10s\n\n\
-    Status 1: the run, or a round of the plan, is invalid (the reason is told), a connection was broken at its end, or an agent was \
+    Status 1: the run, or a round of the plan, is invalid (the reason is printed), a connection was broken at its end, or an agent was \
     lost.\n\n\
     Status 3: nothing was measured, because all messages were sent within the warm-up.\n\n\
-    docs/benchmarking.md says how to measure, how to read the result, what a plan looks like, and what is not built yet."
+    docs/benchmarking.md explains how to measure, how to read the result, what a plan looks like, and what is not built yet."
 )]
 pub(crate) struct RunArguments {
-    /// A plan of several runs, in turn; only --out, -o, -q, --progress and the options of plans go with it
+    /// A plan of several runs, one after the other; combine it only with --out, -o, -q, --progress and the
+    /// options of plans
     #[arg(value_name = "PLAN.toml")]
     pub(super) plan: Option<PathBuf>,
-    /// Of a plan: run an invalid round so many times more
+    /// For plans: repeat an invalid round this many times
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) repeat_invalid: u32,
-    /// Of a plan: run what has a result already once more: everything, or SYSTEM, SYSTEM/WORKLOAD, SYSTEM/WORKLOAD/round-N; may be repeated
+    /// For plans: repeat runs that already have a result: everything, or SYSTEM, SYSTEM/WORKLOAD,
+    /// SYSTEM/WORKLOAD/round-N; may be repeated
     #[arg(long, value_name = "WHAT", requires = "plan", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(super) force: Vec<String>,
-    /// Of a plan: go on without trouble that cannot be made here; results are marked
+    /// For plans: go on without trouble that cannot be made on this machine; results are marked
     #[arg(long, requires = "plan")]
     pub(super) without_trouble_if_impossible: bool,
-    /// What to measure; see `tailrace bench systems`
+    /// System to measure; see `tailrace bench systems`
     #[arg(
         long,
         value_name = "NAME",
@@ -61,137 +63,140 @@ pub(crate) struct RunArguments {
         value_parser = system
     )]
     pub(super) system: String,
-    /// Where it listens; several with commas between share the connections [default: the system's usual port on this machine]
+    /// Address of the system; several, separated by commas, share the connections [default: the system's
+    /// usual port on this machine]
     #[arg(long, value_name = "HOST:PORT,...")]
     pub(super) address: Option<String>,
     /// A setting of the system; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
     set: Vec<(String, String)>,
-    /// Messages per second, all connections together: 3000, 0.5, 250k, 1M
+    /// Messages per second on all connections together: 3000, 0.5, 250k, 1M
     #[arg(long, default_value = "1000")]
     pub(super) rate: Rate,
-    /// How messages are spread over time
+    /// Distribution of messages over time
     #[arg(long, value_enum, default_value_t = Shape::Constant)]
     schedule: Shape,
-    /// Go evenly from --rate to this rate, over the whole run
+    /// Change the rate linearly from --rate to this one, over the whole run
     #[arg(long, value_name = "RATE", conflicts_with_all = ["steps", "trace"])]
     ramp_to: Option<Rate>,
-    /// Rates one after the other, each with its time: 1k:10s,0:2s,5k:10s
+    /// Rates one after the other, each with its duration: 1k:10s,0:2s,5k:10s
     #[arg(long, value_name = "RATE:TIME,...", conflicts_with = "trace")]
     steps: Option<String>,
-    /// Due times from a file: nanoseconds since the beginning, one per line
+    /// Due times from a file: nanoseconds since the start, one per line
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Number that all chance is made of: random schedules, waits before reconnecting
+    /// Seed of all randomness: random schedules, waits before reconnecting
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What causes messages; only the open loop measures what users feel
+    /// What triggers messages; only the open loop measures what users experience
     #[arg(long, value_enum, default_value_t = Mode::Open)]
     mode: Mode,
-    /// Bytes of each message, at least 24
+    /// Size of each message in bytes, at least 24
     #[arg(long, default_value = "128", value_parser = parse_bytes)]
     pub(super) size: u64,
     /// Connections, or pairs of publisher and subscriber
     #[arg(long, default_value_t = 1)]
     pub(super) connections: u32,
-    /// Threads of the generator, over which connections are spread
+    /// Threads of the generator that share the connections
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Messages in flight per connection; what does not fit waits, and counts from when it was due
+    /// Messages in flight per connection; a message beyond that waits, and counts from when it was due
     #[arg(long, value_name = "N", default_value_t = 16_384)]
     in_flight: usize,
-    /// Time that is measured
+    /// Length of the measured time
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     pub(super) duration: Duration,
-    /// Time before it that is sent but not recorded
+    /// Warm-up before it, whose messages are sent but not recorded
     #[arg(long, default_value = "2s", value_parser = parse_duration)]
     pub(super) warm_up: Duration,
-    /// No more messages than this, those of the warm-up included
+    /// Send at most this many messages, those of the warm-up included
     #[arg(long, value_name = "N")]
     messages: Option<u64>,
-    /// How long after its sending a message is given up
+    /// How long after its sending a message times out
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     timeout: Duration,
-    /// Whether broken connections are made again; what is due meanwhile waits, and counts from when it was due
+    /// Whether to reconnect broken connections; messages due meanwhile wait, and count from when they were
+    /// due
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Always)]
     reconnect: When,
-    /// How long the end waits for the last answers
+    /// Longest wait for the last answers
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     drain: Duration,
     /// Length of the intervals of the log
     #[arg(long, default_value = "1s", value_parser = parse_duration)]
     interval: Duration,
-    /// Wait in a loop instead of sleeping: more exact, and takes a core per thread
+    /// Busy-wait instead of sleeping: more exact, and takes a core per thread
     #[arg(long)]
     spin: bool,
-    /// The system's process on this machine: what it and its children use goes into resources.csv
+    /// The system's process on this machine: its resources and those of its children are recorded in
+    /// resources.csv
     #[arg(long, value_name = "PID", requires = "out")]
     pub(super) server_pid: Option<u32>,
-    /// An agent that makes a part of the load, see `tailrace bench agent`; may be repeated
+    /// An agent that generates a part of the load, see `tailrace bench agent`; may be repeated
     #[arg(long = "agent", value_name = "HOST:PORT", requires = "agent_key_file")]
     pub(super) agents: Vec<String>,
-    /// The key that all agents have
+    /// The key that all agents share
     #[arg(long, value_name = "FILE", requires = "agents")]
     pub(super) agent_key_file: Option<PathBuf>,
-    /// Where publisher and subscriber of a connection are [default: together]
+    /// Placement of a connection's publisher and subscriber [default: together]
     #[arg(long, value_enum, requires = "agents")]
     placement: Option<Where>,
     /// Write results to this folder: JSON, CSV, .hgrm, and the interval log
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
-    /// Show progress although standard error is no terminal
+    /// Show progress even if standard error is no terminal
     #[arg(long)]
     pub(super) progress: bool,
     /// No progress
     #[arg(short, long, conflicts_with = "progress")]
     pub(super) quiet: bool,
-    /// Lines for people, or JSON
+    /// Text or JSON
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub(super) output: Output,
-    /// What runs this.
+    /// The program that runs this.
     #[arg(skip)]
     pub(super) program: Program,
-    /// What the plan's command for the version printed.
+    /// The output of the plan's command for the version.
     #[arg(skip)]
     pub(super) version_command_output: Option<String>,
-    /// What the plan's command for the commit printed.
+    /// The output of the plan's command for the commit.
     #[arg(skip)]
     pub(super) commit_command_output: Option<String>,
     /// The server that a plan started.
     #[arg(skip)]
     pub(super) server: Option<Arc<Server>>,
-    /// What is done to it.
+    /// What to do to it, and when.
     #[arg(skip)]
     pub(super) signals: Vec<PlannedDeed>,
-    /// Trouble that was asked for and could not be made, in words.
+    /// Requested trouble that could not be made, in words.
     #[arg(skip)]
     pub(super) trouble_not_made: Vec<String>,
-    /// Headlines of the runs that stood in this one's place before.
+    /// Headlines of earlier attempts at this run.
     #[arg(skip)]
     pub(super) earlier_attempts: Vec<String>,
-    /// What else is done to the system on purpose, in words.
+    /// Other trouble made on purpose, in words.
     #[arg(skip)]
     pub(super) trouble: Vec<String>,
-    /// The options as they were given, if that was not on the command line.
+    /// The options as given, if they did not come from the command line.
     #[arg(skip)]
     pub(super) words: Option<Vec<String>>,
-    /// The settings with what stands in files, which are read once.
+    /// The settings, with those from files, which are read once.
     #[arg(skip)]
     resolved: OnceLock<BTreeMap<String, String>>,
 }
 
-/// The program that has these verbs, as results name it.
+/// The program that these verbs are part of, as results name it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Program {
     /// Its version.
     pub version: &'static str,
-    /// The commit that it was built from, where that is known, and whether its sources differ from it.
+    /// The commit that it was built from, if known, marked if its sources differ from it.
     pub commit: Option<&'static str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Shape {
-    /// Evenly
+    /// Evenly spaced
     Constant,
     /// At random, independent of each other
     Poisson,
@@ -201,7 +206,7 @@ enum Shape {
 enum When {
     /// After 100 ms, with waits that double up to 2 s, until the end
     Always,
-    /// They stay broken, and what is due on them fails at once
+    /// They stay broken, and messages due on them fail at once
     Never,
 }
 
@@ -217,7 +222,7 @@ pub(super) enum Mode {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Where {
-    /// On one agent: one clock
+    /// On the same agent: one clock
     Together,
     /// Publishers on the first half of the agents, subscribers on the others: two clocks
     Apart,
@@ -228,12 +233,12 @@ impl RunArguments {
         if self.placement == Some(Where::Apart) { Placement::Apart } else { Placement::Together }
     }
 
-    /// The value of a setting, as it was given.
+    /// The value of a setting, as given.
     pub(super) fn setting(&self, name: &str) -> Option<&str> {
         self.set.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// What is measured, with secrets from where they stand.
+    /// The target, with secrets from files and variables.
     pub(super) fn target(&self, run: u16) -> Result<Target, Failure> {
         let settings = match self.resolved.get() {
             Some(resolved) => resolved.clone(),
@@ -252,9 +257,9 @@ impl RunArguments {
         })
     }
 
-    /// What it takes to repeat the run.
+    /// What is needed to repeat the run.
     pub(super) fn origin(&self, told: Told) -> Origin {
-        // Whatever stood before the verb does not matter to the run.
+        // Words before the verb do not matter to the run.
         let words = self
             .words
             .clone()
@@ -279,7 +284,7 @@ impl RunArguments {
         }
     }
 
-    /// What a system said, without the secrets that it was told: it may repeat them.
+    /// A system's text without the run's secrets, which it may repeat.
     pub(super) fn without_secrets(&self, text: &str) -> String {
         let given = self.set.iter().cloned().collect();
         let text = secrets::without(&given, text);
@@ -334,7 +339,7 @@ impl RunArguments {
     }
 }
 
-/// A system that can be measured.
+/// Validates the name of a system.
 pub(super) fn system(text: &str) -> Result<String, String> {
     let known: Vec<&str> = SYSTEMS.iter().map(|system| system.name).collect();
     let found = known.contains(&text).then(|| text.to_owned());
@@ -346,7 +351,7 @@ fn parse_steps(text: &str) -> Result<Vec<Segment>, Failure> {
         .map(|step| {
             let (rate, time) = step
                 .split_once(':')
-                .ok_or_else(|| format!("'{step}' is no step: expected RATE:TIME, for instance 1k:10s"))?;
+                .ok_or_else(|| format!("'{step}' is not a step: expected RATE:TIME, for instance 1k:10s"))?;
             let rate: Rate = rate.parse()?;
             Ok(Segment::new(rate, rate, nanoseconds(parse_duration(time)?))?)
         })

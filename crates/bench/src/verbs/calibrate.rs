@@ -1,4 +1,4 @@
-//! `tailrace bench calibrate`: does the instrument show a stall of known length as it must?
+//! `tailrace bench calibrate`: checks that the instrument shows a stall of known length as it must.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,14 +28,14 @@ use crate::verdict::percentile;
 #[command(
     after_help = "The system under test is an echo server within this program, frozen for the second half of the run. What must \
     come out is computed by hand: with 100 s of 200 s frozen, p50 is the service time, p75 is 50 s and p99.99 is 100 s. \
-    The open loop must show it; a closed loop is run beside it, to show how it hides it.\n\n\
+    The open loop must show the stall. A closed loop is run as well, to demonstrate how it hides it.\n\n\
     Examples:\n  \
     tailrace bench calibrate --svg stall.svg\n  \
     tailrace bench calibrate --duration 200s --stall 100s --rate 100\n  \
     tailrace bench calibrate --judge wrk2.hgrm --unit ms --duration 200s --stall 100s"
 )]
 pub(super) struct CalibrateArguments {
-    /// Length of the run, the stall included
+    /// Length of the run, including the stall
     #[arg(long, default_value = "10s", value_parser = parse_duration)]
     duration: Duration,
     /// Time for which the system is frozen, at the end of the run
@@ -44,25 +44,25 @@ pub(super) struct CalibrateArguments {
     /// Messages per second
     #[arg(long, default_value = "1000")]
     rate: Rate,
-    /// Judge another tool's file instead, .hgrm or interval log, made with such a stall
+    /// Judge another tool's file instead, .hgrm or interval log, recorded with such a stall
     #[arg(long, value_name = "FILE")]
     judge: Option<PathBuf>,
     /// Unit of the values in that file
     #[arg(long, value_enum, default_value_t = Unit::Ms)]
     unit: Unit,
-    /// Share by which a percentile may be off
+    /// Tolerance of a percentile, as a share
     #[arg(long, default_value_t = 0.02)]
     tolerance: f64,
-    /// Time by which a percentile may be off in any case
+    /// Tolerance of a percentile, as a time
     #[arg(long, default_value = "50ms", value_parser = parse_duration)]
     slack: Duration,
-    /// Draw what was found, what HdrHistogram's correction makes of it, and what must come out
+    /// Draw the result, the result with HdrHistogram's correction, and the expected curve
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// The same as a PNG picture
+    /// Draw the same as a PNG picture
     #[arg(long, value_name = "FILE.png")]
     png: Option<PathBuf>,
-    /// Lines for people, or JSON
+    /// Text or JSON
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
@@ -86,7 +86,7 @@ impl Unit {
     }
 }
 
-/// A judgement, and about what.
+/// A verdict, and its subject.
 #[derive(Debug, Serialize)]
 struct Judged {
     subject: String,
@@ -119,7 +119,7 @@ pub(super) fn run(arguments: &CalibrateArguments) -> Result<ExitCode, Failure> {
         Output::Text => print(&judged.iter().map(render).collect::<String>())?,
         Output::Json => print_json(&judged)?,
     }
-    // The closed loop is there to be wrong.
+    // The closed loop is expected to be wrong.
     Ok(if judged[0].judgement.right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -173,7 +173,7 @@ fn line(label: &str, points: Vec<(f64, f64)>, closed: bool, stroke: Stroke) -> L
     Line { label: label.to_owned(), points, colour: usize::from(closed), stroke, ..Line::default() }
 }
 
-/// The picture, if one is asked for.
+/// Draws the picture, if requested.
 fn draw(arguments: &CalibrateArguments, measured: &[(Judged, Vec<Line>)]) -> Result<(), Failure> {
     let seconds = |time: Duration| time.as_secs_f64();
     let chart = Chart {
@@ -227,7 +227,7 @@ fn stall(arguments: &CalibrateArguments, service_seconds: f64) -> Stall {
     }
 }
 
-/// Judges a file of another tool: an interval log if it says so, else `.hgrm`.
+/// Judges another tool's file: an interval log if it starts like one, otherwise `.hgrm`.
 fn judge_file(arguments: &CalibrateArguments, path: &Path) -> Result<Judged, Failure> {
     let bytes =
         std::fs::read(path).map_err(|error| format!("cannot read {}: {}", path.display(), plain(&error)))?;
@@ -238,7 +238,7 @@ fn judge_file(arguments: &CalibrateArguments, path: &Path) -> Result<Judged, Fai
     let judgement = if text.contains("Interval_Compressed_Histogram") {
         let mut found = Distribution::default();
         for interval in interval_log::read(&name, &bytes)? {
-            // Other kinds of our own logs are no latencies of the system.
+            // Other kinds in our own logs are not latencies of the system.
             if ["", "receipt"].contains(&interval.tag.as_str()) {
                 found.add(&interval.distribution);
             }

@@ -1,6 +1,7 @@
-//! `tailrace bench clean`: lists what runs left behind that were killed, and removes it.
+//! `tailrace bench clean`: lists leftovers of killed runs, and removes them.
 //!
-//! What is found is known by its name alone, so that of runs that are still going is found too. Therefore nothing is removed unasked.
+//! They are recognised by name alone, so those of runs in progress are found, too. Therefore nothing is
+//! removed without asking.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -17,18 +18,18 @@ use crate::systems::{self, Deed, LeftOver, Settings, Target};
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Everything that `tailrace bench` makes on a system has a name that begins with tailrace-bench; that of runs \
-    which are still going is listed, too.\n\n\
+    after_help = "Everything that `tailrace bench` creates on a system has a name that starts with tailrace-bench. What belongs to runs \
+    in progress is listed, too.\n\n\
     Examples:\n  \
     tailrace bench clean jetstream\n  \
     tailrace bench clean kafka --address broker:9092 --yes\n  \
     tailrace bench clean netem --yes"
 )]
 pub(crate) struct CleanArguments {
-    /// The system, as of `bench systems`; netem for network namespaces and the servers in them
+    /// The system, as in `bench systems`; netem for network namespaces and the servers in them
     #[arg(value_name = "SYSTEM", value_parser = system)]
     system: String,
-    /// Where it listens [default: the system's usual port on this machine]
+    /// Address of the system [default: the system's usual port on this machine]
     #[arg(long, value_name = "HOST:PORT")]
     address: Option<String>,
     /// A setting of the system: user, password, TLS; may be repeated
@@ -37,7 +38,7 @@ pub(crate) struct CleanArguments {
     /// Remove what is found without asking
     #[arg(short, long)]
     yes: bool,
-    /// Lines for people, or JSON
+    /// Text or JSON
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
@@ -76,7 +77,7 @@ pub(super) fn run(arguments: &CleanArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks on a terminal; elsewhere nobody is there to say yes.
+/// Asks on a terminal. Without one the answer is no.
 fn confirmed(count: usize) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! `tailrace bench compare A B`: do two sets of runs differ, or is it noise?
+//! `tailrace bench compare A B`: tells whether two sets of runs differ, or whether it is noise.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,23 +24,23 @@ pub(super) struct CompareArguments {
     /// Folder of the first run or runs
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// Folder of the second
+    /// Folder of the second run or runs
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// Lines for people, or JSON
+    /// Text or JSON
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
 
-/// Percentiles that are compared: enough messages lie beyond them in any run of a few seconds.
+/// Percentiles to compare: any run of a few seconds has enough messages beyond them.
 const COMPARED: [(&str, &str); 5] =
     [("0.5", "p50"), ("0.9", "p90"), ("0.99", "p99"), ("0.999", "p99.9"), ("1", "max")];
 
-/// What must be the same in all runs, or they cannot be compared.
+/// Conditions that must be the same in all runs. Otherwise they cannot be compared.
 const CONDITIONS: [&str; 6] =
     ["mode", "schedule", "rate_per_second", "payload_bytes", "connections", "receipt_is_reply"];
 
-/// Below this a difference is called one.
+/// Below this p value a difference is reported as one.
 const P_VALUE_DIFFERENT: f64 = 0.05;
 
 pub(super) fn run(arguments: &CompareArguments) -> Result<ExitCode, Failure> {

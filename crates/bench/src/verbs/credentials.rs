@@ -1,16 +1,17 @@
-//! Secret settings whose values stand in a file or in a variable of the environment, so that they need not stand on a command line.
+//! Secret settings whose values are in a file or an environment variable, to keep them off the command line.
 //!
-//! `--set password-file=PATH` sets `password` to what the file holds, without the line's end; `--set password-env=NAME` to what the
-//! variable holds. So do `token`, `secret`, `nkey` and `creds`. They are read once, where the command runs: agents are told the values.
+//! `--set password-file=PATH` sets `password` to the content of the file, without its line end; `--set
+//! password-env=NAME` to the value of the variable. The same works for `token`, `secret`, `nkey` and `creds`.
+//! They are read once, where the command runs, and sent to agents as values.
 
 use std::collections::BTreeMap;
 
 use tailrace_cli::failure::{Failure, plain};
 
-/// Settings that may stand elsewhere.
+/// Settings that may come from elsewhere.
 const NAMES: [&str; 5] = ["password", "token", "secret", "nkey", "creds"];
 
-/// All settings, with what stands elsewhere.
+/// All settings, with the values from elsewhere filled in.
 pub(super) fn resolve(set: &[(String, String)]) -> Result<BTreeMap<String, String>, Failure> {
     let mut resolved = BTreeMap::new();
     for (key, value) in set {
@@ -19,7 +20,7 @@ pub(super) fn resolve(set: &[(String, String)]) -> Result<BTreeMap<String, Strin
             Some((name, _)) => (name, from_environment(key, value)?),
             None => (key.as_str(), value.clone()),
         };
-        // The last one of a name counts, but not in silence if they come from different places.
+        // The last value of a name counts. But values from different places are an error.
         let comes_again = set.iter().any(|(other, _)| other != key && named(other) == name);
         if comes_again {
             return Err(format!(
@@ -32,7 +33,7 @@ pub(super) fn resolve(set: &[(String, String)]) -> Result<BTreeMap<String, Strin
     Ok(resolved)
 }
 
-/// `password-file` is `password` in a file.
+/// Splits the key: `password-file` is `password` from a file.
 fn elsewhere(key: &str) -> Option<(&str, &str)> {
     let (name, place) = key.rsplit_once('-')?;
     (NAMES.contains(&name) && ["file", "env"].contains(&place)).then_some((name, place))
@@ -79,7 +80,7 @@ mod tests {
         let found = set(&[("user", "u"), ("password-file", path), ("token-env", "PATH")]).unwrap();
         assert_eq!((found["user"].as_str(), found["password"].as_str()), ("u", "open sesame "));
         assert_eq!(found["token"], std::env::var("PATH").unwrap());
-        // Files of other settings are for those who know them.
+        // Files of other settings are left to their adapters.
         assert_eq!(set(&[("tls-key", path), ("colour-file", path)]).unwrap()["colour-file"], path);
         for (values, expected) in [
             (&[("password", "x"), ("password-file", path)][..], "password is set in two ways"),

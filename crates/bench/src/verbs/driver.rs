@@ -1,4 +1,4 @@
-//! Who drives the connections of a run: this process, or agents.
+//! Drives the connections of a run: in this process, or through agents.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,20 +20,20 @@ pub(super) enum Driver {
     Agents { coordinator: Box<Coordinator>, address: Option<String> },
 }
 
-/// What came out of a run.
+/// The result of a run.
 pub(super) struct Driven {
     pub(super) outcome: Outcome,
-    /// Those of this process, still to be taken down.
+    /// The requesters of this process, yet to be torn down.
     pub(super) requesters: Vec<Box<dyn Requester>>,
     pub(super) report: Option<RemoteReport>,
-    /// What agents used.
+    /// Resources used by agents.
     pub(super) resources: Vec<(String, Vec<ResourceSample>)>,
     /// What could not be cleaned up.
     pub(super) complaints: Vec<String>,
 }
 
 impl Driver {
-    /// Agents that are connected to the system, with the key in this file.
+    /// Connects to agents, with the key in this file, and connects them to the system.
     pub(super) fn agents(
         key_file: &Path,
         arguments: &RunArguments,
@@ -90,7 +90,7 @@ impl Driver {
     }
 }
 
-/// The load as agents make it.
+/// The load over agents.
 pub(super) fn remote_load<'a>(
     arguments: &'a RunArguments,
     key: &'a Key,

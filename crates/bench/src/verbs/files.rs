@@ -1,4 +1,4 @@
-//! The folder that a run leaves behind.
+//! The folder with a run's results.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -12,7 +12,7 @@ use crate::recorder::Recorder;
 use crate::recorder::interval_log::IntervalLogWriter;
 use crate::report::{Resources, Summary, percentiles_csv, timeline_header, timeline_row, write_hgrm};
 
-/// Files that grow while the run goes on. What was written stays, whatever ends the run.
+/// Files that grow during the run. What was written stays, however the run ends.
 pub(super) struct Files {
     folder: PathBuf,
     log: IntervalLogWriter<BufWriter<File>>,
@@ -21,7 +21,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Makes the folder; it must not hold results already.
+    /// Creates the folder. It must not contain results already.
     pub(super) fn create(folder: &Path, comment: &str) -> Result<Self, Failure> {
         let result = folder.join("result.json");
         let log = folder.join("intervals.hlog");
@@ -38,7 +38,7 @@ impl Files {
         Ok(Self { folder: folder.to_owned(), log, timeline, failed: None })
     }
 
-    /// Writes an interval down. A full disk ends the writing, not the run; [`Files::finish`] tells.
+    /// Writes an interval. A full disk ends the writing, not the run; [`Files::finish`] reports it.
     pub(super) fn interval(&mut self, interval: &Interval<'_>) {
         if self.failed.is_some() {
             return;
@@ -82,18 +82,18 @@ impl Files {
     }
 }
 
-/// Writes a file that is there as a whole, or not at all: whoever finds it may take it for complete.
+/// Writes a file atomically: a file that exists is complete.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let partial = path.with_extension("part");
     let written = File::create(&partial)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&partial, path));
     written.map_err(|error| {
-        // It may not even have been made.
+        // It may not even have been created.
         let _ = fs::remove_file(&partial);
         wrong(path, &error)
     })?;
-    // The name is on disk too; not every file system can say so.
+    // Syncs the name to disk, too. Not every file system supports this.
     let _ = path.parent().map(|folder| File::open(folder).and_then(|folder| folder.sync_all()));
     Ok(())
 }

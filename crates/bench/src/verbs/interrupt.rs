@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM, for what measures.
+//! Ctrl-C and SIGTERM during measurements.
 
 use std::io;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{namespace, server};
 
-/// Ctrl-C, or SIGTERM, ends the sending; the second one ends the program, and the server that it started. None that comes after this has
-/// returned is missed.
+/// Makes the first Ctrl-C or SIGTERM stop the sending, and the second one end the program and the server that
+/// it started. No signal after the return is missed.
 pub(super) fn stop_on_interrupt() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
-    // A run that cannot be ended early is as good otherwise.
+    // A run that cannot be stopped early is still useful.
     let _ = listen(Arc::clone(&stop));
     stop
 }
@@ -45,7 +45,7 @@ fn listen(stop: Arc<AtomicBool>) -> io::Result<()> {
     waiting.map(drop)
 }
 
-/// For a program that ends at once: kills the server that runs, and removes what was made for it.
+/// Before the program ends at once: kills the running server, and removes what was created for it.
 fn give_up() {
     server::kill_servers();
     namespace::remove_active();

@@ -1,4 +1,4 @@
-//! The line that shows how a run goes, while it goes.
+//! The progress line of a run.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// `whole` is the time that the run is to take.
+    /// Creates it; `whole` is the planned length of the run.
     pub(super) fn new(shown: bool, whole: Duration) -> Self {
         Self { shown, whole, line_is_there: false }
     }
@@ -41,7 +41,7 @@ impl Live {
         self.line_is_there = true;
     }
 
-    /// Removes the line, before anything else is said.
+    /// Clears the line before other output.
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.line_is_there) {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -49,7 +49,7 @@ impl Live {
     }
 }
 
-/// p50/p99/p99.9/max in milliseconds, as far as there are messages enough.
+/// p50/p99/p99.9/max in milliseconds, as far as the number of messages tells them.
 fn brief(recorder: &Recorder) -> String {
     let felt = felt(recorder).together();
     if felt.count() == 0 {
@@ -62,12 +62,12 @@ fn brief(recorder: &Recorder) -> String {
     format!("{}/{}/{}/{} ms", at(0.5), at(0.99), at(0.999), milliseconds(felt.max_ns()))
 }
 
-/// What a user would feel: the receipt, or the acknowledgement where nothing is received.
+/// The latency that a user experiences: the receipt, or the acknowledgement if nothing is received.
 pub(super) fn felt(recorder: &Recorder) -> &Outcomes {
     if recorder.receipt.count() > 0 { &recorder.receipt } else { &recorder.acknowledgement }
 }
 
-/// The distribution that is judged: successes of what is felt.
+/// The distribution to judge: successes of that latency.
 pub(super) fn successes(recorder: &Recorder) -> &Distribution {
     &felt(recorder).success
 }

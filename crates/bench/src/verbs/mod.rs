@@ -1,7 +1,7 @@
 //! `tailrace bench`: measures message systems, tailrace or others, from the outside.
 //!
-//! This is the command line only: options, the line that shows progress, and files of results. What is measured and how is
-//! in the other modules of this crate, which know nothing of it. The program `tailrace` mounts it.
+//! This module is only the command line: options, the progress line, and files of results. The measuring is
+//! in the other modules of this crate, which do not depend on this one. The program `tailrace` mounts it.
 
 mod agent;
 mod arguments;
@@ -45,34 +45,34 @@ pub struct BenchArguments {
 
 #[derive(Debug, Subcommand)]
 enum BenchVerb {
-    /// Put a system under load and show the whole distribution of its latency.
+    /// Run a load against one system and show the whole distribution of its latency.
     Run(Box<arguments::RunArguments>),
-    /// Check the instrument itself: freeze a system for a known time and compare with what must come out.
+    /// Check the instrument itself: freeze a system for a known time and compare with the expected result.
     Calibrate(calibrate::CalibrateArguments),
-    /// Say whether two sets of runs differ, and how large the noise between runs is.
+    /// Tell whether two sets of runs differ, and how large the noise between runs is.
     Compare(compare::CompareArguments),
     /// Fit the universal scalability law to runs at several loads: contention, coherency, peak.
     Usl(usl::UslArguments),
     /// List the systems that can be measured.
     Systems {
-        /// Lines for people, or JSON.
+        /// Text or JSON.
         #[arg(short, long, value_enum, default_value_t = Output::Text)]
         output: Output,
     },
-    /// List what killed runs left on a system, and remove it.
+    /// List leftovers of killed runs on a system, and remove them.
     Clean(clean::CleanArguments),
     /// Draw results: one HTML page with every curve, SVG and PNG files.
     Report(report::ReportArguments),
-    /// Stand between client and server and make trouble: latency, limits, stalls, cuts, resets.
+    /// Run a proxy between client and server that makes trouble: latency, limits, stalls, cuts, resets.
     Proxy(proxy::ProxyArguments),
-    /// Make a part of the load that a `bench run` on another machine asks for.
+    /// Generate a part of the load of a `bench run` on another machine.
     Agent(agent::AgentArguments),
 }
 
-/// Carries a verb out for `program`.
+/// Runs a verb for `program`.
 ///
 /// # Errors
-/// Why it could not be done, in a line for people.
+/// Why it failed, as one line of text.
 pub fn run(arguments: BenchArguments, program: Program) -> Result<ExitCode, Failure> {
     match arguments.verb {
         BenchVerb::Run(mut arguments) => {

@@ -1,7 +1,8 @@
-//! A network namespace for the server of one run, and a pair of virtual Ethernet devices that leads there.
+//! A network namespace for the server of one run, and a pair of virtual Ethernet devices that leads into it.
 //!
-//! `tc` is only ever applied to these two devices, which the run itself made: never to a device of the machine or to its loopback. Names
-//! hold the number and the start of this process, so that what a killed run left behind is recognised and removed by the next one.
+//! `tc` is only ever applied to these two devices, which the run itself created, never to a device of the
+//! machine or to its loopback. Names contain the id and the start time of this process, so that the next run
+//! recognises and removes what a killed run left behind.
 
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,22 +12,22 @@ use tailrace_cli::failure::{Failure, plain};
 
 use super::netem::Impairment;
 
-/// What all names of namespaces begin with.
+/// The start of all names of namespaces.
 const PREFIX: &str = "tailrace-bench-";
 
-/// Networks of four addresses that are tried before giving up.
+/// Networks of four addresses to try before giving up.
 const NETWORKS_TRIED: u32 = 64;
 
-/// Runs commands of `ip` and `tc`, and ends processes.
+/// Runs commands of `ip` and `tc`, and kills processes.
 pub(super) trait Tools {
-    /// What it printed, or why it failed.
+    /// Runs a command. Returns its output, or why it failed.
     fn run(&mut self, words: &[&str]) -> Result<String, String>;
-    /// When a process was started, in clock ticks; `None` if it is not there.
+    /// When a process was started, in clock ticks. `None` if it does not exist.
     fn started(&self, pid: u32) -> Option<u64>;
     fn kill(&mut self, pid: u32);
 }
 
-/// Those of the machine.
+/// The tools of this machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Machine;
 
@@ -57,7 +58,7 @@ impl Tools for Machine {
     }
 }
 
-/// A process that makes a namespace.
+/// The process that created a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Owner {
     pid: u32,
@@ -69,12 +70,12 @@ impl Owner {
         format!("{PREFIX}{}-{}", self.pid, self.started)
     }
 
-    /// The end of the pair on the machine's side: at most 15 letters.
+    /// The device on the machine's side: at most 15 characters.
     fn device(self) -> String {
         format!("tb{:x}h", self.pid)
     }
 
-    /// The end in the namespace.
+    /// The device in the namespace.
     fn peer(self) -> String {
         format!("tb{:x}n", self.pid)
     }
@@ -85,15 +86,15 @@ impl Owner {
     }
 }
 
-/// A namespace that is there until it is dropped.
+/// A namespace that is removed on drop.
 #[derive(Debug)]
 pub(super) struct Namespace {
     owner: Owner,
-    /// Where the server listens.
+    /// The address of the server.
     host: String,
 }
 
-/// The one that is there, for a program that ends at once.
+/// The existing namespace, for a program that ends at once.
 static ACTIVE: Mutex<Option<Owner>> = Mutex::new(None);
 
 fn active() -> MutexGuard<'static, Option<Owner>> {
@@ -108,7 +109,7 @@ pub(super) fn remove_active() {
 }
 
 impl Namespace {
-    /// Makes it, with what is to happen to packets to and from the server.
+    /// Creates it, with what to do to packets to and from the server.
     pub(super) fn make(to_server: &[String], to_client: &[String]) -> Result<Self, String> {
         let pid = std::process::id();
         let started = Machine.started(pid).ok_or("this process is not to be found in /proc")?;
@@ -125,7 +126,8 @@ impl Namespace {
         &self.host
     }
 
-    /// What stands before a command that is to run in it. `ip` becomes that command, so that its process stays the same.
+    /// The words before a command that is to run in it. `ip` execs the command, so the process stays the
+    /// same.
     pub(super) fn prefix(&self) -> Vec<String> {
         ["ip", "netns", "exec", &self.owner.namespace()].map(str::to_owned).to_vec()
     }
@@ -138,12 +140,12 @@ impl Drop for Namespace {
     }
 }
 
-/// The words of tc for both directions.
+/// The arguments of tc for both directions.
 pub(super) fn words(impairment: &Impairment) -> Vec<String> {
     if impairment.is_none() { Vec::new() } else { impairment.words() }
 }
 
-/// Removes what killed runs left behind; returns the names of their namespaces.
+/// Removes leftovers of killed runs. Returns the names of their namespaces.
 pub(super) fn remove_stale(tools: &mut impl Tools) -> Vec<String> {
     let stale = stale(tools).unwrap_or_default();
     for owner in &stale {
@@ -152,22 +154,23 @@ pub(super) fn remove_stale(tools: &mut impl Tools) -> Vec<String> {
     stale.into_iter().map(Owner::namespace).collect()
 }
 
-/// What belongs to processes that are not there any more.
+/// Namespaces whose processes no longer exist.
 fn stale(tools: &mut impl Tools) -> Result<Vec<Owner>, String> {
     let listed = tools.run(&["ip", "netns", "list"])?;
     let owners = listed.lines().filter_map(|line| Owner::parse(line.split_whitespace().next()?));
     Ok(owners.filter(|owner| tools.started(owner.pid) != Some(owner.started)).collect())
 }
 
-/// What `bench clean` calls namespaces, with the servers in them.
+/// The name in `bench clean` for namespaces, and the servers in them.
 pub(super) const NETEM: &str = "netem";
 
-/// The names of namespaces that killed runs left behind. Those of runs that are going are not among them.
+/// The names of namespaces that killed runs left behind, without those of runs in progress.
 pub(super) fn namespaces_left() -> Result<Vec<String>, Failure> {
     Ok(stale(&mut Machine)?.into_iter().map(Owner::namespace).collect())
 }
 
-/// Removes those of `names` that belong to nobody, and the processes in them; returns which.
+/// Removes those of `names` whose owner no longer exists, and the processes in them. Returns the names
+/// removed.
 pub(super) fn remove_namespaces(names: &[String]) -> Result<Vec<String>, Failure> {
     Ok(remove_named(&mut Machine, names)?)
 }
@@ -178,7 +181,7 @@ fn remove_named(tools: &mut impl Tools, names: &[String]) -> Result<Vec<String>,
         remove(tools, owner);
         removed.push(owner.namespace());
     }
-    // Each step of the removal may fail; what counts is whether it is there.
+    // Each step of the removal may fail. What counts is whether the namespace still exists.
     let left = stale(tools)?;
     match left.into_iter().map(Owner::namespace).find(|name| removed.contains(name)) {
         Some(name) => Err(format!("{name} cannot be removed: it needs root's rights")),
@@ -186,7 +189,7 @@ fn remove_named(tools: &mut impl Tools, names: &[String]) -> Result<Vec<String>,
     }
 }
 
-/// Returns the server's address.
+/// Creates a namespace. Returns the server's address.
 fn make(
     tools: &mut impl Tools,
     owner: Owner,
@@ -234,19 +237,20 @@ fn impair(tools: &mut impl Tools, tc: &[&str], device: &str, words: &[String]) -
     tools.run(&command.into_iter().chain(words.iter().map(String::as_str)).collect::<Vec<_>>()).map(drop)
 }
 
-/// Ends who is still in there, and removes devices and namespace. What is not there is as good as removed.
+/// Kills the processes in it, and removes devices and namespace. Anything missing counts as removed.
 fn remove(tools: &mut impl Tools, owner: Owner) {
     let (name, device) = (owner.namespace(), owner.device());
     let pids = tools.run(&["ip", "netns", "pids", &name]).unwrap_or_default();
     for pid in pids.split_whitespace().filter_map(|pid| pid.parse().ok()) {
         tools.kill(pid);
     }
-    // Its other end goes with it.
+    // This removes its other end, too.
     let _ = tools.run(&["ip", "link", "del", &device]);
     let _ = tools.run(&["ip", "netns", "del", &name]);
 }
 
-/// Both addresses of a network of 198.18.0.0/15, which RFC 2544 keeps for measurements, that nobody here has.
+/// Both addresses of a network within 198.18.0.0/15, which RFC 2544 reserves for measurements, that is unused
+/// on this machine.
 fn network(pid: u32, addresses: &str) -> Option<(String, String)> {
     (0..NETWORKS_TRIED).find_map(|step| {
         // 2^15 networks of four addresses.
@@ -261,7 +265,7 @@ fn network(pid: u32, addresses: &str) -> Option<(String, String)> {
 mod tests {
     use super::*;
 
-    /// Writes down what it is told; one of the commands fails.
+    /// Records the commands; one of them fails.
     #[derive(Default)]
     struct Fake {
         said: Vec<String>,
@@ -350,7 +354,7 @@ mod tests {
                 ]
             );
         }
-        // Where there is no `ip` at all, nothing was made.
+        // Without `ip`, nothing is created.
         let mut fake = Fake { fails: Some("ip -4"), ..Fake::default() };
         make(&mut fake, OWNER, &[], &[]).unwrap_err();
         assert_eq!(fake.said.len(), 1);
@@ -358,7 +362,7 @@ mod tests {
 
     #[test]
     fn only_what_dead_runs_left_is_removed() {
-        // 7 is alive; its number may also have belonged to another one before.
+        // 7 is alive, but its id may also have belonged to an earlier process.
         let listed = "other\ntailrace-bench-7-700 (id: 1)\ntailrace-bench-7-600\ntailrace-bench-9-1 (id: 3)\ntailrace-bench-x\n";
         let mut fake = Fake { listed, ..Fake::default() };
         assert_eq!(remove_stale(&mut fake), ["tailrace-bench-7-600", "tailrace-bench-9-1"]);
@@ -387,7 +391,7 @@ mod tests {
         assert_eq!(network(1, taken), Some(("198.18.0.9".to_owned(), "198.18.0.10".to_owned())));
     }
 
-    /// For real, where the machine allows it. The queue is one that every kernel has, in place of netem.
+    /// On the real machine, if it allows that. The queue is one that every kernel has, instead of netem.
     #[test]
     fn a_server_in_a_namespace_is_reached() {
         let space = match Namespace::make(&to(&["pfifo", "limit", "100"]), &to(&["pfifo", "limit", "100"])) {
@@ -400,14 +404,14 @@ mod tests {
         let (name, device) = (space.owner.namespace(), space.owner.device());
         let shown = Machine.run(&["tc", "qdisc", "show", "dev", &device]).unwrap();
         assert!(shown.contains("pfifo"), "{shown}");
-        // What runs in it has its address, and no other way out.
+        // A process in it has its address, and no other device.
         let inside: Vec<String> =
             space.prefix().into_iter().chain(to(&["ip", "-4", "-o", "addr", "show"])).collect();
         let inside: Vec<&str> = inside.iter().map(String::as_str).collect();
         let seen = Machine.run(&inside).unwrap();
         assert!(seen.contains(&format!("inet {}/30", space.host())) && seen.lines().count() == 2, "{seen}");
         assert!(Machine.run(&["ip", "netns", "list"]).unwrap().contains(&name));
-        // It belongs to a process that lives.
+        // It belongs to a live process.
         assert_eq!(Machine.started(std::process::id()), Some(space.owner.started));
         drop(space);
         assert!(!Machine.run(&["ip", "netns", "list"]).unwrap().contains(&name));

@@ -1,11 +1,12 @@
-//! What `tc netem` is to do to packets, as a plan says it, and as tc wants to be told.
+//! What `tc netem` is to do to packets: parses it from a plan, and formats it for tc.
 
 use std::time::Duration;
 
 use tailrace_cli::failure::Failure;
 use tailrace_cli::text::units::duration_with_unit;
 
-/// Packets that may wait in one direction. The kernel's default of 1,000 would lose packets that are only to be delayed.
+/// Packets that may wait in one direction. The kernel's default of 1,000 would drop packets that should only
+/// be delayed.
 const PACKETS_MAX: &str = "100000";
 
 /// What happens to the packets of one direction.
@@ -13,14 +14,14 @@ const PACKETS_MAX: &str = "100000";
 pub(super) struct Impairment {
     delay: Duration,
     jitter: Duration,
-    /// Shares as tc writes them, in percent.
+    /// Shares in percent, in tc's format.
     loss: Option<String>,
     duplicate: Option<String>,
     reorder: Option<String>,
 }
 
 impl Impairment {
-    /// Adds what `text` asks for: `delay=10ms,jitter=1ms,loss=1%,duplicate=0.1%,reorder=5%`.
+    /// Adds the settings in `text`: `delay=10ms,jitter=1ms,loss=1%,duplicate=0.1%,reorder=5%`.
     pub(super) fn add(&mut self, text: &str) -> Result<(), Failure> {
         for part in text.split(',') {
             let (key, value) =
@@ -40,7 +41,7 @@ impl Impairment {
         Ok(())
     }
 
-    /// The kernel lets packets overtake only those that it delays.
+    /// Checks the combination. The kernel reorders only packets that it delays.
     pub(super) fn check(&self) -> Result<(), Failure> {
         if self.delay.is_zero() && (self.reorder.is_some() || !self.jitter.is_zero()) {
             return Err("netem: reorder and jitter need a delay, within which packets overtake others".into());
@@ -52,7 +53,7 @@ impl Impairment {
         *self == Self::default()
     }
 
-    /// Behind `tc qdisc add dev DEVICE root`.
+    /// The arguments after `tc qdisc add dev DEVICE root`.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words = vec!["netem".to_owned(), "limit".to_owned(), PACKETS_MAX.to_owned()];
         if !self.delay.is_zero() {
@@ -68,13 +69,14 @@ impl Impairment {
     }
 }
 
-/// `0.5%`, from 0 to 100.
+/// Parses `0.5%`, from 0 to 100.
 fn percent(text: &str) -> Result<String, Failure> {
     let number = text.strip_suffix('%').and_then(|digits| digits.parse::<f64>().ok());
     match number.filter(|number| (0.0..=100.0).contains(number)) {
         Some(number) => Ok(format!("{number}%")),
         None => {
-            Err(format!("netem: '{text}' is no share: expected for instance 0.5%, from 0% to 100%").into())
+            Err(format!("netem: '{text}' is not a percentage: expected for instance 0.5%, from 0% to 100%")
+                .into())
         }
     }
 }
@@ -110,9 +112,9 @@ mod tests {
     fn what_tc_could_not_do_is_refused() {
         for (text, expected) in [
             ("loss", "'loss': expected KEY=VALUE"),
-            ("loss=1", "'1' is no share"),
-            ("loss=101%", "'101%' is no share"),
-            ("loss=NaN%", "'NaN%' is no share"),
+            ("loss=1", "'1' is not a percentage"),
+            ("loss=101%", "'101%' is not a percentage"),
+            ("loss=NaN%", "'NaN%' is not a percentage"),
             ("rain=1%", "'rain' is unknown"),
             ("delay=soon", "soon"),
             ("delay=10", "'10' has no unit"),

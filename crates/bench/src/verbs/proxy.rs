@@ -21,36 +21,36 @@ const HORIZON: Duration = Duration::from_secs(7 * 86_400);
 #[command(after_help = "Trouble is a list of KEY=VALUE:\n  \
     latency=5ms          added to everything\n  \
     jitter=2ms           up to this much more, at random\n  \
-    bandwidth=10MiB      so much per second\n  \
+    bandwidth=10MiB      this much per second\n  \
     stall=10s:2s         from second 10 on nothing passes for 2 s, then everything; may be repeated\n  \
-    stalls=30s:500ms     stalls of 500 ms at random, 30 s apart in the mean\n\
-\nNumbers need a unit: ms, s, m, h; B, KiB, MiB, GiB. A stall in one direction is a one-way cut. Times count from the line that begins \
+    stalls=30s:500ms     stalls of 500 ms at random, 30 s apart on average\n\
+\nNumbers need a unit: ms, s, m, h; B, KiB, MiB, GiB. A stall in one direction is a one-way cut. Times count from the line that starts \
     with `ready`. The same seed makes the same trouble.\n\n\
     Example:\n  \
     tailrace bench proxy --to 127.0.0.1:4222 --both latency=1ms --to-client stall=10s:2s")]
 pub(super) struct ProxyArguments {
-    /// Where to forward to
+    /// Address to forward to
     #[arg(long, value_name = "HOST:PORT")]
     to: String,
-    /// Where to listen; port 0 picks a free one
+    /// Address to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// Trouble in both directions
     #[arg(long, value_name = "KEY=VALUE,...")]
     both: Option<String>,
-    /// Trouble from client to server, besides that of --both
+    /// Trouble from client to server, in addition to --both
     #[arg(long, value_name = "KEY=VALUE,...")]
     to_server: Option<String>,
-    /// Trouble from server to client, besides that of --both
+    /// Trouble from server to client, in addition to --both
     #[arg(long, value_name = "KEY=VALUE,...")]
     to_client: Option<String>,
     /// Reset all connections at this time; may be repeated
     #[arg(long, value_name = "TIME", value_parser = duration_with_unit)]
     reset: Vec<Duration>,
-    /// Reset all connections at random, this far apart in the mean
+    /// Reset all connections at random times, this far apart on average
     #[arg(long, value_name = "TIME", value_parser = duration_with_unit)]
     resets: Option<Duration>,
-    /// What all chance is made of
+    /// Seed of all randomness
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Stop after this time [default: at Ctrl-C]
@@ -84,7 +84,8 @@ impl ProxyArguments {
 }
 
 impl ProxyArguments {
-    /// What is planned for a time at which a run of this length is over, if anything is. Chance is not planned.
+    /// The first event that is planned for after the end of a run of this length, if any. Random events do
+    /// not count.
     pub(super) fn beyond(&self, length: Duration) -> Result<Option<String>, Failure> {
         if let Some(reset) = self.reset.iter().find(|reset| **reset >= length) {
             return Ok(Some(format!("reset={reset:?}")));
@@ -116,11 +117,12 @@ pub(super) fn run(arguments: &ProxyArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Adds what `text` asks for.
+/// Adds the trouble in `text`.
 fn add(trouble: &mut Trouble, text: &str, seed: u64) -> Result<(), Failure> {
     for part in text.split(',') {
-        let (key, value) =
-            part.split_once('=').ok_or_else(|| format!("'{part}' is no trouble: expected KEY=VALUE"))?;
+        let (key, value) = part
+            .split_once('=')
+            .ok_or_else(|| format!("'{part}' is not a kind of trouble: expected KEY=VALUE"))?;
         match key {
             "latency" => trouble.latency += duration_with_unit(value)?,
             "jitter" => trouble.jitter += duration_with_unit(value)?,
@@ -135,7 +137,7 @@ fn add(trouble: &mut Trouble, text: &str, seed: u64) -> Result<(), Failure> {
             }
             _ => {
                 let known = "latency, jitter, bandwidth, stall or stalls";
-                return Err(format!("'{key}' is no trouble: expected {known}").into());
+                return Err(format!("'{key}' is not a kind of trouble: expected {known}").into());
             }
         }
     }
@@ -145,7 +147,7 @@ fn add(trouble: &mut Trouble, text: &str, seed: u64) -> Result<(), Failure> {
 fn pair(value: &str) -> Result<(Duration, Duration), Failure> {
     let (first, second) = value
         .split_once(':')
-        .ok_or_else(|| format!("'{value}' is no pair of times: expected for instance 10s:2s"))?;
+        .ok_or_else(|| format!("'{value}' is not a pair of times: expected for instance 10s:2s"))?;
     Ok((duration_with_unit(first)?, duration_with_unit(second)?))
 }
 

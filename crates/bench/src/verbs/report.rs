@@ -24,13 +24,13 @@ pub(super) struct ReportArguments {
     /// Folders with results
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
-    /// Write the page here
+    /// Write the page to this file
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     html: PathBuf,
-    /// Write the charts into this folder too, with an index.html
+    /// Also write the charts into this folder, with an index.html
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
-    /// Write the charts into this folder as PNG pictures too, with an index.html
+    /// Also write the charts into this folder as PNG pictures, with an index.html
     #[arg(long, value_name = "DIR")]
     png: Option<PathBuf>,
 }
@@ -46,7 +46,7 @@ pub(super) fn run(arguments: &ReportArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The page of a folder that a run or a plan left, written into it.
+/// Writes the page of a run's or plan's folder into that folder.
 pub(super) fn leave_page(folder: &Path, output: Output) -> Result<(), Failure> {
     let sections = read(&[folder.to_owned()])?;
     if sections.is_empty() {
@@ -62,7 +62,7 @@ pub(super) fn leave_page(folder: &Path, output: Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Pictures, and an index of them in each folder.
+/// Writes the pictures, and an index in each folder.
 fn draw(arguments: &ReportArguments, charts: &[Chart]) -> Result<(), Failure> {
     let mut pictures: Vec<(&Path, String, &Chart)> = Vec::new();
     for (number, chart) in charts.iter().enumerate() {
@@ -92,7 +92,7 @@ fn draw(arguments: &ReportArguments, charts: &[Chart]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is in the folders; two of them are put beside each other.
+/// Reads the folders. Two of them are compared.
 fn read(folders: &[PathBuf]) -> Result<Vec<Section>, Failure> {
     let mut sections = Vec::new();
     if let [before, after] = folders {
@@ -114,7 +114,8 @@ fn is_plan(folder: &Path) -> bool {
     folder.join("plan.toml").exists()
 }
 
-/// Before and after, in the same charts: of two plans what both have, of other folders all their runs.
+/// Before and after in the same charts: for two plans the runs that both have, for other folders all their
+/// runs.
 fn compared(before: &Path, after: &Path, sections: &mut Vec<Section>) -> Result<(), Failure> {
     let names = names(before, after);
     if is_plan(before) && is_plan(after) {
@@ -137,13 +138,13 @@ fn compared(before: &Path, after: &Path, sections: &mut Vec<Section>) -> Result<
     Ok(())
 }
 
-/// Names that tell two folders apart.
+/// Names that distinguish two folders.
 fn names(before: &Path, after: &Path) -> [String; 2] {
     let names = [name(before), name(after)];
     if names[0] != names[1] {
         return names;
     }
-    // From where they part on.
+    // The parts from where the paths differ.
     let alike = before.components().zip(after.components()).take_while(|(one, other)| one == other).count();
     [before, after].map(|path| path.components().skip(alike).collect::<PathBuf>().display().to_string())
 }
@@ -175,7 +176,7 @@ fn compared_plans(
     Ok(())
 }
 
-/// The run of a folder, or all runs in the folders in it.
+/// The run in a folder, or all runs in its subfolders.
 fn all_runs(folder: &Path) -> Result<Vec<Round>, Failure> {
     let mut rounds = Vec::new();
     for run in run_folders(folder)? {
@@ -194,7 +195,7 @@ fn runs(folder: &Path, sections: &mut Vec<Section>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A section per workload, in it a series per system.
+/// A section per workload, with a series per system.
 fn plan(folder: &Path, sections: &mut Vec<Section>) -> Result<(), Failure> {
     let path = folder.join("plan.toml");
     let text = fs::read_to_string(&path)
@@ -245,12 +246,12 @@ fn round(folder: &Path) -> Result<Option<Round>, Failure> {
     Ok(Some(round))
 }
 
-/// The folder itself, if it is that of a run, or the folders in it.
+/// The folder itself if it is that of a run, or its subfolders.
 fn run_folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     if folder.join("result.json").exists() { Ok(vec![folder.to_owned()]) } else { folders(folder) }
 }
 
-/// The folders in a folder, by name.
+/// The subfolders of a folder, sorted by name.
 fn folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let wrong = |error| format!("cannot read {}: {}", folder.display(), plain(&error));
     let mut found = Vec::new();

@@ -9,13 +9,13 @@ use tailrace_cli::text::table::Table;
 use crate::recorder::Mishaps;
 use crate::verdict::{Verdict, VerdictKind};
 
-/// Different verdicts of a set that are shown.
+/// Most different headlines to show for a set.
 const HEADLINES_SHOWN: usize = 5;
 
-/// How deep the runs of a plan lie in its folder: SYSTEM/WORKLOAD/round-N.
+/// Depth of the runs in a plan's folder: SYSTEM/WORKLOAD/round-N.
 pub(super) const PLAN_DEPTH: u32 = 3;
 
-/// The result in a folder, or those in the folders in it, as deep as that.
+/// Loads the result in a folder, or the results in its subfolders down to this depth.
 pub(super) fn load(folder: &Path, depth: u32) -> Result<Vec<Value>, Failure> {
     let mut files = Vec::new();
     find(folder, depth, &mut files)?;
@@ -26,7 +26,7 @@ pub(super) fn load(folder: &Path, depth: u32) -> Result<Vec<Value>, Failure> {
     for path in files {
         let bytes = std::fs::read(&path).map_err(|error| wrong(&path, &error))?;
         let run: Value = serde_json::from_slice(&bytes)
-            .map_err(|error| format!("{} is no result: {error}", path.display()))?;
+            .map_err(|error| format!("{} is not a result: {error}", path.display()))?;
         let verdict = Verdict::of_result(&run);
         if matches!(
             verdict.kind(),
@@ -65,7 +65,8 @@ fn find(folder: &Path, depth: u32, files: &mut Vec<PathBuf>) -> Result<(), Failu
     Ok(())
 }
 
-/// Sets of runs, a row each: how many, what went wrong in them, and what they are worth; below it why some are doubtful.
+/// A table of sets of runs, a row each: how many runs, what went wrong in them, and how many are doubtful.
+/// Below it, why those are doubtful.
 pub(super) fn worth(sets: &[(&str, &[Value])]) -> String {
     let mut head = vec!["", "RUNS"];
     head.extend(Mishaps::COLUMNS);
@@ -97,7 +98,7 @@ pub(super) fn worth(sets: &[(&str, &[Value])]) -> String {
     format!("{}{}\n{reasons}", table.render(), Mishaps::LEGEND)
 }
 
-/// Whether all runs have the same values of these keys.
+/// Checks that all runs have the same values for these keys.
 pub(super) fn check_alike<'a>(
     keys: &[&str],
     runs: impl IntoIterator<Item = &'a Value> + Clone,

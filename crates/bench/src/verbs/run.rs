@@ -28,7 +28,7 @@ use crate::systems::{self, Target};
 use crate::verdict::VerdictKind;
 use crate::version::{self, Told};
 
-/// What a run measured, whether or not it could be written down.
+/// The result of a run, whether or not it could be written.
 pub(super) struct Finished {
     pub(super) summary: Summary,
     /// Why it could not be written.
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Failure> {
     }
 }
 
-/// One run, from the first connection to the files that it leaves.
+/// Runs one load, from the first connection to the files of its results.
 pub(super) fn execute(arguments: &RunArguments, stop: &Arc<AtomicBool>) -> Result<Finished, Failure> {
     let run = run_number();
     let options = arguments.load_options(run)?;
@@ -112,13 +112,14 @@ pub(super) fn execute(arguments: &RunArguments, stop: &Arc<AtomicBool>) -> Resul
     Ok(Finished { summary, unwritten })
 }
 
-/// Trouble that was asked for and not made. Who stopped the run did not want the rest of it.
+/// Requested trouble that was not made. If the user stopped the run, the rest of the trouble does not count.
 fn not_made(arguments: &RunArguments, signals: &[Done], outcome: &Outcome) -> Vec<String> {
     let signals = signals.iter().filter(|done| !done.made && !outcome.interrupted);
     arguments.trouble_not_made.iter().cloned().chain(signals.map(|done| done.told.clone())).collect()
 }
 
-/// Names what is about to be made on the system, and would stay there if this process were killed.
+/// Prints the names of what the run is about to create on the system, which would remain if this process were
+/// killed.
 fn announce(target: &Target) {
     let Some((kind, first, last)) = systems::made_by(target) else { return };
     let names =
@@ -127,7 +128,7 @@ fn announce(target: &Target) {
     note(&format!("makes {names}; `tailrace bench clean {system}` removes what stays if this is killed"));
 }
 
-/// Connections that work, and the version that the system tells.
+/// Establishes and checks the connections, and queries the system's version.
 fn connect(
     arguments: &RunArguments,
     target: &Target,
@@ -136,7 +137,7 @@ fn connect(
     stop: &Arc<AtomicBool>,
 ) -> Result<(Driver, Told), Failure> {
     if let Some(path) = &arguments.agent_key_file {
-        // This looks at `stop` itself.
+        // This checks `stop` itself.
         let driver = Driver::agents(path, arguments, target, options, clock, stop)?;
         let first = driver.address().and_then(|address| systems::addresses(address).next());
         let version = first.map(|address| version::ask(target, address)).unwrap_or_default();
@@ -159,21 +160,22 @@ fn connect(
     }
 }
 
-/// How long what may block is waited for when the run was stopped.
+/// How long to wait for a blocking operation after the run was stopped.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Does something that may block on a thread of its own, so that Ctrl-C ends the wait for it; `None` if it did.
+/// Runs a blocking operation on a thread of its own, so that Ctrl-C can end the wait for it. `None` if it
+/// did.
 fn aside<T: Send + 'static>(
     stop: &AtomicBool,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<Option<T>, Failure> {
     let (sender, receiver) = mpsc::channel();
     let send = move || {
-        // Nobody listens any more after Ctrl-C.
+        // After Ctrl-C the receiver is gone.
         let _ = sender.send(body());
     };
     let thread = std::thread::Builder::new().name("connect".to_owned()).spawn(send);
-    thread.map_err(|error| format!("no thread is to be had: {}", plain(&error)))?;
+    thread.map_err(|error| format!("cannot start a thread: {}", plain(&error)))?;
     while !stop.load(Ordering::Relaxed) {
         match receiver.recv_timeout(Duration::from_millis(20)) {
             Ok(found) => return Ok(Some(found)),
@@ -184,7 +186,7 @@ fn aside<T: Send + 'static>(
     Ok(receiver.recv_timeout(GRACE).ok())
 }
 
-/// A process that is not there would be sampled as nothing.
+/// Fails if the process does not exist, since its samples would be empty.
 fn check_server(pid: Option<u32>) -> Result<(), Failure> {
     match pid {
         Some(pid) if !std::path::Path::new(&format!("/proc/{pid}")).exists() => {
@@ -203,7 +205,7 @@ fn tear_down(mut requesters: Vec<Box<dyn Requester>>, outcome: &Outcome, stop: &
         Ok(None) => "the system did not answer in time".to_owned(),
         Err(error) => error.to_string(),
     };
-    // After a broken connection nobody is surprised.
+    // After a broken connection this is no surprise.
     if outcome.failures.is_empty() {
         note(&format!("could not clean up: {failure}"));
     }
@@ -213,7 +215,7 @@ fn status(summary: &Summary) -> ExitCode {
     let (verdict, failures) = (&summary.verdict, &summary.failures);
     match verdict.kind() {
         VerdictKind::NothingMeasured => {
-            // Nobody's fault, unless something broke.
+            // It is no failure, unless a connection broke.
             let status = if failures.is_empty() { Status::NothingMeasured } else { Status::Failed };
             let reason = verdict.nothing_measured.as_deref().unwrap_or_default();
             complain_with(&format!("nothing was measured: {reason}"), status);
@@ -234,7 +236,7 @@ fn status(summary: &Summary) -> ExitCode {
     }
 }
 
-/// Tells this run's messages from those of others.
+/// A number that distinguishes this run's messages from those of others.
 fn run_number() -> u16 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mixed = now.as_nanos() as u64 ^ (u64::from(std::process::id()) << 20);

@@ -1,7 +1,7 @@
-//! What must not stand in results, reports and messages: passwords and their kind.
+//! Hides secrets, such as passwords, from results, reports and messages.
 //!
-//! Recognised by the names beside them, and in front of the `@` of addresses. What stands alone, as in `-p WORD`, cannot be told from
-//! anything else. Rather too much is hidden than too little.
+//! They are recognised by the names next to them, and before the `@` of addresses. A secret without a name,
+//! as in `-p WORD`, cannot be recognised. When in doubt, text is hidden.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,25 +9,25 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Stands for what is hidden.
+/// The replacement for hidden text.
 pub(super) const HIDDEN: &str = "***";
 
 /// Parts of names whose values are hidden.
 const NAMES: [&str; 6] = ["pass", "secret", "token", "key", "cred", "pwd"];
 
-/// Whether a setting or an option of this name holds something secret.
+/// Reports whether a setting or an option of this name is secret.
 pub(super) fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     NAMES.iter().any(|part| name.contains(part))
 }
 
-/// What a system said, without those of its settings that are secret: it may repeat them.
+/// A system's text without its secret settings, which it may repeat.
 pub(super) fn without(settings: &BTreeMap<String, String>, text: &str) -> String {
     let secrets = settings.iter().filter(|(key, value)| is_secret(key) && !value.is_empty());
     secrets.fold(text.to_owned(), |text, (_, value)| text.replace(value, HIDDEN))
 }
 
-/// A command line as others may see it.
+/// A command line without its secrets.
 pub(super) fn words(words: &[String]) -> Vec<String> {
     let mut after_name = false;
     words
@@ -40,12 +40,12 @@ pub(super) fn words(words: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// `--password`, whose value is the next word.
+/// Reports whether the word is an option like `--password`, whose value is the next word.
 fn names_the_next(word: &str) -> bool {
     word.starts_with('-') && !word.contains('=') && !word.contains(char::is_whitespace) && is_secret(word)
 }
 
-/// A word, an address, or a script of several words, as others may see it.
+/// A word, an address, or a script of several words, without its secrets.
 pub(super) fn text(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut after_name = false;
@@ -60,7 +60,7 @@ pub(super) fn text(text: &str) -> String {
     shown
 }
 
-/// Words with the blanks behind them; blanks in quotes belong to words.
+/// Words, each with the blanks after it. Blanks in quotes belong to words.
 fn split(text: &str) -> Vec<(&str, &str)> {
     let (mut parts, mut quote, mut begin, mut end) = (Vec::new(), None, 0, None);
     for (at, letter) in text.char_indices() {
@@ -84,7 +84,7 @@ fn split(text: &str) -> Vec<(&str, &str)> {
     parts
 }
 
-/// `--set=password=x` loses what it sets, `nats://user:x@host` what stands between colon and `@`.
+/// Hides the value in `--set=password=x`, and the part between colon and `@` in `nats://user:x@host`.
 fn one(word: &str) -> String {
     for (at, _) in word.match_indices('=') {
         let name = word[..at].rsplit('=').next().unwrap_or_default();
@@ -101,7 +101,7 @@ fn one(word: &str) -> String {
     word.to_owned()
 }
 
-/// A plan as others may see it: its own text, without what is secret.
+/// A plan's own text without its secrets.
 pub(super) fn plan(plan: &str) -> String {
     let Ok(table) = DeTable::parse(plan) else { return plan.to_owned() };
     let mut hidden = Vec::new();
@@ -116,7 +116,7 @@ pub(super) fn plan(plan: &str) -> String {
     shown + &plan[at..]
 }
 
-/// Places in a plan, and the texts that take their place.
+/// Ranges in a plan, and their replacements.
 type Hidden = Vec<(Range<usize>, String)>;
 
 fn hide_in_table(table: &DeTable<'_>, hidden: &mut Hidden) {
@@ -130,7 +130,7 @@ fn hide(key: &str, value: &Spanned<DeValue<'_>>, hidden: &mut Hidden) {
         DeValue::Table(table) => hide_in_table(table, hidden),
         _ if is_secret(key) => hidden.push((value.span(), HIDDEN.to_owned())),
         DeValue::Array(values) => {
-            // Words of a command: each may name the next.
+            // Words of a command: each may name the next one.
             let found: Vec<String> =
                 values.iter().map(|value| value.get_ref().as_str().unwrap_or_default().to_owned()).collect();
             for ((value, found), shown) in values.iter().zip(&found).zip(words(&found)) {
@@ -164,7 +164,7 @@ fn literal(text: &str) -> String {
     shown + "\""
 }
 
-/// Why a plan is none, without the line that toml would show.
+/// The error about an invalid plan, without the line that toml would show.
 pub(super) fn toml_error(plan: &str, error: &toml::de::Error) -> String {
     let Some(at) = error.span().map(|span| span.start.min(plan.len())) else {
         return error.message().to_owned();

@@ -1,4 +1,4 @@
-//! The system under test as a child process: started, waited for, started again within a run, and stopped.
+//! The system under test as a child process: starts it, waits for it, restarts it within a run, and stops it.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -21,23 +21,23 @@ const GRACE: Duration = Duration::from_secs(15);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Stands in a plan for the host that a server listens on.
+/// Placeholder in a plan for the host that a server listens on.
 pub(super) const HOST: &str = "{host}";
 
-/// Where a server listens that needs no network of its own.
+/// The host of a server that needs no network of its own.
 pub(super) const LOOPBACK: &str = "127.0.0.1";
 
-/// How to start the system under test, and how to see that it is there.
+/// How to start the system under test, and how to check that it is ready.
 #[derive(Clone, Debug)]
 pub(super) struct ServerPlan {
     pub(super) command: Vec<String>,
-    /// `HOST:PORT`, or several with commas between, that accepts connections when it is ready.
+    /// `HOST:PORT`, or several separated by commas, that accept connections when the server is ready.
     pub(super) ready: String,
     pub(super) patience: Duration,
 }
 
 impl ServerPlan {
-    /// On that host, with its command behind `prefix`.
+    /// The same plan on this host, with its command after `prefix`.
     pub(super) fn on(&self, host: &str, prefix: Vec<String>) -> Self {
         let command = self.command.iter().map(|word| word.replace(HOST, host));
         Self {
@@ -58,7 +58,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts it, with its output in `log`, and waits until it accepts connections, or until `stop`.
+    /// Starts it, with its output in `log`, and waits until it accepts connections or `stop` is set.
     pub(super) fn start(plan: &ServerPlan, log: &Path, stop: &AtomicBool) -> Result<Self, Failure> {
         if accepts(&plan.ready) {
             return Err(format!(
@@ -75,7 +75,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Its process; another one after [`Server::start_again`].
+    /// Its process id, which changes with [`Server::start_again`].
     pub(super) fn pid(&self) -> Arc<AtomicU32> {
         Arc::clone(&self.pid)
     }
@@ -85,7 +85,8 @@ impl Server {
         Ok(kill_process_group(Pid::from_child(&self.lock()), signal)?)
     }
 
-    /// Starts it again after it was ended, with the same command, and waits until it accepts connections, or until `stop`.
+    /// Starts it again with the same command after it was ended, and waits until it accepts connections or
+    /// `stop` is set.
     pub(super) fn start_again(&self, stop: &AtomicBool) -> Result<(), Failure> {
         let program = &self.plan.command[0];
         let deadline = Instant::now() + GRACE;
@@ -125,7 +126,7 @@ fn running() -> MutexGuard<'static, BTreeSet<u32>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Kills all servers that were started: for a program that ends at once.
+/// Kills all servers that were started, before the program ends at once.
 pub(super) fn kill_servers() {
     for group in running().iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
         let _ = kill_process_group(group, Signal::KILL);
@@ -141,7 +142,8 @@ impl Drop for Server {
 
 fn end(child: &mut Child) {
     let pid = Pid::from_child(child);
-    // A plan may have stopped it, and who is stopped does not end. It may have ended by itself; then there is nothing to do.
+    // A plan may have stopped it with SIGSTOP, and a stopped process does not end. If it has ended by itself,
+    // there is nothing to do.
     let _ = kill_process_group(pid, Signal::CONT);
     let _ = kill_process(pid, Signal::TERM);
     let deadline = Instant::now() + GRACE;
@@ -155,7 +157,7 @@ fn end(child: &mut Child) {
     }
 }
 
-/// Starts the command with its output behind what is in `log`.
+/// Starts the command, with its output appended to `log`.
 fn spawn(plan: &ServerPlan, log: &Path) -> Result<Child, Failure> {
     let program = &plan.command[0];
     let out = OpenOptions::new()
@@ -177,7 +179,7 @@ fn spawn(plan: &ServerPlan, log: &Path) -> Result<Child, Failure> {
     Ok(child)
 }
 
-/// Waits a little; says why not if it is too late, or if the wait was stopped.
+/// Waits a little. Returns why it gives up if the deadline has passed or `stop` is set.
 fn wait(stop: &AtomicBool, deadline: Instant) -> Result<(), &'static str> {
     if stop.load(Ordering::Relaxed) {
         return Err(": the wait was interrupted");
@@ -189,7 +191,7 @@ fn wait(stop: &AtomicBool, deadline: Instant) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether somebody listens at all of these.
+/// Reports whether all of these addresses accept connections.
 fn accepts(list: &str) -> bool {
     addresses(list).all(accepts_one)
 }

@@ -1,4 +1,4 @@
-//! What a plan does to the server under test at given times: stop it, let it go on, end it, kill it, start it again.
+//! What a plan does to the server under test at given times: suspend, resume, terminate, kill, or restart it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,10 +10,10 @@ use serde::Deserialize;
 
 use super::server::Server;
 
-/// How exactly times are kept.
+/// Precision of the times.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// What can be sent.
+/// A signal that a plan can send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) enum ServerSignal {
     #[serde(rename = "SIGSTOP")]
@@ -45,33 +45,33 @@ impl ServerSignal {
         }
     }
 
-    /// The server is gone afterwards.
+    /// Reports whether the server ends after it.
     pub(super) fn ends(self) -> bool {
         matches!(self, Self::Terminate | Self::Kill)
     }
 }
 
-/// What is done to the server.
+/// An action on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
     Signal(ServerSignal),
-    /// Its command once more, after it was ended.
+    /// Starts it again, after it was ended.
     Start,
 }
 
-/// A deed and when it is due, counted from the beginning of the load, warm-up included.
+/// An action and its time, counted from the start of the load, warm-up included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlannedDeed {
     pub(super) at: Duration,
     pub(super) deed: Deed,
 }
 
-/// What became of a deed.
+/// The outcome of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Done {
     /// What was done and when, or why not.
     pub(super) told: String,
-    /// It was done.
+    /// Whether it was done.
     pub(super) made: bool,
 }
 
@@ -85,7 +85,7 @@ impl Done {
     }
 }
 
-/// A thread that does what is planned until it is stopped.
+/// A thread that carries out the planned actions until it is stopped.
 #[derive(Debug)]
 pub(super) struct Signals {
     stop: Arc<AtomicBool>,
@@ -93,7 +93,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Does all this, in order of time, which begins `lead` from now.
+    /// Carries out the actions in order of time. Time starts `lead` from now.
     pub(super) fn start(server: Arc<Server>, mut planned: Vec<PlannedDeed>, lead: Duration) -> Self {
         planned.sort_by_key(|planned| planned.at);
         let stop = Arc::new(AtomicBool::new(false));
@@ -103,10 +103,10 @@ impl Signals {
         Self { stop, thread: thread::Builder::new().name("signals".to_owned()).spawn(body).ok() }
     }
 
-    /// Ends it; says what was done, and when.
+    /// Ends the thread. Returns what was done, and when.
     pub(super) fn finish(mut self) -> Vec<Done> {
         self.stop.store(true, Ordering::Relaxed);
-        let lost = || vec![Done::not_made("no signal could be sent: no thread was to be had".to_owned())];
+        let lost = || vec![Done::not_made("no signal could be sent: cannot start a thread".to_owned())];
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_else(lost)
     }
 }

@@ -1,4 +1,4 @@
-//! A result for people.
+//! A result as text.
 
 use tailrace_cli::text::table::Table;
 use tailrace_cli::text::units;
@@ -81,7 +81,7 @@ fn troubles(summary: &Summary) -> String {
     text
 }
 
-/// Where the load came from, and how far the clocks there can be trusted.
+/// Where the load came from, and the error bounds of the clocks there.
 fn agents(remote: &RemoteReport) -> String {
     let mut text = String::new();
     for agent in &remote.agents {
@@ -116,10 +116,10 @@ fn agents(remote: &RemoteReport) -> String {
     text
 }
 
-/// Breaks that are listed here.
+/// Most breaks to list here.
 const BREAKS_SHOWN: usize = 5;
 
-/// Which connections broke, and when they were there again.
+/// Which connections broke, and when they were up again.
 fn breaks(summary: &Summary) -> String {
     let counts = &summary.counts;
     if counts.broken_connections == 0 {
@@ -130,7 +130,7 @@ fn breaks(summary: &Summary) -> String {
         messages => format!("; {messages} messages in flight at a break were delivered afterwards"),
     };
     let (broke, back) = (counts.broken_connections, counts.reconnected);
-    let mut text = format!("connections: {broke} times broken, {back} times made again{later}\n");
+    let mut text = format!("connections: {broke} times broken, {back} times reconnected{later}\n");
     for found in summary.breaks.iter().take(BREAKS_SHOWN) {
         text.push_str(&format!("  {}\n", broken(found)));
     }
@@ -167,12 +167,12 @@ fn latencies(summary: &Summary) -> String {
     text
 }
 
-/// What the signs in the table mean, as far as they are in it.
+/// Explanations of the signs that appear in the table.
 fn legend(summary: &Summary) -> String {
     let all = || summary.latency.values().chain(summary.corrected.values());
     let mut text = String::new();
     if all().any(|described| !described.intervals_ns.is_empty()) {
-        text.push_str("95 %: between these the true percentile lies with 95 %, as far as the number of messages tells it\n");
+        text.push_str("95 %: an interval that contains the true percentile with 95 % confidence, as far as the number of messages tells it\n");
     }
     let too_few = all().flat_map(|described| &described.untold).filter_map(|(name, untold)| match untold {
         Untold::TooFew { needed } => Some((*needed, name.parse().unwrap_or_default())),
@@ -196,7 +196,7 @@ fn legend(summary: &Summary) -> String {
     text
 }
 
-/// Where the system answers requests, what comes back is a reply.
+/// If the system answers requests, a payload that comes back is a reply.
 fn shown<'a>(summary: &Summary, name: &'a str) -> &'a str {
     if name == "receipt" && summary.receipt_is_reply { "reply" } else { name }
 }
@@ -208,7 +208,7 @@ fn row(name: &str, described: &Described) -> Vec<String> {
     cells
 }
 
-/// The intervals below a row.
+/// The confidence intervals below a row.
 fn intervals(described: &Described) -> Vec<String> {
     let interval = |quantile| {
         let found = described.interval_ns(quantile);
@@ -240,7 +240,8 @@ fn verdict(summary: &Summary) -> String {
 /// Percentiles of the floor.
 const FLOOR: [f64; 4] = [0.5, 0.9, 0.99, 1.0];
 
-/// The least that this run could have shown. Only in the open loop is lateness a part of latencies.
+/// The floor: the lowest latencies that this run could have shown. Lateness is a part of latencies only in
+/// the open loop.
 fn floor(summary: &Summary) -> String {
     let Some(lateness) = summary.latency.get("lateness").filter(|_| summary.mode == Mode::OpenLoop) else {
         return String::new();

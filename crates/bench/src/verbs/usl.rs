@@ -18,7 +18,7 @@ use crate::verdict::Verdict;
 #[derive(Debug, Args)]
 #[command(
     after_help = "X(N) = gamma N / (1 + sigma (N - 1) + kappa N (N - 1)), fitted to throughput by least squares; each run is one observation. \
-    Runs of one system that differ in their load only, at four different loads or more; six and more tell something.\n\n\
+    The runs must be of one system and differ only in their load, at four different loads or more; six or more give a useful fit.\n\n\
     Examples:\n  \
     tailrace bench run docs/benchmarks/plans/scalability.toml --out results\n  \
     tailrace bench usl results/nats --svg usl.svg\n  \
@@ -28,16 +28,16 @@ pub(super) struct UslArguments {
     /// Folders: of one run, of several runs, or of a system in a plan's results
     #[arg(value_name = "RESULTS", required = true)]
     folders: Vec<PathBuf>,
-    /// What the load N is
+    /// What counts as the load N
     #[arg(long, value_enum, default_value_t = LoadKind::Connections)]
     load: LoadKind,
-    /// Draw observations and fit into this file
+    /// Draw observations and fit to this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Draw them into this file as a PNG picture
+    /// Draw them to this file as a PNG picture
     #[arg(long, value_name = "FILE.png")]
     png: Option<PathBuf>,
-    /// Lines for people, or JSON
+    /// Text or JSON
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
@@ -48,7 +48,7 @@ enum LoadKind {
     Connections,
     /// Connections times the bound in flight; runs must be in full throttle
     InFlight,
-    /// Throughput times mean latency (Little's law): messages that were due and not done, on average
+    /// Throughput times mean latency (Little's law): messages due but not done, on average
     Measured,
 }
 
@@ -61,7 +61,7 @@ impl LoadKind {
         }
     }
 
-    /// Modes in which the system, not the schedule, decides about throughput.
+    /// Modes in which the system, not the schedule, determines the throughput.
     fn modes(self) -> &'static [&'static str] {
         match self {
             Self::Connections => &["full-throttle", "closed-loop"],
@@ -71,10 +71,10 @@ impl LoadKind {
     }
 }
 
-/// What must be the same in all runs.
+/// Conditions that must be the same in all runs.
 const CONDITIONS: [&str; 5] = ["system", "mode", "payload_bytes", "receipt_is_reply", "settings"];
 
-/// Points of the curve that is drawn.
+/// Points of the curve in the chart.
 const CURVE_POINTS: u32 = 200;
 
 pub(super) fn run(arguments: &UslArguments) -> Result<ExitCode, Failure> {
@@ -104,7 +104,7 @@ pub(super) fn run(arguments: &UslArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Load and throughput of a run: received per second, or acknowledged where nothing is received.
+/// Load and throughput of a run: messages received per second, or acknowledged if nothing is received.
 fn point(run: &Value, load: LoadKind) -> Result<Point, Failure> {
     let mode = run["mode"].as_str().unwrap_or_default();
     if !load.modes().contains(&mode) {
@@ -191,7 +191,7 @@ fn rounded(value: f64) -> String {
     if value.abs() < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
 
-/// Observations as points, the law as a curve, as far as the peak if that is near.
+/// Observations as points, and the law as a curve, up to the peak if that is near.
 fn chart(fit: &Fit, system: &str, load: LoadKind) -> Chart {
     let greatest = fit.residuals.iter().map(|row| row.point.load).fold(1.0, f64::max);
     let end = greatest.max(fit.peak_load.filter(|peak| *peak < 2.0 * greatest).unwrap_or(0.0) * 1.1);

@@ -1,4 +1,5 @@
-//! Libraries of brokerless systems, through Python: where `TAILRACE_BENCH_PYTHON` names one that has pynng and pyzmq.
+//! Libraries of brokerless systems, through Python, if `TAILRACE_BENCH_PYTHON` names one with pynng and
+//! pyzmq.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -7,15 +8,15 @@ use std::process::{Command, Stdio};
 use super::{Running, free_address};
 
 pub(crate) struct Peer {
-    /// Where it listens.
+    /// The address that it listens on.
     pub(crate) address: String,
-    /// Where it sends what it receives, if it does not answer.
+    /// The address that it forwards received messages to, if it does not answer.
     pub(crate) listen: String,
     _process: Running,
 }
 
 impl Peer {
-    /// The library of `system` with one end of `pattern`; `None` if there is no such Python.
+    /// Starts the library of `system` with one end of `pattern`. `None` if there is no such Python.
     pub(crate) fn start(system: &str, pattern: &str) -> Option<Self> {
         let python = std::env::var("TAILRACE_BENCH_PYTHON").ok()?;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/peers/{system}_peer.py"));

@@ -1,4 +1,4 @@
-//! The other side of systems whose servers the tests start themselves, or play.
+//! Servers and peers that the tests start or simulate themselves.
 
 pub(crate) mod brokerless;
 pub(crate) mod nsqd;
@@ -10,10 +10,10 @@ pub(crate) mod tls_front;
 use std::net::TcpListener;
 use std::process::Child;
 
-/// Says that something cannot be tried.
+/// Reports that something was not tried.
 ///
 /// # Panics
-/// `TAILRACE_BENCH_REQUIRED` names it, so that its test must not pass.
+/// `TAILRACE_BENCH_REQUIRED` names it, so its test must not pass.
 pub(crate) fn not_tried(name: &str, reason: &str) {
     let required = std::env::var("TAILRACE_BENCH_REQUIRED").unwrap_or_default();
     assert!(!required.split(',').any(|wanted| wanted.trim() == name), "{name} is required: {reason}");
@@ -30,10 +30,10 @@ impl Drop for Running {
     }
 }
 
-/// An address of this machine that nobody listens on.
+/// An address of this machine on which nothing listens.
 ///
-/// Connections within the machine come from 127.0.0.1, so that none of them can take the port of 127.0.0.2 meanwhile, nor be
-/// connected to itself while nobody listens.
+/// Local connections come from 127.0.0.1, so none of them can take the port of 127.0.0.2 meanwhile, or
+/// connect to itself while nothing listens.
 pub(crate) fn free_address() -> String {
     TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap().to_string()
 }

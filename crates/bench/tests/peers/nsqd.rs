@@ -1,12 +1,12 @@
-//! A simulated nsqd, as far as the load generator needs one: topics with one subscriber each, heartbeats that must be answered, a
-//! bound on unfinished messages.
+//! A simulated nsqd, as far as the load generator needs one: topics with one subscriber each, heartbeats that
+//! must be answered, and a bound on unfinished messages.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// Unfinished messages that it allows, fewer than the client would like.
+/// Unfinished messages that it allows, fewer than the client asks for.
 const UNFINISHED_MAX: usize = 50;
 
 /// Published messages between two heartbeats.
@@ -21,7 +21,7 @@ struct Topic {
     is_ready: bool,
 }
 
-/// How often what was seen.
+/// Counts of what it has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) finished: u64,
@@ -49,7 +49,7 @@ impl Nsqd {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let state = Arc::clone(&its_state);
-                // A client that goes away is the normal end.
+                // A client that disconnects is the normal end.
                 std::thread::spawn(move || serve(stream.unwrap(), &state));
             }
         });
@@ -77,7 +77,7 @@ fn body(reader: &mut impl Read) -> std::io::Result<Vec<u8>> {
 }
 
 impl Topic {
-    /// Sends what the subscriber may have.
+    /// Sends the messages that the subscriber may have.
     fn deliver(&mut self) -> std::io::Result<()> {
         let Some(subscriber) = self.subscriber.as_mut().filter(|_| self.is_ready) else { return Ok(()) };
         while self.unfinished.len() < UNFINISHED_MAX {

@@ -1,4 +1,4 @@
-//! A PostgreSQL of the test's own, where one is installed: its programs are in the PATH, or where Debian puts them.
+//! A PostgreSQL server for the test, if PostgreSQL is installed in the PATH or in Debian's folders.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, ErrorKind};
@@ -16,26 +16,26 @@ const NOBODY: u32 = 65_534;
 
 pub(crate) const PASSWORD: &str = "open sesame";
 
-/// Database `postgres` wants SCRAM-SHA-256, `template1` the password as it is, `template0` nothing.
+/// Database `postgres` uses SCRAM-SHA-256, `template1` plain passwords, `template0` no authentication.
 const HBA: &str = "host postgres all 127.0.0.1/32 scram-sha-256\nhost template1 all 127.0.0.1/32 password\n\
                    host template0 all 127.0.0.1/32 trust\n";
 
 pub(crate) struct Postgres {
     pub(crate) address: String,
-    // Ends before its folder does.
+    // Dropped before its folder.
     server: Running,
     _folder: TempDir,
 }
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // At once, but in order: if it were killed its shared memory would stay.
+        // At once, but in order: after a kill, its shared memory would remain.
         let _ = kill_process(Pid::from_child(&self.server.0), Signal::QUIT);
         let _ = self.server.0.wait();
     }
 }
 
-/// The PATH, and behind it the folders of Debian's versions.
+/// The PATH, followed by the folders of Debian's versions.
 fn path() -> OsString {
     let here = std::env::var_os("PATH").unwrap_or_default();
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
@@ -44,7 +44,7 @@ fn path() -> OsString {
 }
 
 impl Postgres {
-    /// `None` if it is not installed.
+    /// Starts it. `None` if it is not installed.
     pub(crate) fn start() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let is_root = folder.path().metadata().unwrap().uid() == 0;

@@ -1,4 +1,4 @@
-//! A Redis of the test's own, where one is installed.
+//! A Redis server for the test, if Redis is installed.
 
 use std::io::ErrorKind;
 use std::net::TcpStream;
@@ -11,13 +11,13 @@ use super::{Running, free_address};
 
 pub(crate) struct Redis {
     pub(crate) address: String,
-    // Ends before its folder does.
+    // Dropped before its folder.
     _server: Running,
     _folder: TempDir,
 }
 
 impl Redis {
-    /// `None` if it is not installed.
+    /// Starts it. `None` if it is not installed.
     pub(crate) fn start() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let address = free_address();

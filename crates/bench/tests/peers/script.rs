@@ -1,14 +1,14 @@
-//! A server that says and expects exactly what a script holds, over one connection after the other.
+//! A server that sends and expects exactly what a script says, over one connection after the other.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// One turn of a conversation.
+/// One step of a script.
 #[derive(Clone, Debug)]
 pub(crate) enum Turn {
-    /// These bytes must come.
+    /// These bytes must arrive.
     Hear(Vec<u8>),
     Say(Vec<u8>),
     /// The connection ends.
@@ -17,7 +17,7 @@ pub(crate) enum Turn {
     Accept,
 }
 
-/// These words must come.
+/// This text must arrive.
 pub(crate) fn hear(text: &str) -> Turn {
     Turn::Hear(text.as_bytes().to_vec())
 }
@@ -60,7 +60,7 @@ impl Script {
         Self { address, thread }
     }
 
-    /// Panics if the conversation was another one.
+    /// Panics if the conversation differed.
     pub(crate) fn finish(self) {
         drop(self.thread.join().unwrap());
     }

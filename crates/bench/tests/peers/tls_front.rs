@@ -1,4 +1,4 @@
-//! TLS in front of a server that has none: what comes is decrypted and passed on, and the other way round.
+//! A TLS proxy in front of a plain server: decrypts and forwards, in both directions.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,7 +20,7 @@ pub(crate) struct TlsFront {
 }
 
 impl TlsFront {
-    /// In front of `upstream`, with a certificate for 127.0.0.1 and for `front.example`.
+    /// Starts it in front of `upstream`, with a certificate for 127.0.0.1 and for `front.example`.
     pub(crate) fn start(upstream: String) -> Self {
         let names = vec!["127.0.0.1".to_owned(), "front.example".to_owned()];
         let made = rcgen::generate_simple_self_signed(names).unwrap();
@@ -36,14 +36,14 @@ impl TlsFront {
         let config = Arc::new(config);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        // Ends with the process.
+        // The thread ends with the process.
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 let (config, upstream) = (Arc::clone(&config), upstream.clone());
                 std::thread::spawn(move || {
                     let mut tls = ServerConnection::new(config).unwrap();
                     tls.set_buffer_limit(None);
-                    // A client that goes away, or does not trust the certificate, is the normal end.
+                    // A client that disconnects, or does not trust the certificate, is the normal end.
                     let _ = carry(client.unwrap(), TcpStream::connect(upstream).unwrap(), tls);
                 });
             }
@@ -51,7 +51,7 @@ impl TlsFront {
         Self { address, folder }
     }
 
-    /// Whoever signed its certificate.
+    /// The file with the authority of its certificate.
     pub(crate) fn authority(&self) -> String {
         let path: PathBuf = self.folder.path().join("ca.pem");
         path.to_str().unwrap().to_owned()

@@ -26,7 +26,7 @@ def main():
     if pattern == "request":
         while True:
             receiving.send(receiving.recv())
-    # Passes subscriptions on to the publisher too.
+    # Forwards subscriptions to the publisher, too.
     zmq.proxy(receiving, out)
 
 

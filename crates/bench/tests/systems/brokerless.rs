@@ -10,7 +10,7 @@ use crate::target::{set_up_fails, settings, target};
 
 pub(crate) const BROKERLESS: &[&str] = &["nng", "zeromq"];
 
-/// Both ends are the harness's; with a proxy between them, and with nothing.
+/// Both ends are the harness's, with a proxy in between and without.
 fn brokerless(system: &str) {
     for pattern in ["push-pull", "pub-sub", "request"] {
         let mut target = target(system, None);
@@ -68,7 +68,7 @@ fn ends_that_do_not_meet() {
     for system in BROKERLESS {
         for (address, set, expected) in [
             (None, ("pattern", "bus"), "pattern=bus is unknown: expected push-pull, pub-sub or request"),
-            (None, ("listen", "127.0.0.1:1"), "listen=127.0.0.1:1 goes with an address"),
+            (None, ("listen", "127.0.0.1:1"), "listen=127.0.0.1:1 requires an address"),
             (Some("127.0.0.1:1"), ("pattern", "pub-sub"), "messages sent to 127.0.0.1:1 come back nowhere"),
             (Some("127.0.0.1:1"), ("listen", "127.0.0.1:2"), "is one port: expected 1 connection, not 3"),
         ] {
@@ -77,7 +77,7 @@ fn ends_that_do_not_meet() {
             let error = systems::open(&target).err().unwrap().to_string();
             assert!(error.contains(expected), "{system}: {error}");
         }
-        // An address of nobody here.
+        // An address that this machine does not have.
         let mut target = Target { connections: 1, ..target(system, Some("127.0.0.1:1".to_owned())) };
         target.settings = settings(&[("listen", "192.0.2.1:7")]);
         let error = set_up_fails(&target);

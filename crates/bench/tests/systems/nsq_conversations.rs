@@ -1,4 +1,4 @@
-//! NSQ word by word: what nsqd may say, and what must be answered.
+//! NSQ byte by byte: what nsqd may send, and what the client must answer.
 
 use tailrace_bench::systems::{self, Deed, LeftOver, Target};
 
@@ -8,13 +8,13 @@ use crate::peers::script::{Script, Turn, hear};
 use crate::promises::{comes_back, shows_a_stall, survives_resets};
 use crate::target::{set_up_fails, settings, target};
 
-/// This one is simulated, and stricter than the real one.
+/// This nsqd is simulated, and stricter than the real one.
 #[test]
 fn nsq_simulated() {
     let nsqd = Nsqd::start();
     comes_back("nsq", Some(nsqd.address.clone()), 500);
     let seen = nsqd.seen();
-    // Two seconds' worth less what was warm-up, and a probe for each connection and size.
+    // Two seconds' worth without the warm-up, and a probe for each connection and size.
     assert!(seen.finished >= 500 + 500 + 30, "{seen:?}");
     assert!(seen.heartbeats > 20 && seen.heartbeats_answered > 20, "{seen:?}");
     shows_a_stall("nsq", nsqd.address.clone());
@@ -101,7 +101,8 @@ fn conversations_with_nsq_that_fail() {
     assert!(error.starts_with("output_buffer_timeout=soon is unknown"), "{error}");
 }
 
-/// nsqd keeps an ephemeral topic if it reads what was published after it has missed the subscriber.
+/// nsqd keeps an ephemeral topic if it reads published messages after it has noticed that the subscriber is
+/// gone.
 #[test]
 fn topics_that_a_killed_run_left_are_found_over_http() {
     let ask = |verb: &str, path: &str, host: &str| {
@@ -113,7 +114,7 @@ fn topics_that_a_killed_run_left_are_found_over_http() {
     let topics = names.map(|name| format!(r#"{{"topic_name":"{name}"}}"#)).join(",");
     let address = free_address();
     let stats = || {
-        // An answer that is longer than nsqd's buffer has no length; it ends with the connection.
+        // A response longer than nsqd's buffer has no length; it ends with the connection.
         let answer = format!("HTTP/1.0 200 OK\r\nConnection: close\r\n\r\n{{\"topics\":[{topics}]}}");
         let path = "/stats?format=json&include_clients=false&include_mem=false";
         [Turn::Accept, ask("GET", path, &address), say(&answer), Turn::HangUp]
@@ -124,7 +125,7 @@ fn topics_that_a_killed_run_left_are_found_over_http() {
     };
     let turns =
         stats().into_iter().chain(stats()).chain(delete(0, "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"));
-    // Somebody else was faster.
+    // The topic was deleted meanwhile.
     let gone = "HTTP/1.0 404 Not Found\r\nContent-Length: 29\r\n\r\n{\"message\":\"TOPIC_NOT_FOUND\"}";
     let script = Script::start_at(&address, turns.chain(delete(1, gone)).collect());
     let mut target = target("nsq", Some("127.0.0.1:1".to_owned()));
@@ -136,7 +137,7 @@ fn topics_that_a_killed_run_left_are_found_over_http() {
     assert_eq!(systems::left_over(&target, Deed::List, &[]).unwrap(), ours);
     assert_eq!(systems::left_over(&target, Deed::Remove, &ours).unwrap(), ours);
     script.finish();
-    // Nobody is there any more.
+    // Nothing listens there any more.
     let error = systems::left_over(&target, Deed::List, &[]).unwrap_err().to_string();
     assert!(error.contains("expected --set http=HOST:PORT"), "{error}");
 }

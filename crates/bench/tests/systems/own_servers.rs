@@ -1,4 +1,4 @@
-//! The harness's own servers, which are always there: what holds for the harness, with any system.
+//! The harness's own servers, which are always available: tests of the harness itself, for any system.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ fn noop_and_echo() {
 #[test]
 fn echo_servers_survive_resets() {
     std::thread::scope(|scope| {
-        // HTTP has one request at a time and connection.
+        // HTTP has one request at a time per connection.
         for (system, protocol, per_second) in
             [("tcp-echo", EchoProtocol::Tcp, 500), ("http", EchoProtocol::Http, 50)]
         {
@@ -38,7 +38,7 @@ fn echo_servers_survive_resets() {
     });
 }
 
-/// Sizes beyond what a socket, a record of TLS, and the buffers of both take at once.
+/// Sizes beyond what a socket, a TLS record, and the buffers of both take at once.
 #[test]
 fn tls_changes_nothing_but_the_bytes() {
     let server = EchoServer::start(EchoProtocol::Http).unwrap();
@@ -62,7 +62,7 @@ fn tls_changes_nothing_but_the_bytes() {
             &front.address,
             "certificate not valid for name \"else.example\"",
         ),
-        // It answers with what it got.
+        // The server echoes the TLS handshake.
         (&[("tls-ca", ca.clone())], &echo.address().to_string(), "TLS: "),
     ] {
         let values: Vec<_> = values.iter().map(|(key, value)| (*key, value.as_str())).collect();
@@ -91,19 +91,19 @@ fn connections_are_spread_over_addresses_and_go_on_to_the_next() {
             proxies[0].reset();
         }
     });
-    // Two each in turn; those of the first one that are made again go to the second.
+    // Two each in turn; those of the first one go to the second when they reconnect.
     assert_eq!(accepted, Some([2, 2]));
     assert_eq!(proxies.each_ref().map(Proxy::accepted), [2, 4], "{:?}", outcome.breaks);
     let counts = outcome.total.counts;
     assert_eq!((counts.broken_connections, counts.reconnected, counts.sent), (2, 2, 500), "{counts:?}");
-    // Both break at once; which one is noticed first is chance.
+    // Both break at once; which one is noticed first is random.
     let mut broken: Vec<u32> = outcome.breaks.iter().map(|found| found.connection).collect();
     broken.sort_unstable();
     assert_eq!(broken, [0, 2]);
     let brokerless = Target { settings: settings(&[("pattern", "request")]), ..target.clone() };
     let brokerless = Target { system: "nng".to_owned(), ..brokerless };
     let error = systems::open(&brokerless).err().unwrap().to_string();
-    assert!(error.ends_with("do not go with the system nng"), "{error}");
+    assert!(error.ends_with("cannot be combined with the system nng"), "{error}");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_frozen_system_shows_its_stall() {
     });
 }
 
-/// Waits until an echo server has given so many answers.
+/// Waits until an echo server has sent this many answers.
 fn until_answers(server: &EchoServer, answers: u64) {
     let deadline = std::time::Instant::now() + Duration::from_secs(30);
     while server.answers() < answers {
@@ -127,14 +127,14 @@ fn until_answers(server: &EchoServer, answers: u64) {
 fn shows_a_freeze(system: &str, protocol: EchoProtocol) {
     let server = EchoServer::start(protocol).unwrap();
     let mut target = target(system, Some(server.address().to_string()));
-    // HTTP has one request at a time and connection; what waits behind it counts all the same.
+    // HTTP has one request at a time per connection; messages that wait behind it count all the same.
     target.connections = 2;
     let options = options(&target, 500);
     let freezer = std::thread::spawn(move || {
-        // The first 100 are the warm-up: all of the stall lies behind it, and before the end.
+        // The first 100 are the warm-up: the whole stall is after it, and before the end.
         until_answers(&server, 200);
         server.freeze(true);
-        // The stall that is measured.
+        // The measured stall.
         std::thread::sleep(Duration::from_millis(400));
         server.freeze(false);
         server
@@ -143,7 +143,8 @@ fn shows_a_freeze(system: &str, protocol: EchoProtocol) {
     drop(freezer.join().unwrap());
     let latency = &outcome.total.receipt.success;
     assert_eq!(latency.count(), 500, "{system} {:?}", outcome.total.counts);
-    // 400 of 1000 ms: 40 % of all latencies spread from 0 to 400 ms. The machine may add to that, never take away.
+    // 400 of 1000 ms: 40 % of all latencies spread from 0 to 400 ms. The machine may add to that, never
+    // subtract.
     assert!(latency.max_ns() >= 380_000_000, "{system} {}", latency.max_ns());
     assert!(latency.at_quantile_ns(0.8) >= 170_000_000, "{system} {}", latency.at_quantile_ns(0.8));
 }

@@ -1,4 +1,4 @@
-//! What is expected of every system, whatever its protocol.
+//! Requirements of every system, whatever its protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tailrace_bench::systems::{self, Deed, LeftOver, Target};
 
 use crate::target::{options, options_of, run, run_observed, target};
 
-/// Everything comes back, once, in order.
+/// Every message comes back, exactly once and in order.
 pub(crate) fn comes_back(system: &str, address: Option<String>, per_second: u64) {
     comes_back_with(&target(system, address), &[24, 128, 100_000], per_second);
 }
@@ -40,9 +40,9 @@ pub(crate) fn comes_back_with(target: &Target, sizes: &[usize], per_second: u64)
     }
 }
 
-/// A stall on the way back is seen as long as it was, whatever the protocol.
+/// A stall on the way back shows up with its full length, whatever the protocol.
 ///
-/// Not for Kafka: its clients go to the address that the server tells them, past the proxy.
+/// Not for Kafka: its clients go to the address that the server advertises, and bypass the proxy.
 pub(crate) fn shows_a_stall(system: &str, upstream: String) {
     shows_a_stall_with(target(system, None), upstream);
 }
@@ -80,17 +80,17 @@ pub(crate) fn shows_a_stall_behind(proxy: ProxyOptions, target: Target) {
         if latency.count() == 0 {
             continue;
         }
-        // 400 of 2000 ms: 20 % spread from 0 to 400 ms. The machine may add to that, never take away.
+        // 400 of 2000 ms: 20 % spread from 0 to 400 ms. The machine may add to that, never subtract.
         assert_eq!(latency.count(), 1000, "{system} {:?}", outcome.total.counts);
         assert!(latency.max_ns() >= 390_000_000, "{system} {}", latency.max_ns());
         assert!(latency.at_quantile_ns(0.9) >= 180_000_000, "{system} {}", latency.at_quantile_ns(0.9));
     }
 }
 
-/// Connections that are reset are made again, and what was due meanwhile is sent then. `keeps` is a system that delivers afterwards what
-/// was on its way to a broken connection.
+/// Connections that are reset are reconnected, and messages due meanwhile are sent then. `keeps` marks a
+/// system that later delivers messages that were in flight to a broken connection.
 pub(crate) fn survives_resets(target: Target, upstream: String, per_second: u64, keeps: bool) {
-    // With latency there is always something in flight.
+    // With latency there is always a message in flight.
     let slow = Trouble { latency: Duration::from_millis(10), ..Trouble::default() };
     let options = ProxyOptions { to_server: slow.clone(), to_client: slow, ..proxy_options(upstream) };
     let proxy = Proxy::start(options).unwrap();
@@ -107,14 +107,14 @@ pub(crate) fn survives_resets(target: Target, upstream: String, per_second: u64,
         }
     });
     let counts = outcome.total.counts;
-    // Two connections; one that is being made is not broken by a reset.
+    // Two connections; one that is still connecting is not broken by a reset.
     assert!((3..=6).contains(&counts.broken_connections), "{system} {counts:?} {:?}", outcome.breaks);
     assert_eq!(counts.broken_connections, counts.reconnected, "{system} {:?}", outcome.breaks);
     assert_eq!((counts.due, counts.sent, counts.unsent), (due, due, 0), "{system} {:?}", outcome.failures);
     let wrong = [counts.lost, counts.corrupt, counts.foreign, counts.unknown];
     assert_eq!(wrong, [0; 4], "{system} {counts:?}");
     assert!(keeps || counts.duplicates == 0, "{system} {counts:?}");
-    // What was on its way when the connection broke, and only that, may not have come.
+    // Only messages in flight when the connection broke may be missing.
     for outcomes in [&outcome.total.acknowledgement, &outcome.total.receipt] {
         assert!([0, due].contains(&outcomes.count()), "{system} {counts:?}");
         assert_eq!(outcomes.timeout.count(), 0, "{system}");
@@ -125,11 +125,11 @@ pub(crate) fn survives_resets(target: Target, upstream: String, per_second: u64,
         "{counts:?}"
     );
     assert!(counts.cut_off + counts.redelivered > 0, "{system} {counts:?}");
-    // An outage is felt: the first attempt to connect is made after 50 ms at the earliest.
+    // An outage shows up: the first attempt to reconnect is after 50 ms at the earliest.
     assert!(receipt.success.max_ns() >= 50_000_000, "{system}");
 }
 
-/// What is made for a run that is never taken down is found, and removed, and nothing else.
+/// What a run created but never tore down is found and removed, and nothing else.
 pub(crate) fn leaves_nothing(system: &str, address: &str, run: u16) {
     let target = Target { run, connections: 2, ..target(system, Some(address.to_owned())) };
     leaves_nothing_with(&target);
@@ -138,7 +138,7 @@ pub(crate) fn leaves_nothing(system: &str, address: &str, run: u16) {
 pub(crate) fn leaves_nothing_with(target: &Target) {
     let mut opened = systems::open(target).unwrap();
     systems::set_up(&mut opened.requesters, target, &MonotonicClock::default()).unwrap();
-    // Killed: nobody takes anything down.
+    // As if the run was killed: there is no teardown.
     drop(opened);
     let (_, first, last) = systems::made_by(target).unwrap();
     let of_this_run = |found: Vec<LeftOver>| -> Vec<String> {
@@ -149,7 +149,7 @@ pub(crate) fn leaves_nothing_with(target: &Target) {
     };
     let found = systems::left_over(target, Deed::List, &[]).unwrap();
     assert_eq!(of_this_run(found.clone()), [first.clone(), last.clone()], "{}", target.system);
-    // Other tests have their own there.
+    // Other tests have their own objects there.
     let mut only = found;
     only.retain(|one| one.name == first || one.name == last);
     let nothing = systems::left_over(target, Deed::Remove, &[]).unwrap();

@@ -1,6 +1,7 @@
-//! What systems say when they refuse, and how it is passed on: one line that tells the fact, before the run.
+//! How systems refuse, and how that is reported: one line with the reason, before the run.
 //!
-//! In the words of the systems named. `interop/bench-systems.sh` tries the same with the systems themselves.
+//! The texts are those of the named systems. `interop/bench-systems.sh` tries the same with the systems
+//! themselves.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -39,7 +40,7 @@ fn say(bytes: &[u8]) -> Turn {
     Turn::Say(bytes.to_vec())
 }
 
-/// What the adapter says after a conversation; the address is left out.
+/// The adapter's error after a conversation, without the address.
 fn says(system: &str, turns: Vec<Turn>) -> String {
     let script = Script::start(turns);
     let address = script.address.clone();
@@ -76,7 +77,7 @@ fn mqtt_brokers_refuse_subscriptions_by_number() {
     assert_eq!(says("mqtt", turns), "ADDRESS refuses the subscription to tailrace-bench/7/0");
 }
 
-/// ActiveMQ's and RabbitMQ's words.
+/// The texts of ActiveMQ and RabbitMQ.
 #[test]
 fn stomp_brokers_say_why_in_a_header() {
     let connect = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:alice\npasscode:guess\n\n\0";
@@ -101,7 +102,7 @@ fn stomp_brokers_say_why_in_a_header() {
     }
 }
 
-/// A broker closes the connection without a word, unless the client says that it understands one.
+/// The broker closes the connection without an error, unless the client announces that it understands one.
 #[test]
 fn rabbitmq_is_asked_to_say_that_the_password_is_wrong() {
     let start = b"\x01\0\0\0\0\0\x1C\0\x0A\0\x0A\0\x09\0\0\0\0\0\0\0\x05PLAIN\0\0\0\x05en_US\xCE";
@@ -116,7 +117,7 @@ fn rabbitmq_is_asked_to_say_that_the_password_is_wrong() {
     assert_eq!(says("rabbitmq", turns), "ADDRESS says ACCESS_REFUSED - x");
 }
 
-/// What a server demands, or does not have, before anything else is said.
+/// The server requires TLS, or does not support it, before anything else is exchanged.
 #[test]
 fn tls_that_only_one_end_wants() {
     let info = b"INFO {\"server_id\":\"N\",\"tls_required\":true}\r\n";
@@ -136,7 +137,8 @@ fn tls_that_only_one_end_wants() {
     }
 }
 
-/// As nats-server does when a message is too large: it says why, and closes while the message is still being sent.
+/// Behaves like nats-server when a message is too large: sends the reason, and closes while the message is
+/// still being sent.
 fn complain(mut stream: TcpStream) {
     stream.write_all(b"INFO {\"max_payload\":1048576}\r\n").unwrap();
     let mut heard = Vec::new();
@@ -150,12 +152,12 @@ fn complain(mut stream: TcpStream) {
             stream.write_all(b"PONG\r\n").unwrap();
         }
     }
-    // Some of the message is read; what lies unread in the socket makes closing it a reset.
+    // Some of the message is read; unread data in the socket turns the close into a reset.
     stream.read_exact(&mut [0; 1000]).unwrap();
     stream.write_all(b"-ERR 'Maximum Payload Violation'\r\n").unwrap();
 }
 
-/// The way there breaks before the words are read.
+/// Sending fails before the reason is read.
 #[test]
 fn a_complaint_is_heard_although_the_connection_broke() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,4 +1,4 @@
-//! Servers of other makers, and tailrace: where the environment names one, or one is installed.
+//! Servers of other vendors, and tailrace: if the environment names one, or one is installed.
 
 use tailrace_bench::systems::Target;
 
@@ -26,7 +26,7 @@ fn redis_survives_resets() {
             });
         }
     });
-    // Its keys are called as those of streams are. One message per way there and back, which the proxy makes 20 ms.
+    // Its keys are named like those of streams. One message per round trip, which the proxy makes 20 ms.
     comes_back("redis-lists", Some(address.clone()), 500);
     survives_resets(target("redis-lists", None), address.clone(), 40, true);
     leaves_nothing("redis-streams", address, 9);
@@ -127,7 +127,7 @@ fn postgres() {
     for (wrong, expected) in [
         (logged_in("postgres", "guess"), "says FATAL 28P01: password authentication failed"),
         (logged_in("template1", "guess"), "says FATAL 28P01: password authentication failed"),
-        // Trusted, and only then refused.
+        // The login succeeds, and the server refuses only after it.
         (logged_in("template0", ""), "says FATAL 55000: database \"template0\" is not currently accepting"),
         (asynchronous, "says FATAL 22023: invalid value for parameter \"synchronous_commit\": \"maybe\""),
     ] {
@@ -140,7 +140,7 @@ fn postgres() {
 fn nsq() {
     let Some(address) = server("nsq") else { return };
     comes_back("nsq", Some(address.clone()), 500);
-    // Otherwise nsqd keeps what a subscriber gets for up to 250 ms.
+    // Otherwise nsqd buffers a subscriber's messages for up to 250 ms.
     let unbuffered = || {
         let mut target = target("nsq", None);
         target.settings = settings(&[("output_buffer_timeout", "-1")]);
@@ -150,7 +150,7 @@ fn nsq() {
     survives_resets(unbuffered(), address, 500, true);
 }
 
-/// A server says itself where it is; through a proxy its clients go only if they do not believe it.
+/// A server advertises its own address; its clients go through a proxy only if they ignore that.
 fn kafka_at(system: &str, address: &str) {
     comes_back(system, Some(address.to_owned()), 500);
     for acks in ["1", "0"] {

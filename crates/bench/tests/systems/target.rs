@@ -1,4 +1,4 @@
-//! What a test measures, and with which load.
+//! The targets and loads of the tests.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

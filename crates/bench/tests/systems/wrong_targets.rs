@@ -1,4 +1,4 @@
-//! What cannot be measured is named before the run.
+//! Targets that cannot be measured are reported before the run.
 
 use tailrace_bench::error::BenchError;
 use tailrace_bench::systems::{self, EchoProtocol, EchoServer, Target};
@@ -14,7 +14,7 @@ fn wrong_targets_are_named() {
     let mut with_setting = target("nats", None);
     with_setting.settings = settings(&[("colour", "red")]);
     let text = systems::open(&with_setting).err().unwrap().to_string();
-    assert_eq!(text, "'colour' is no setting of the system nats");
+    assert_eq!(text, "'colour' is not a setting of the system nats");
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_payload_that_notify_does_not_take() {
     );
 }
 
-/// A target of every system that the harness talks to by TCP.
+/// A target of every system that the harness connects to over TCP.
 fn targets(address: &str) -> impl Iterator<Item = Target> {
     let address = address.to_owned();
     ["kafka", "nats", "nsq", "postgres", "tailrace-nats"].into_iter().chain(BROKERLESS.iter().copied()).map(

@@ -1,4 +1,5 @@
-//! Connections that break and heal: an outage is felt as long as it was, nothing is counted twice, and no lane waits for another.
+//! Connections that break and recover: an outage shows up with its full length, nothing is counted twice, and
+//! no lane waits for another.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -20,12 +21,12 @@ fn options() -> LoadOptions {
     options
 }
 
-/// Nothing is there from second 3 to 5.
+/// The system is down from second 3 to 5.
 fn outage() -> Behaviour {
     Behaviour { broken: one_stall(seconds(3), seconds(5)), ..Behaviour::default() }
 }
 
-/// When the connection was there again: after the outage, and no later than the longest wait after it.
+/// When the connection was up again: after the outage, by at most the longest wait.
 fn back_at_ns(outcome: &Outcome) -> u64 {
     let [found] = outcome.breaks.as_slice() else { panic!("{:?}", outcome.breaks) };
     assert_eq!((found.at_ns, found.cause.as_str()), (seconds(3), "simulated closed the connection"));
@@ -41,10 +42,10 @@ fn an_outage_is_felt_as_long_as_it_was() {
     let counts = outcome.total.counts;
     assert_eq!((counts.due, counts.sent, counts.unsent), (10_000, 10_000, 0));
     assert_eq!((counts.broken_connections, counts.reconnected), (1, 1));
-    // The one in flight at the break never got its reply; it is an error, and no loss beside that.
+    // The message in flight at the break never got its reply. It is an error, and not also a loss.
     assert_eq!((counts.received, counts.cut_off, counts.lost, counts.redelivered), (9_999, 1, 0, 0));
     assert_eq!((outcome.total.receipt.success.count(), outcome.total.receipt.error.count()), (9_999, 1));
-    // Every message that was due meanwhile waited until the connection was back.
+    // Every message due meanwhile waited until the connection was back.
     let mut expected = tailrace_bench::recorder::Distribution::default();
     for due in (0..10_000).map(|n| n * MS).filter(|due| *due != seconds(3) - MS) {
         let waited = if (seconds(3)..back_at_ns).contains(&due) { back_at_ns - due } else { 0 };
@@ -63,7 +64,7 @@ fn what_waits_too_long_is_an_error() {
     let outcome = run(&options, &outage(), 1);
     let back_at_ns = back_at_ns(&outcome);
     let counts = outcome.total.counts;
-    // Those that were due in the last second before it came back were sent.
+    // Messages due in the last second before it came back were sent.
     let given_up = (back_at_ns - seconds(1) - seconds(3)).div_ceil(MS);
     assert!(counts.unsent.abs_diff(given_up) <= 1, "{counts:?} {given_up}");
     assert_eq!((counts.due, counts.sent), (10_000, 10_000 - counts.unsent));
@@ -83,7 +84,7 @@ fn what_a_durable_system_delivers_afterwards_is_no_error() {
     let counts = outcome.total.counts;
     assert_eq!((counts.received, counts.redelivered, counts.cut_off, counts.lost), (10_000, 50, 0, 0));
     assert_eq!((counts.duplicates, counts.unknown), (0, 0));
-    // Their acknowledgements are gone; their latency is what it was.
+    // Their acknowledgements are lost; their latency is recorded.
     let (receipt, acknowledgement) = (&outcome.total.receipt, &outcome.total.acknowledgement);
     assert_eq!((receipt.success.count(), receipt.error.count() + receipt.timeout.count()), (10_000, 0));
     assert_eq!((acknowledgement.success.count(), acknowledgement.error.count()), (9_950, 50));
@@ -102,7 +103,7 @@ fn what_nobody_delivers_is_an_error_once() {
     let (receipt, acknowledgement) = (&outcome.total.receipt, &outcome.total.acknowledgement);
     assert_eq!((receipt.success.count(), receipt.error.count(), receipt.timeout.count()), (9_950, 50, 0));
     assert_eq!(acknowledgement.error.count(), 50);
-    // Given up when their timeout had passed, and not in the way of others until then.
+    // They timed out, and were not in the way of others until then.
     assert!(agree(receipt.error.max_ns(), seconds(4), MS), "{}", receipt.error.max_ns());
 }
 
@@ -115,7 +116,7 @@ fn connections_that_break_again_and_again() {
     assert_eq!((counts.due, counts.sent, counts.lost), (10_000, 10_000, 0));
     assert_eq!(counts.received + counts.cut_off, 10_000);
     assert!(outcome.breaks.is_sorted_by_key(|found| found.at_ns));
-    // They do not come back at the same moment, and a run repeats.
+    // They do not come back at the same moment, and a run is reproducible.
     let first: Vec<_> = outcome.breaks[..3].iter().map(|found| found.back_at_ns).collect();
     assert!(first[0] != first[1] && first[1] != first[2], "{first:?}");
     let broken = (1..10).map(|n| seconds(n)..seconds(n) + n * 10 * MS).collect();
@@ -140,7 +141,7 @@ fn one_that_never_comes_back_is_told() {
     assert!(failure.ends_with("cannot connect to simulated: connection refused"), "{failure}");
 }
 
-/// What a connection that echoes at once and one that is being made again know of each other.
+/// What the two connections know of each other: one echoes at once, and one is reconnecting.
 #[derive(Default)]
 struct Progress {
     echoed: AtomicU64,
@@ -148,7 +149,8 @@ struct Progress {
     bell: Condvar,
 }
 
-/// Echoes at once; the first connection breaks with its tenth message, and is not there again before the other one went on.
+/// Echoes at once. The first connection breaks at its tenth message, and is not up again before the other one
+/// has gone on.
 struct Echo {
     progress: Arc<Progress>,
     breaks: bool,
@@ -207,7 +209,7 @@ impl Requester for Echo {
     }
 }
 
-/// On the real clock: the thread that sends must not be the one that connects.
+/// On the real clock: the sending thread must not be the connecting one.
 #[test]
 fn others_go_on_while_one_connects() {
     let progress = Arc::new(Progress::default());

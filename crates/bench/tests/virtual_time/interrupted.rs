@@ -1,4 +1,5 @@
-//! A run that somebody stops: what was due in that very moment is no failure, and what waited for the system is.
+//! A run that is stopped: messages due at that very moment are not failures, but messages that waited for the
+//! system are.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,7 @@ use tailrace_bench::schedule::{Rate, Schedule};
 
 use crate::simulated::{Behaviour, MS, Simulated, VirtualClock, one_stall, seconds};
 
-/// Somebody presses Ctrl-C at a given time.
+/// A clock on which Ctrl-C is pressed at a given time.
 struct Interrupted {
     clock: Arc<VirtualClock>,
     at_ns: u64,
@@ -29,7 +30,7 @@ impl Clock for Interrupted {
     }
 }
 
-/// 100 messages per second, stopped at that time.
+/// 100 messages per second, stopped at this time.
 fn stopped_at(at_ns: u64, behaviour: &Behaviour, in_flight_max: usize) -> Outcome {
     let (virtual_clock, stop) = (Arc::new(VirtualClock::default()), Arc::new(AtomicBool::new(false)));
     let requester: Box<dyn Requester> = Box::new(Simulated::new(&virtual_clock, behaviour));
@@ -60,13 +61,14 @@ fn what_was_due_at_that_moment_is_neither_a_failure_nor_a_latency() {
     );
 }
 
-/// Ctrl-C is no way to hide a stall.
+/// Ctrl-C cannot hide a stall.
 #[test]
 fn what_waited_for_the_system_counts() {
     let behaviour = Behaviour { stalls: one_stall(SECOND_NS, seconds(30)), ..Behaviour::default() };
     let outcome = stopped_at(seconds(2), &behaviour, 10);
     let counts = outcome.total.counts;
-    // Ten are in flight and never answered; ninety more were due, and the one of the moment waits behind them.
+    // Ten are in flight and never answered. Ninety more were due, and the one due at that moment waits behind
+    // them.
     assert_eq!((counts.sent, counts.unsent, counts.due), (110, 91, 201), "{counts:?}");
     let waited = &outcome.total.receipt.timeout;
     assert_eq!(waited.count(), 101);

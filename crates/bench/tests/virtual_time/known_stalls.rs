@@ -1,4 +1,5 @@
-//! A system with known stalls must come out as known; a load that waits for answers must be seen to hide them.
+//! A system with known stalls must be measured as such, and a load that waits for answers must be shown to
+//! hide them.
 
 use tailrace_bench::engine::{Interval, Load, LoadOptions, Mode};
 use tailrace_bench::requester::{Expects, PayloadBack};
@@ -10,7 +11,7 @@ fn constant(per_second: u64) -> Schedule {
     Schedule::constant(Rate::per_second(per_second).unwrap()).unwrap()
 }
 
-/// 100 requests per second, answered after 1 ms; from second 100 to 200 nothing is answered.
+/// 100 requests per second, answered after 1 ms; from second 100 to 200 there are no answers.
 fn ctrl_z(load: Load) -> (LoadOptions, Behaviour) {
     let mut options = LoadOptions::new(load);
     options.warm_up_ns = 0;
@@ -28,7 +29,7 @@ fn ctrl_z_comes_out_as_computed_by_hand() {
         let outcome = run(&options, &behaviour, 1);
         let latency = &outcome.total.receipt.success;
         assert_eq!(latency.count(), 20_000);
-        // With 100 in flight the backlog of 10,000 drains at 100 per ms: that is another 100 ms at most.
+        // With 100 in flight the backlog of 10,000 drains at 100 per ms: that takes at most another 100 ms.
         let slack = if in_flight_max == 100 { 100 * MS } else { MS };
         assert!(agree(latency.at_quantile_ns(0.5), MS, 0), "p50 {}", latency.at_quantile_ns(0.5));
         for (quantile, expected) in [(0.75, seconds(50)), (0.9999, seconds(100)), (1.0, seconds(100))] {
@@ -48,12 +49,12 @@ fn a_closed_loop_hides_it_and_the_correction_finds_it_again() {
     let outcome = run(&options, &behaviour, 1);
     assert_eq!(outcome.mode, Mode::ClosedLoop);
     let raw = &outcome.total.receipt.success;
-    // 100 s of 200 s were lost, and all but one request look well: p99.99 is 1 ms.
+    // 100 s of 200 s were lost, and all requests but one look good: p99.99 is 1 ms.
     assert!(raw.count() <= 10_001, "{}", raw.count());
     assert!(agree(raw.at_quantile_ns(0.9999), MS, 0), "p99.99 {}", raw.at_quantile_ns(0.9999));
     assert!(agree(raw.max_ns(), seconds(100), MS));
     let corrected = outcome.corrected(raw).unwrap();
-    // Half of all, less the one request that saw the stall.
+    // Half of all, less the one request that met the stall.
     assert!(agree(corrected.at_quantile_ns(0.499), MS, 0));
     assert!(agree(corrected.at_quantile_ns(0.75), seconds(50), 20 * MS));
     assert!(agree(corrected.at_quantile_ns(0.9999), seconds(100), 20 * MS));
@@ -61,7 +62,7 @@ fn a_closed_loop_hides_it_and_the_correction_finds_it_again() {
 
 #[test]
 fn seconds_without_an_end_are_told_with_what_waits() {
-    // Nothing ends from second 2 to 4. What is due while a second of warm-up runs does not count.
+    // No message ends from second 2 to 4. Messages due in the warm-up, the first second, do not count.
     for in_flight_max in [16_384, 5] {
         let mut options = LoadOptions::new(Load::Open(constant(100)));
         (options.warm_up_ns, options.duration_ns) = (seconds(1), seconds(5));
@@ -99,7 +100,7 @@ fn full_throttle_is_labelled_and_bounded() {
     assert_eq!(outcome.total.receipt.success.max_ns(), MS);
 }
 
-/// Many short stalls, on several connections, with acknowledgements and receipts, through a Poisson schedule:
+/// Many short stalls, on several connections, with acknowledgements and receipts, with a Poisson schedule:
 /// every single latency is known.
 #[test]
 fn every_latency_is_known() {
@@ -130,7 +131,8 @@ fn every_latency_is_known() {
 
 #[test]
 fn a_bound_in_flight_is_no_excuse() {
-    // Room for 5 messages and 100 per second: the stall of one second fills it, the rest is held back but counts.
+    // Room for 5 messages and 100 per second: the stall of one second fills it. The rest is held back but
+    // counts.
     let behaviour = Behaviour { stalls: one_stall(seconds(1), seconds(2)), ..Behaviour::default() };
     let mut options = LoadOptions::new(Load::Open(constant(100)));
     (options.warm_up_ns, options.duration_ns) = (0, seconds(3));
@@ -143,7 +145,7 @@ fn a_bound_in_flight_is_no_excuse() {
         assert!(agree(latency.max_ns(), seconds(1) + MS, 0));
         // 95 are sent after the stall, 5 per ms: up to 19 ms later than without a bound.
         assert!(agree(latency.at_quantile_ns(0.9), 700 * MS, 21 * MS), "{}", latency.at_quantile_ns(0.9));
-        // The two that fell due meanwhile had to wait too.
+        // The two that fell due meanwhile had to wait, too.
         assert_eq!(outcome.total.held.count(), 97);
         assert_eq!(outcome.total.lateness.max_ns(), 0);
         assert!(outcome.verdict.is_valid(), "{:?}", outcome.verdict);

@@ -1,4 +1,4 @@
-//! Subscribers whose publishers have another clock: every latency is known, and so is what was lost.
+//! Subscribers whose publishers have another clock: every latency is known, and so are the losses.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::simulated::{MS, VirtualClock, agree};
 /// The publisher's clock is an hour ahead.
 const AHEAD_NS: u64 = 3600 * SECOND_NS;
 
-/// Messages that come at given times.
+/// Messages that arrive at given times.
 struct Deliveries {
     left: BTreeMap<(u64, usize), Vec<u8>>,
-    /// From this time on the offset is estimated to be this.
+    /// From this time on the estimated offset is this value.
     correction: Option<(u64, i64)>,
     offset_ns: Arc<AtomicI64>,
 }
@@ -60,7 +60,8 @@ impl Requester for Deliveries {
     }
 }
 
-/// A message of connection 4: its sequence, when it was due on the publisher's clock less the hour, and when it comes.
+/// A message of connection 4: its sequence, when it was due on the publisher's clock less the hour, and when
+/// it arrives.
 fn message(sequence: u64, due_ns: u64, comes_ns: u64) -> (u64, Vec<u8>) {
     let header = Header { run: 9, connection: 4, sequence, due_ns: due_ns + AHEAD_NS };
     (comes_ns, PayloadBuffer::new(64).fill(header).to_vec())
@@ -97,12 +98,12 @@ fn regular() -> Vec<(u64, Vec<u8>)> {
 fn latencies_are_between_two_clocks() {
     let (outcome, ended_ns) = listen(regular(), None, Some(20));
     let receipt = &outcome.total.receipt.success;
-    // Ten of them are of the warm-up.
+    // Ten of them belong to the warm-up.
     assert_eq!((receipt.count(), receipt.max_ns()), (10, 3 * MS));
     assert!(agree(receipt.at_quantile_ns(0.0), 3 * MS, 0));
     let counts = outcome.total.counts;
     assert_eq!((counts.received, counts.lost, counts.negative, counts.sent), (10, 0, 0, 0));
-    // It ends when everything is there.
+    // It ends when everything has arrived.
     assert!(ended_ns < 2 * SECOND_NS, "{ended_ns}");
 }
 
@@ -110,7 +111,7 @@ fn latencies_are_between_two_clocks() {
 fn what_was_sent_and_did_not_come_is_lost() {
     let mut messages = regular();
     messages.remove(15);
-    // One of the warm-up counts as well, as it does on one machine.
+    // A message of the warm-up counts as well, as it does on one machine.
     messages.remove(2);
     messages.push(message(7, 700 * MS, 1900 * MS));
     let damaged = messages[3].1.iter().map(|byte| byte ^ 1).collect();
@@ -119,7 +120,7 @@ fn what_was_sent_and_did_not_come_is_lost() {
     let counts = outcome.total.counts;
     assert_eq!((counts.received, counts.lost), (9, 3));
     assert_eq!((counts.duplicates, counts.corrupt, counts.foreign), (1, 1, 0));
-    // Waiting ends as it does on one machine.
+    // The wait ends as it does on one machine.
     assert!((10 * SECOND_NS..=12 * SECOND_NS + MS).contains(&ended_ns), "{ended_ns}");
 }
 
@@ -146,11 +147,12 @@ fn order_counts_and_what_is_too_late_is_a_timeout() {
 
 #[test]
 fn a_receipt_before_its_due_time_is_nothing_and_is_counted() {
-    // From second 1.5 on the publisher's clock is believed to be 3,600 s less 4 ms ahead, so that 3 ms become -1 ms.
+    // From second 1.5 on, the estimate is that the publisher's clock is 3,600 s less 4 ms ahead, so that 3 ms
+    // become -1 ms.
     let correction = Some((1450 * MS, -(AHEAD_NS as i64) + 4 * MS as i64));
     let (outcome, _) = listen(regular(), correction, Some(20));
     let (receipt, counts) = (&outcome.total.receipt.success, outcome.total.counts);
     assert_eq!((counts.received, counts.negative, receipt.count()), (10, 5, 10));
-    // 0 counts as the least that can be told from nothing.
+    // 0 counts as 1 ns, the smallest value.
     assert_eq!((receipt.at_quantile_ns(0.5), receipt.max_ns()), (1, 3 * MS));
 }

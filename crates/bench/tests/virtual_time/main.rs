@@ -1,4 +1,4 @@
-//! The load generator on virtual time, against a simulated system of which everything is known.
+//! The load generator on virtual time, against a simulated system whose behaviour is fully known.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod broken_connections;

@@ -1,4 +1,4 @@
-//! A virtual clock, and a system under test that lives on it.
+//! A virtual clock, and a simulated system that runs on it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use tailrace_bench::requester::{Expects, Handed, PayloadBack, Readiness, Request
 
 pub(crate) const MS: u64 = 1_000_000;
 
-/// Time passes only while somebody waits; the thread that waits may be kept from waking up in time.
+/// Time passes only while a thread waits. A waiting thread may be kept from waking up in time.
 #[derive(Debug, Default)]
 pub(crate) struct VirtualClock {
     pub(crate) now_ns: AtomicU64,
@@ -32,11 +32,11 @@ impl Clock for VirtualClock {
     }
 }
 
-/// What the simulated system does.
+/// The behaviour of the simulated system.
 #[derive(Clone, Debug)]
 pub(crate) struct Behaviour {
     pub(crate) service_ns: u64,
-    /// While it stalls nothing is answered; then everything at once.
+    /// During a stall nothing is answered; afterwards everything is at once.
     pub(crate) stalls: Vec<Range<u64>>,
     pub(crate) expects: Expects,
     /// Every n-th message, counted from 1, is ...
@@ -46,11 +46,12 @@ pub(crate) struct Behaviour {
     pub(crate) refuse_every: u64,
     /// ... answered this much later.
     pub(crate) delay_every: (u64, u64),
-    /// The client takes no more than this many messages that are not answered.
+    /// The client accepts at most this many unanswered messages.
     pub(crate) client_room: usize,
-    /// While it is broken every use of the connection fails, and so does making it again.
+    /// While it is broken, every use of the connection fails, and so does reconnecting.
     pub(crate) broken: Vec<Range<u64>>,
-    /// What was taken before the connection broke is delivered on the next one; acknowledgements and replies never are.
+    /// Messages accepted before the connection broke are delivered on the next one; acknowledgements and
+    /// replies never are.
     pub(crate) keeps_messages: bool,
 }
 
@@ -85,7 +86,7 @@ pub(crate) struct Simulated {
     answers: BTreeMap<(u64, u64), Answer>,
     taken: u64,
     serial: u64,
-    /// Since when it is connected.
+    /// When it connected.
     since_ns: u64,
 }
 
@@ -100,7 +101,7 @@ impl Simulated {
         self.answers.insert((at_ns, self.serial), answer);
     }
 
-    /// Fails from the moment at which it broke until it was connected again.
+    /// Fails from the moment of the break until the next connection.
     fn check(&self) -> Result<(), RequesterError> {
         let now = self.clock.now_ns();
         if self.behaviour.broken.iter().any(|broken| broken.start <= now && self.since_ns <= broken.start) {
@@ -189,7 +190,7 @@ impl Requester for Simulated {
     }
 }
 
-/// Runs a load against so many connections to the simulated system. The first message is due at 0.
+/// Runs a load against this many connections to the simulated system. The first message is due at 0.
 pub(crate) fn run(options: &LoadOptions, behaviour: &Behaviour, connections: usize) -> Outcome {
     run_on(VirtualClock::default(), options, behaviour, connections)
 }
@@ -203,7 +204,7 @@ pub(crate) fn run_on(
     run_watched(clock, options, behaviour, connections, &mut |_: &engine::Interval<'_>| {})
 }
 
-/// The same, with somebody who is told about each interval.
+/// The same, with an observer of each interval.
 pub(crate) fn run_watched(
     clock: VirtualClock,
     options: &LoadOptions,
@@ -217,14 +218,14 @@ pub(crate) fn run_watched(
     let mut options = options.clone();
     options.lead_ns = 0;
     options.threads = 1;
-    // Another thread would never have its turn: this time only passes while the generator waits.
+    // Another thread would never get its turn: this time passes only while the generator waits.
     options.reconnect = options.reconnect.map(|reconnect| Reconnect { aside: false, ..reconnect });
     let clock: Arc<dyn Clock> = clock;
     let stop = Arc::new(AtomicBool::new(false));
     engine::run(&options, requesters, &clock, &stop, observer).unwrap().0
 }
 
-/// Whether two times agree to the histogram's three digits, and a given rest.
+/// Reports whether two times agree to the histogram's three digits, plus some slack.
 pub(crate) fn agree(found_ns: u64, expected_ns: u64, slack_ns: u64) -> bool {
     found_ns.abs_diff(expected_ns) <= expected_ns / 700 + slack_ns
 }

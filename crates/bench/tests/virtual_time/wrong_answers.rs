@@ -1,4 +1,4 @@
-//! What a system does wrong is counted and reported, never ignored.
+//! A system's errors are counted and reported, never ignored.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn duplicates_are_counted_and_timed_once() {
 #[test]
 fn reorderings_are_counted() {
     let outcome = outcome(Behaviour { delay_every: (50, 5 * MS), ..Behaviour::default() });
-    // The last one of all has nothing behind it that could overtake it.
+    // The very last one has no successor that could overtake it.
     assert_eq!(outcome.total.counts.reordered, 199);
     assert_eq!(outcome.total.counts.received, 10_000);
 }
@@ -69,7 +69,7 @@ fn an_answer_after_the_timeout_stays_a_timeout() {
     let outcome = outcome(Behaviour { delay_every: (100, 2 * seconds(1)), ..Behaviour::default() });
     assert_eq!(outcome.total.receipt.timeout.count(), 100);
     assert_eq!(outcome.total.receipt.success.count(), 9900);
-    // The run ends when the last one is given up; nobody waits for those that are.
+    // The run ends when the last one times out; it does not wait for messages that have.
     let counts = outcome.total.counts;
     assert_eq!(counts.received + counts.lost, 10_000);
     assert!((1..=11).contains(&counts.lost), "{counts:?}");
@@ -83,7 +83,7 @@ fn a_connection_that_stays_broken_fails_what_is_due() {
     assert_eq!(outcome.failures, ["simulated closed the connection"]);
     let counts = outcome.total.counts;
     assert_eq!((counts.due, counts.sent, counts.unsent, counts.broken_connections), (10_000, 9000, 1000, 1));
-    // The last one sent before was still in flight.
+    // The message sent just before was still in flight.
     assert_eq!(outcome.total.receipt.count(), 10_000);
     assert!((1000..=1001).contains(&outcome.total.receipt.error.count()));
 }
@@ -103,7 +103,7 @@ fn messages_that_end_within_the_warm_up_measure_nothing() {
         let mut options = LoadOptions { load, messages_max: 50, ..options() };
         (options.warm_up_ns, options.duration_ns) = (seconds(1), seconds(1));
         let verdict = run(&options, &Behaviour::default(), connections).verdict;
-        // Nobody is to blame for that, and nothing can be believed.
+        // That is not a failure, but nothing can be trusted.
         assert!(verdict.invalid.is_empty() && !verdict.is_valid(), "{verdict:?}");
         let reason = "the 50 messages were sent within the warm-up";
         assert_eq!(verdict.nothing_measured.as_deref(), Some(reason));
@@ -139,7 +139,7 @@ fn options_out_of_range_are_named() {
     assert!(options().check(0).is_err() && options().check(70_000).is_err());
 }
 
-/// As mosquitto does with what its permissions do not allow.
+/// As in mosquitto with a message that its permissions forbid.
 #[test]
 fn an_acknowledged_message_that_is_not_delivered_is_told_from_silence() {
     let silent = one_stall(0, seconds(100));

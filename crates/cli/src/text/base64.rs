@@ -1,5 +1,5 @@
-//! Base64 (RFC 4648): the standard alphabet with padding for bytes in JSON, the URL-safe one without for topic ids, as
-//! Kafka's tools show them.
+//! Base64 (RFC 4648): the standard alphabet with padding for bytes in JSON, and the URL-safe alphabet without
+//! padding for topic ids, as Kafka's tools show them.
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -10,12 +10,12 @@ pub(crate) fn encode_into(bytes: &[u8], out: &mut Vec<u8>) {
     out.resize(out.len() + (3 - bytes.len() % 3) % 3, b'=');
 }
 
-/// A topic id as Kafka writes it: 22 characters.
+/// Returns a topic id as Kafka writes it: 22 characters.
 pub fn uuid(id: &[u8; 16]) -> String {
     url_safe(id)
 }
 
-/// In the URL-safe alphabet, without padding.
+/// Encodes in the URL-safe alphabet, without padding.
 pub fn url_safe(bytes: &[u8]) -> String {
     let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
     encode(bytes, URL_SAFE, &mut out);

@@ -1,9 +1,9 @@
-//! Backslash escapes: read from the command line, written for people.
+//! Backslash escapes: parsed from the command line, written to the terminal.
 
-/// Reads `\n`, `\t`, `\r`, `\0`, `\\` and `\xNN`. Everything else stands for itself.
+/// Parses `\n`, `\t`, `\r`, `\0`, `\\` and `\xNN`. All other text is taken literally.
 ///
 /// # Errors
-/// A backslash stands before something else, or before nothing.
+/// A backslash precedes any other character, or is the last one.
 pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -40,7 +40,7 @@ fn hex_byte(bytes: &[u8]) -> Option<(u8, &[u8])> {
     Some((u8::from_str_radix(text, 16).ok()?, rest))
 }
 
-/// `bytes` between quotes, readable on a terminal and without loss.
+/// Quotes `bytes` so that they are readable on a terminal, without loss.
 pub fn quote(bytes: Option<&[u8]>) -> String {
     match bytes {
         None => "null".to_owned(),

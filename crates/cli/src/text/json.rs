@@ -1,13 +1,13 @@
-//! Bytes in JSON: text as a string; what is not UTF-8 in Base64, and then a field of the same name with `_encoding` says
-//! so: `"value":"AAE=","value_encoding":"base64"`.
+//! Bytes in JSON: UTF-8 as a string, everything else in Base64. In the latter case a second field, with
+//! `_encoding` after the name, says so: `"value":"AAE=","value_encoding":"base64"`.
 
 use std::io::Write as _;
 
 use super::base64;
 
-/// Appends a field: the name, which needs no escapes, and the content or null.
+/// Appends a field: its name, which must need no escapes, and the content or null.
 pub fn bytes(name: &str, content: Option<&[u8]>, out: &mut Vec<u8>) {
-    // Writing to memory does not fail.
+    // Writes to memory do not fail.
     let _ = write!(out, "\"{name}\":");
     match content.map(|content| (content, std::str::from_utf8(content))) {
         None => out.extend_from_slice(b"null"),
@@ -20,8 +20,8 @@ pub fn bytes(name: &str, content: Option<&[u8]>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a string with its quotes.
+/// Appends a string in quotes.
 pub fn string(text: &str, out: &mut Vec<u8>) {
-    // A string always has a JSON form.
+    // A string can always be serialized to JSON.
     let _ = serde_json::to_writer(out, text);
 }

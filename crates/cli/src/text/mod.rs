@@ -1,4 +1,4 @@
-//! Small texts: what people type and read. Nothing here does I/O.
+//! Parsing and formatting of small texts. Nothing here does I/O.
 
 pub mod base64;
 pub mod escape;

@@ -1,6 +1,6 @@
-//! Names of states and kinds, as people write them.
+//! Names of states and kinds, in any spelling.
 
-/// True if `a` and `b` are one name: `PreparingRebalance` and `preparing-rebalance` are.
+/// Reports whether `a` and `b` are the same name, as `PreparingRebalance` and `preparing-rebalance` are.
 pub fn is_same_name(a: &str, b: &str) -> bool {
     let letters = |name: &str| {
         name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect::<String>()
@@ -8,10 +8,10 @@ pub fn is_same_name(a: &str, b: &str) -> bool {
     letters(a) == letters(b)
 }
 
-/// The one of `known` that `text` names.
+/// Finds the name in `known` that equals `text`.
 ///
 /// # Errors
-/// What there is, if it names none.
+/// The list of known names, if none matches.
 pub fn one_of(known: &[&str], text: &str) -> Result<String, String> {
     let found = known.iter().find(|name| is_same_name(name, text));
     found.map(|name| (*name).to_owned()).ok_or_else(|| format!("there are {}", known.join(", ")))

@@ -1,6 +1,6 @@
-//! Pairs of a key and a value, as options take them.
+//! Pairs of a key and a value, as options accept them.
 
-/// Splits `KEY=VALUE`; the value may be empty and may hold further equals signs.
+/// Splits `KEY=VALUE`. The value may be empty and may contain further equals signs.
 ///
 /// # Errors
 /// There is no equals sign, or no key before it.

@@ -1,6 +1,6 @@
-//! Columns of text.
+//! Tables of text.
 
-/// Rows of cells, printed in columns that are as wide as they must be. The first row is the head.
+/// Rows of cells, printed in columns as wide as their widest cell. The first row is the header.
 #[derive(Debug, Default)]
 pub struct Table {
     rows: Vec<Vec<String>>,
@@ -8,7 +8,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with a head.
+    /// Makes a table with a header.
     pub fn new(indent: usize, head: &[&str]) -> Self {
         Self { rows: vec![head.iter().map(|&cell| cell.to_owned()).collect()], indent }
     }
@@ -18,7 +18,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The lines, each with its end.
+    /// Returns the lines, each with a line break.
     pub fn render(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {

@@ -1,4 +1,4 @@
-//! Points in time: RFC 3339 in and out, and times relative to now. UTC only on the way out.
+//! Points in time: RFC 3339 for input and output, and times relative to now for input. Output is always UTC.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,17 +6,18 @@ use super::units::parse_duration;
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// Milliseconds since 1970 by this machine's clock.
+/// Returns milliseconds since 1970 by this machine's clock.
 pub fn now_ms() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Milliseconds since 1970 of what may follow `@`: a number of milliseconds, `-1h` (that long before now), or RFC 3339
-/// such as `2026-11-20T09:30:00Z`, `2026-11-20T10:30:00.250+01:00` or `2026-11-20` (midnight UTC).
+/// Parses the text that may follow `@` to milliseconds since 1970: a number of milliseconds, `-1h` (that long
+/// before now), or RFC 3339 such as `2026-11-20T09:30:00Z`, `2026-11-20T10:30:00.250+01:00` or `2026-11-20`
+/// (midnight UTC).
 ///
 /// # Errors
-/// It is none of these.
+/// The text is none of these.
 pub fn parse_instant(text: &str, now_ms: i64) -> Result<i64, String> {
     if let Some(ago) = text.strip_prefix('-') {
         let ago = parse_duration(ago)?;
@@ -47,12 +48,12 @@ fn parse_rfc3339(text: &str) -> Option<i64> {
     }
 }
 
-/// `HH:MM:SS` with an optional fraction: milliseconds, and the rest.
+/// Parses `HH:MM:SS` with an optional fraction. Returns milliseconds and the remaining text.
 fn time_of_day(text: &str) -> Option<(i64, &str)> {
     let mut parts = text.get(..8)?.split(':');
     let hour = digits(parts.next()?, 2).filter(|h| *h < 24)?;
     let minute = digits(parts.next()?, 2).filter(|m| *m < 60)?;
-    // A leap second counts as the one before it.
+    // A leap second counts as the second before it.
     let second = digits(parts.next()?, 2).filter(|s| *s <= 60)?.min(59);
     let rest = text.get(8..)?;
     let (fraction, zone) = match rest.strip_prefix('.') {
@@ -91,7 +92,7 @@ fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days since 1970-01-01. Years are counted from March, so that the leap day is the last of a year.
+/// Returns days since 1970-01-01. Years start in March here, so that the leap day is the last day of a year.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let months_since_march = (month + 9) % 12;
@@ -100,7 +101,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     year * 365 + leaps + day_of_year - 719_468
 }
 
-/// `2026-11-20T09:30:00.250Z`; -1, Kafka's "no timestamp", is `-`.
+/// Formats as `2026-11-20T09:30:00.250Z`. -1, Kafka's "no timestamp", becomes `-`.
 pub fn format_instant(ms: i64) -> String {
     if ms == -1 {
         return "-".to_owned();
@@ -113,7 +114,7 @@ pub fn format_instant(ms: i64) -> String {
 }
 
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    // Within the 400 years that repeat, counted from 1 March of the year 0.
+    // The day within the 400-year cycle, which starts on 1 March of the year 0.
     let (era, day) = ((days + 719_468).div_euclid(146_097), (days + 719_468).rem_euclid(146_097));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
     let day_of_year = day - (365 * year + year / 4 - year / 100);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// Reads `500ms`, `30s`, `5m`, `1h`, `7d`; a number alone counts seconds.
+/// Parses `500ms`, `30s`, `5m`, `1h`, `7d`. A number without a unit is in seconds.
 ///
 /// # Errors
-/// It is no time, or too long.
+/// The text is not a duration, or the duration is too long.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let unit_ms = match &text[end..] {
@@ -22,10 +22,10 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * unit_ms / 1e3).map_err(|_| format!("'{text}' is too long"))
 }
 
-/// Reads a number of bytes: `4096`, `64KiB`, `8MiB`, `1GiB`; `K`, `M`, `G` mean the same powers of 1024.
+/// Parses a number of bytes: `4096`, `64KiB`, `8MiB`, `1GiB`. `K`, `M`, `G` mean the same powers of 1024.
 ///
 /// # Errors
-/// It is no size, or 2^64 and more.
+/// The text is not a size, or the size is 2^64 or more.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let shift = match &text[end..] {
@@ -40,10 +40,10 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is too large"))
 }
 
-/// [`parse_duration`], where a number alone might mean anything.
+/// Works as [`parse_duration`], but requires a unit, for options where a bare number would be ambiguous.
 ///
 /// # Errors
-/// That of [`parse_duration`], or there is no unit.
+/// As [`parse_duration`], or there is no unit.
 pub fn duration_with_unit(text: &str) -> Result<Duration, String> {
     if is_bare(text) {
         return Err(format!("'{text}' has no unit: expected for instance {text}ms or {text}s"));
@@ -51,10 +51,10 @@ pub fn duration_with_unit(text: &str) -> Result<Duration, String> {
     parse_duration(text)
 }
 
-/// [`parse_bytes`], where a number alone might mean anything.
+/// Works as [`parse_bytes`], but requires a unit, for options where a bare number would be ambiguous.
 ///
 /// # Errors
-/// That of [`parse_bytes`], or there is no unit.
+/// As [`parse_bytes`], or there is no unit.
 pub fn bytes_with_unit(text: &str) -> Result<u64, String> {
     if is_bare(text) {
         return Err(format!("'{text}' has no unit: expected for instance {text}MiB, {text}KiB or {text}B"));
@@ -66,10 +66,10 @@ fn is_bare(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
-/// Reads a rate per second: `1000`, `1000/s`, `20k`, `1.5M` (powers of 1,000).
+/// Parses a rate per second: `1000`, `1000/s`, `20k`, `1.5M` (powers of 1,000).
 ///
 /// # Errors
-/// It is no rate, not above 0, or above 1e9.
+/// The text is not a rate, or the rate is not above 0, or above 1e9.
 pub fn parse_rate(text: &str) -> Result<f64, String> {
     let wrong = || format!("'{text}' is no rate: expected for instance 1000, 20k or 20k/s");
     let number = text.strip_suffix("/s").unwrap_or(text);
@@ -85,7 +85,7 @@ pub fn parse_rate(text: &str) -> Result<f64, String> {
     if rate > 0.0 && rate <= 1e9 { Ok(rate) } else { Err(wrong()) }
 }
 
-/// `45 s`, `12 min`, `3 h 20 min`, `2 d 18 h`: two units at most.
+/// Formats as `45 s`, `12 min`, `3 h 20 min`, `2 d 18 h`: two units at most.
 pub fn duration(seconds: f64) -> String {
     let whole = if seconds < 1e15 { seconds.round().max(0.0) as u64 } else { return "very long".to_owned() };
     let (days, hours, minutes) = (whole / 86_400, whole / 3600 % 24, whole / 60 % 60);
@@ -97,7 +97,7 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// Sorted numbers as runs: `0-2,5`.
+/// Formats sorted numbers as ranges: `0-2,5`.
 pub fn runs(numbers: &[i32]) -> String {
     let mut runs: Vec<(i32, i32)> = Vec::new();
     for &number in numbers {
@@ -112,17 +112,17 @@ pub fn runs(numbers: &[i32]) -> String {
     runs.iter().map(run).collect::<Vec<_>>().join(",")
 }
 
-/// `1 record`, `2 records`.
+/// Formats as `1 record`, `2 records`.
 pub fn plural(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// `12.3 MB`: powers of 1000, three digits or so.
+/// Formats as `12.3 MB`: powers of 1000, about three digits.
 pub fn bytes(count: f64) -> String {
     scaled(count, &["B", "kB", "MB", "GB", "TB", "PB"])
 }
 
-/// `1.23 M`: a count in powers of 1000.
+/// Formats as `1.23 M`: a count in powers of 1000.
 pub fn count(count: f64) -> String {
     scaled(count, &["", "k", "M", "G", "T"]).trim_end().to_owned()
 }

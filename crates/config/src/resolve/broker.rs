@@ -1,4 +1,4 @@
-//! What holds for this process.
+//! Resolves the effective configuration of this process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::value::Value;
 use crate::{cluster, security};
 
 impl BrokerConfig {
-    /// Merges the start configuration (file, environment, flags) with what was changed at run time.
+    /// Merges the start configuration (file, environment, flags) with the settings changed at run time.
     ///
     /// # Errors
-    /// A key is unknown, a value is illegal, or two values do not fit together.
+    /// A key is unknown, a value is illegal, or two values contradict each other.
     pub fn resolve(fixed: &BTreeMap<String, String>, dynamic: &DynamicConfigs) -> Result<Self, ConfigError> {
         let layers = Layers::new(fixed, dynamic)?;
         let topic_defaults = TopicConfig::resolve_in(&BTreeMap::new(), &layers)?;
@@ -30,10 +30,10 @@ impl BrokerConfig {
         Ok(config)
     }
 
-    /// What a key of `scope` is when the resource itself does not set it.
+    /// Returns the value of a key of `scope` when the resource itself does not set it.
     ///
     /// # Errors
-    /// What is set broker-wide is no legal value of this key.
+    /// The broker-wide value is not a legal value of this key.
     pub fn value_without_override(&self, scope: ConfigScope, key: &ConfigKey) -> Result<Value, ConfigError> {
         match scope {
             ConfigScope::Topic | ConfigScope::Group => self.layers().resource_value(key, &BTreeMap::new()),
@@ -57,7 +57,7 @@ impl BrokerConfig {
         NumericSetting::new("tailrace.nats.max.payload.bytes", self.tailrace_nats_max_payload_bytes)
             .not_above(
                 NumericSetting::new("tailrace.nats.max.pending.bytes", self.tailrace_nats_max_pending_bytes),
-                "what may wait for a client must hold the largest message",
+                "the queue of a client must hold the largest message",
             )?;
         cluster::check(self)?;
         security::check(self)

@@ -1,7 +1,7 @@
-//! What holds for one group, and the broker's bounds for it.
+//! Resolves the effective configuration of one group, within the broker's bounds.
 //!
-//! What is set for a group is checked against the broker's bounds then. When those are narrowed later, the value is
-//! moved into them where it is used, as Kafka does it, so that a start never fails for it.
+//! A group's value is checked against the broker's bounds when it is set. If the bounds are narrowed later,
+//! the value is clamped to them where it is used, as in Kafka, so that it never prevents a start.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::keys::{broker_key, group_key};
 use crate::layers::Layers;
 use crate::value::Value;
 
-/// Broker keys between whose values a group key must lie.
+/// The broker keys that bound a group key.
 struct Limits {
     key: &'static str,
     min: Option<&'static str>,
@@ -92,15 +92,15 @@ const LIMITS: &[Limits] = &[
     ),
 ];
 
-const NOT_BELOW: &str = "the value must not lie below that bound";
-const NOT_ABOVE: &str = "the value must not lie above that bound";
+const NOT_BELOW: &str = "the value must not be below that bound";
+const NOT_ABOVE: &str = "the value must not be above that bound";
 
 impl GroupConfig {
-    /// Merges a group's overrides with the broker's settings and the defaults. Values that the broker's bounds do not allow are moved
-    /// into them.
+    /// Merges a group's overrides with the broker's settings and the defaults. Values outside the broker's
+    /// bounds are clamped to them.
     ///
     /// # Errors
-    /// A key is unknown or a value cannot be read.
+    /// A key is unknown or a value cannot be parsed.
     pub fn resolve(overrides: &BTreeMap<String, String>, broker: &BrokerConfig) -> Result<Self, ConfigError> {
         Self::resolve_in(overrides, broker.layers())
     }
@@ -115,10 +115,10 @@ impl GroupConfig {
         Self::read(&|key| effective(key, overrides, layers))
     }
 
-    /// Resolves as [`GroupConfig::resolve`] does, and refuses what the broker's bounds do not allow.
+    /// Resolves as [`GroupConfig::resolve`] does, and refuses values outside the broker's bounds.
     ///
     /// # Errors
-    /// A key is unknown, a value is illegal, or two values do not fit together.
+    /// A key is unknown, a value is illegal, or two values contradict each other.
     pub fn check(overrides: &BTreeMap<String, String>, broker: &BrokerConfig) -> Result<Self, ConfigError> {
         let layers = broker.layers();
         let config = Self::resolve_in(overrides, layers)?;
@@ -127,7 +127,7 @@ impl GroupConfig {
         Ok(config)
     }
 
-    /// A member must have time for more than one heartbeat.
+    /// Refuses a session timeout that is not longer than the heartbeat interval.
     fn check_sessions(&self) -> Result<(), ConfigError> {
         let pairs = [
             ("consumer", self.consumer_session_timeout_ms, self.consumer_heartbeat_interval_ms),
@@ -150,7 +150,7 @@ impl GroupConfig {
     }
 }
 
-/// What holds for `key`, moved into the broker's bounds.
+/// Returns the effective value of `key`, clamped to the broker's bounds.
 pub(crate) fn effective(
     key: &ConfigKey,
     overrides: &BTreeMap<String, String>,
@@ -159,7 +159,7 @@ pub(crate) fn effective(
     let value = layers.resource_value(key, overrides)?;
     let (Value::Number(number), true) = (&value, overrides.contains_key(key.name)) else { return Ok(value) };
     let (min, max) = limits(key.name, layers)?;
-    // The broker's own check sees to it that the bounds are in order.
+    // `check_broker` has verified that the minimum is not above the maximum.
     Ok(Value::Number((*number).min(max.map_or(i64::MAX, |(_, max)| max)).max(min.map_or(0, |(_, min)| min))))
 }
 
@@ -177,7 +177,7 @@ fn limits(key: &str, layers: &Layers) -> Result<(Limit, Limit), ConfigError> {
     Ok((value(limits.min)?, value(limits.max)?))
 }
 
-/// Refuses broker settings that no group could live with: bounds in the wrong order, defaults outside of them.
+/// Refuses broker settings that no group could use: a minimum above its maximum, or a default out of bounds.
 pub(crate) fn check_broker(defaults: &GroupConfig, layers: &Layers) -> Result<(), ConfigError> {
     for key in GROUP_KEYS {
         if let (Some((min_key, min)), Some((max_key, max))) = limits(key.name, layers)?
@@ -197,7 +197,8 @@ pub(crate) fn check_broker(defaults: &GroupConfig, layers: &Layers) -> Result<()
     defaults.check_sessions()
 }
 
-/// Refuses the first value that lies outside its bounds; at fault is the group's key, or the broker's for a default.
+/// Refuses the first value that is out of bounds. The error names the group's key, or the broker's key for a
+/// default.
 fn check_limits(
     overrides: &BTreeMap<String, String>,
     layers: &Layers,

@@ -1,4 +1,4 @@
-//! What holds, where several places may set it, and what does not fit together.
+//! Merges layers into effective values and refuses settings that contradict each other.
 
 mod broker;
 pub(crate) mod group;

@@ -1,4 +1,5 @@
-//! What holds for one topic, and how large a batch a topic has to take that captures NATS messages.
+//! Resolves the effective configuration of one topic, and the batch size that a topic capturing NATS messages
+//! needs.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ impl TopicConfig {
     /// Merges a topic's overrides with the broker's settings and the defaults.
     ///
     /// # Errors
-    /// A key is unknown, a value is illegal, or two values do not fit together.
+    /// A key is unknown, a value is illegal, or two values contradict each other.
     pub fn resolve(overrides: &BTreeMap<String, String>, broker: &BrokerConfig) -> Result<Self, ConfigError> {
         Self::resolve_in(overrides, broker.layers())
     }
@@ -36,13 +37,14 @@ impl TopicConfig {
         Ok(config)
     }
 
-    /// Refuses a size of batches that was set for the topic itself and is too small for the NATS messages it captures.
+    /// Refuses a topic's own `max.message.bytes` if it is too small for the NATS messages that the topic
+    /// captures.
     ///
-    /// Resolving raises such a size instead: settings that were taken once must not keep the server from starting when the size
-    /// of NATS messages was raised since.
+    /// Resolving raises such a value instead. A setting that was accepted once must not prevent a start after
+    /// `tailrace.nats.max.payload.bytes` was raised.
     ///
     /// # Errors
-    /// The size is set, and too small.
+    /// The topic sets the value, and it is too small.
     pub fn check_captured_size(
         &self,
         overrides: &BTreeMap<String, String>,
@@ -63,14 +65,16 @@ impl TopicConfig {
     }
 }
 
-/// Bytes of a batch that holds one NATS message of the largest size: the least `max.message.bytes` of a topic that captures
-/// messages.
+/// Size of a batch that holds one NATS message of the largest size: the minimum of `max.message.bytes` for a
+/// topic that captures messages.
 ///
 /// Besides the message it has room for
-/// - the subject, as key or as the record header `Nats-Subject`: as long as a control line;
-/// - 256 bytes: the batch's header (61), the record's own fields (at most 31), names and lengths of added record headers;
-/// - a 64th of the message: the lengths of its headers as a record writes them, which take up to a 131st more than on the wire,
-///   and what a codec adds to bytes that it cannot compress.
+///
+/// - the subject, as the key or as the record header `Nats-Subject`: up to the length of a control line;
+/// - 256 bytes: the batch header (61), the record's own fields (at most 31), the names and lengths of added
+///   record headers;
+/// - a 64th of the message: the lengths of its headers in a record, which take up to a 131st more than on the
+///   wire, and the bytes that a codec adds to incompressible data.
 fn batch_bytes_min(layers: &Layers) -> Result<u32, ConfigError> {
     let value = |name| match layers.broker_value(broker_key(name)?)? {
         Value::Number(number) => Ok(u32::try_from(number).unwrap_or(u32::MAX)),

@@ -1,4 +1,4 @@
-//! The value of one key, where several places may set it under several names.
+//! The value of one key that may be set in several places under several names.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ impl Layers {
         Ok(Self::of_canonical(dynamic, canonical(fixed)?))
     }
 
-    /// The value of a topic's or a group's key under `overrides`.
+    /// Returns the value of a topic or group key under `overrides`.
     pub(crate) fn resource_value(
         &self,
         key: &ConfigKey,
@@ -42,7 +42,7 @@ impl Layers {
     }
 }
 
-/// Reads a broker key's text as a value of the topic's or group's key.
+/// Converts the text of a broker key to a value of the topic or group key.
 fn synonym_value(key: &ConfigKey, synonym: &Synonym, text: &str) -> Result<Value, ConfigError> {
     let broker_key = broker_key(synonym.name)?;
     let Value::Number(number) = broker_key.parse(text)? else { return broker_key.parse(text) };

@@ -1,4 +1,4 @@
-//! Which value holds when several places set one, and what does not fit together.
+//! Which value wins when several places set it, and which settings contradict each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -132,8 +132,8 @@ fn the_broker_is_described_with_what_is_set_and_what_is_not() {
     );
 }
 
-/// File, environment and command line end in one map: whatever stands there comes from STATIC_BROKER_CONFIG, also if it says what is the
-/// default anyway.
+/// File, environment and command line end up in one map. Everything in it has the source
+/// STATIC_BROKER_CONFIG, even if it equals the default.
 #[test]
 fn whatever_was_set_at_the_start_is_said_to_be_static() {
     let mut described_keys = 0;
@@ -141,7 +141,7 @@ fn whatever_was_set_at_the_start_is_said_to_be_static() {
         let default = key.default_value().text();
         let selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
         let values = [default.as_deref().unwrap_or_default(), "7", "PLAINTEXT://10.0.0.1:7", selector];
-        // A password is nothing without a name.
+        // A password needs a user name.
         let with = if key.name == "tailrace.nats.password" {
             vec![("tailrace.nats.user", "alice")]
         } else {
@@ -158,7 +158,7 @@ fn whatever_was_set_at_the_start_is_said_to_be_static() {
         let expected = [ConfigSource::StaticBroker, ConfigSource::Default];
         assert_eq!(sources, expected[..1 + usize::from(default.is_some())], "{} = {text:?}", key.name);
         assert_eq!(own[0].value.is_none(), key.sensitive, "{} = {text:?}", key.name);
-        // And nothing else is.
+        // No other key has that source.
         let others = described
             .iter()
             .filter(|entry| entry.name != key.name && with.iter().all(|one| one.0 != entry.name));
@@ -210,8 +210,8 @@ fn addresses_are_advertised_with_or_without_protocol() {
         ("host", "expected HOST:PORT or PLAINTEXT://HOST:PORT"),
         (":9092", "expected HOST:PORT or PLAINTEXT://HOST:PORT"),
         ("a b:9092", "expected HOST:PORT or PLAINTEXT://HOST:PORT"),
-        ("host:0", "0 is no port; expected HOST:PORT or PLAINTEXT://HOST:PORT"),
-        ("host:70000", "70000 is no port; expected HOST:PORT or PLAINTEXT://HOST:PORT"),
+        ("host:0", "0 is not a port; expected HOST:PORT or PLAINTEXT://HOST:PORT"),
+        ("host:70000", "70000 is not a port; expected HOST:PORT or PLAINTEXT://HOST:PORT"),
         ("SSL://host:1", "the protocol SSL is not supported; expected HOST:PORT or PLAINTEXT://HOST:PORT"),
         ("a:1,b:2", "only one advertised listener is supported"),
     ] {

@@ -1,5 +1,6 @@
-//! Where tailrace has a setting of Kafka's, it has Kafka's name, type, default, synonyms and legal values. Differences
-//! are listed here, each with its reason. The facts under `data/` were read off Apache Kafka 4.3.1.
+//! Where tailrace has one of Kafka's settings, it has Kafka's name, type, default, synonyms and legal values.
+//! Differences are listed here, each with its reason. The facts under `data/` were taken from Apache Kafka
+//! 4.3.1.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +36,7 @@ fn topic_settings_are_described_as_kafka_describes_them() {
     let described = describe_topic(&BTreeMap::new(), &defaults()).unwrap();
     for [name, kind, value, synonyms] in rows::<4>(TOPIC_CONFIGS) {
         let ours = described.iter().find(|entry| entry.name == name).unwrap();
-        // Strict durability is our default.
+        // tailrace is strictly durable by default.
         let expected = if name == "flush.messages" { "1" } else { value };
         assert_eq!(ours.value.as_deref(), Some(expected), "{name}");
         assert_eq!(ours.kind.code().to_string(), kind, "{name}");
@@ -73,13 +74,13 @@ fn groups_have_exactly_kafkas_settings_described_as_kafka_describes_them() {
 #[test]
 fn broker_settings_have_kafkas_types_and_defaults_and_change_when_kafkas_do() {
     let differing = BTreeMap::from([
-        // Strict durability is our default.
+        // tailrace is strictly durable by default.
         ("log.flush.interval.messages", "1"),
         // Nothing is unbounded.
         ("max.connections", "10000"),
         ("max.connections.per.ip", "10000"),
         ("queued.max.request.bytes", "104857600"),
-        // Kafka has no default; one node needs none.
+        // Kafka has no default. A standalone server needs none.
         ("node.id", "1"),
     ]);
     for [name, kind, default, change] in rows::<4>(BROKER_CONFIGS) {
@@ -104,7 +105,7 @@ fn topic_settings_take_the_values_that_kafka_takes() {
             }
             "ok" => {
                 assert_eq!(parsed.map(|v| v.to_string()), Ok(shown.to_owned()), "{name}={value:?}");
-                // What is legal also fits the typed field.
+                // A legal value must also fit the typed field.
                 let overrides = BTreeMap::from([(name.to_owned(), value.to_owned())]);
                 let resolved = TopicConfig::resolve(&overrides, &defaults());
                 let lag_too_long = name == "min.compaction.lag.ms";

@@ -1,4 +1,4 @@
-//! What administrators ask about all kinds of groups: which there are, what they do, and that they be deleted.
+//! Administrative requests that apply to all kinds of groups: list, describe, delete.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl GroupCoordinator {
         Ok(())
     }
 
-    /// Forgets an empty group, of whatever kind, and writes so.
+    /// Removes an empty group, of any kind, and writes its tombstones.
     pub(super) fn remove_group(&mut self, id: &Arc<str>, effects: &mut Effects<Self>) {
         self.drop_classic_timers(id);
         if let Some(group) = self.groups.remove(id) {

@@ -1,4 +1,4 @@
-//! The coordinator's tables. What happens to them is in `step` and in each kind's own steps.
+//! The coordinator's tables. `step` and the steps of each kind of group change them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,34 +18,35 @@ pub struct GroupCoordinator {
     pub(super) offsets: Offsets,
     pub(super) timers: Timers,
     pub(super) counts: GroupCounts,
-    /// When offsets are looked through for expired ones; not before everything is loaded.
+    /// The time of the next check for expired offsets. `None` until everything is loaded.
     pub(super) expiry_check_at: Option<TimestampMs>,
 }
 
 impl GroupCoordinator {
-    /// A coordinator that knows nothing yet.
+    /// Makes an empty coordinator.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What has happened so far.
+    /// Returns the event counts so far.
     pub fn counts(&self) -> GroupCounts {
         self.counts
     }
 
-    /// How many transactions of a producer have ended in this coordinator's partition, as far as its log and memory go;
-    /// `None` of a producer that is not known. Who asks a transaction's coordinator before offsets are committed in the
-    /// transaction compares it before and after: another number means that the transaction has ended meanwhile.
+    /// Returns how many transactions of a producer have ended in this coordinator's partition, as far as its
+    /// log and memory go. `None` if the producer is unknown. A caller that consults the transaction
+    /// coordinator before committing offsets in a transaction compares the number before and after: a
+    /// different number means that the transaction has ended in the meantime.
     pub fn transactions_ended(&self, producer: ProducerId) -> Option<u64> {
         self.offsets.transactions_ended(producer)
     }
 
-    /// Number of committed offsets.
+    /// Returns the number of committed offsets.
     pub fn offsets(&self) -> usize {
         self.offsets.committed_count()
     }
 
-    /// Number of groups by kind and state.
+    /// Returns the number of groups by kind and state.
     pub fn census(&self) -> BTreeMap<(GroupKind, GroupState), usize> {
         let mut census = BTreeMap::new();
         for group in self.groups.values() {

@@ -1,20 +1,20 @@
-//! What a coordinator counts.
+//! Event counts of a coordinator.
 
-/// What has happened since the coordinator was made, for metrics.
+/// Events since the coordinator was created, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupCounts {
-    /// Rebalances of classic groups that were completed.
+    /// Completed rebalances of classic groups.
     pub classic_rebalances: u64,
-    /// Offsets that were committed, each partition counted.
+    /// Committed offsets. Each partition counts.
     pub offset_commits: u64,
-    /// Offsets that have expired.
+    /// Expired offsets.
     pub offset_expirations: u64,
     /// Offsets that were deleted, on request or with their topic.
     pub offset_deletions: u64,
 }
 
 impl GroupCounts {
-    /// Adds those of another coordinator.
+    /// Adds the counts of another coordinator.
     pub fn add(&mut self, other: Self) {
         self.classic_rebalances += other.classic_rebalances;
         self.offset_commits += other.offset_commits;
@@ -22,7 +22,7 @@ impl GroupCounts {
         self.offset_deletions += other.offset_deletions;
     }
 
-    /// Raises each count to another's, where that is larger.
+    /// Raises each count to that of `other`, if that is larger.
     pub fn raise_to(&mut self, other: Self) {
         self.classic_rebalances = self.classic_rebalances.max(other.classic_rebalances);
         self.offset_commits = self.offset_commits.max(other.offset_commits);

@@ -1,30 +1,30 @@
-//! Why a group's coordinator refuses something.
+//! Refusals of a group coordinator.
 
 use std::sync::Arc;
 
-/// A refusal, as a fact. The shell maps each to a protocol code.
+/// A refusal. The caller maps each to a protocol error code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GroupError {
-    /// No group can have this id.
+    /// The group id is not valid.
     #[error("the group id {reason}")]
     InvalidGroupId {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// There is no such group, or one of another kind.
+    /// The group does not exist, or is of another kind.
     #[error("there is no {kind}group '{group}'")]
     GroupNotFound {
-        /// The id asked for.
+        /// The requested id.
         group: Arc<str>,
-        /// Empty, or the kind that was expected, with a space behind it.
+        /// Empty, or the expected kind with a space after it.
         kind: &'static str,
     },
-    /// A member of the consumer protocol cannot join the classic group, which would have to become a consumer group.
+    /// A member of the consumer protocol cannot join the classic group, because it cannot be converted.
     #[error("the classic group '{group}' cannot become a consumer group: {reason}")]
     NotUpgradable {
         /// The group.
         group: Arc<str>,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
     /// The group has no such member.
@@ -35,84 +35,84 @@ pub enum GroupError {
         /// The member's id, empty if none was given.
         member: Arc<str>,
     },
-    /// The member shall come back with the id that is given to it here (KIP-394).
+    /// The member has to join again with this id (KIP-394).
     #[error("the member has to join again with the id '{member}'")]
     MemberIdRequired {
         /// The fresh id.
         member: Arc<str>,
     },
     /// Another member has taken over the static identity (KIP-345).
-    #[error("the instance id '{instance}' belongs to another member by now")]
+    #[error("the instance id '{instance}' now belongs to another member")]
     FencedInstance {
         /// The static identity.
         instance: Arc<str>,
     },
-    /// The static identity is in use by a living member.
+    /// The static identity is in use by a live member.
     #[error("the instance id '{instance}' is still in use by member '{owner}'")]
     UnreleasedInstance {
         /// The static identity.
         instance: Arc<str>,
-        /// Who has it.
+        /// The member that owns it.
         owner: Arc<str>,
     },
     /// The request is of another generation of the group.
     #[error("generation {found} is not the group's generation {expected}")]
     IllegalGeneration {
-        /// The group's.
+        /// The group's generation.
         expected: i32,
-        /// The request's.
+        /// The request's generation.
         found: i32,
     },
-    /// The member's epoch is not the one that the coordinator has; it must join again.
+    /// The member's epoch is not the coordinator's. The member must join again.
     #[error("member epoch {found} is fenced, the member is in epoch {expected}")]
     FencedMemberEpoch {
-        /// The member's.
+        /// The member's epoch.
         expected: i32,
-        /// The request's.
+        /// The request's epoch.
         found: i32,
     },
-    /// The request was made in an epoch that has passed; the member may try again in its present one.
+    /// The request's epoch has passed. The member may retry with its current epoch.
     #[error("member epoch {found} is stale, the member is in epoch {expected}")]
     StaleMemberEpoch {
-        /// The member's.
+        /// The member's epoch.
         expected: i32,
-        /// The request's.
+        /// The request's epoch.
         found: i32,
     },
-    /// A newer generation of the producer has written, or its transaction has ended.
-    #[error("the producer's epoch {found} is fenced off by {current}")]
+    /// A newer epoch of the producer has written, or its transaction has ended.
+    #[error("the producer's epoch {found} is fenced by {current}")]
     FencedProducer {
-        /// The newest that is known.
+        /// The newest known epoch.
         current: i16,
-        /// The request's.
+        /// The request's epoch.
         found: i16,
     },
     /// The group is being rebalanced.
     #[error("the group is being rebalanced")]
     RebalanceInProgress,
-    /// The member's protocols do not go with those of the group.
-    #[error("the member's protocols do not go with those of the group: {reason}")]
+    /// The member's protocols are not compatible with those of the group.
+    #[error("the member's protocols are not compatible with those of the group: {reason}")]
     InconsistentProtocol {
-        /// How.
+        /// The reason.
         reason: &'static str,
     },
-    /// A session timeout outside the limits.
+    /// The session timeout is out of bounds.
     #[error("a session timeout of {found} ms is not between {min} and {max} ms")]
     InvalidSessionTimeout {
-        /// The request's, in milliseconds.
+        /// The requested timeout, in milliseconds.
         found: i32,
         /// `group.min.session.timeout.ms`.
         min: i32,
         /// `group.max.session.timeout.ms`.
         max: i32,
     },
-    /// The group has as many members as it may have.
-    #[error("the group has its {max} members and takes no more")]
+    /// The group is full.
+    #[error("the group is full: it has {max} members")]
     GroupFull {
         /// The limit.
         max: usize,
     },
-    /// The coordinator is in no state to decide; the client looks for it again.
+    /// The coordinator cannot decide now. The client looks it up again.
     #[error("the group is going away")]
     GroupDead,
     /// The group has members.
@@ -121,7 +121,7 @@ pub enum GroupError {
         /// The group.
         group: Arc<str>,
     },
-    /// The share coordinators may keep states for the group: it goes when they are gone.
+    /// The share coordinators may still hold states of the group. The group is deleted when they are gone.
     #[error("group '{group}' has states that are not deleted yet")]
     StatesLeft {
         /// The group.
@@ -130,15 +130,15 @@ pub enum GroupError {
     /// The group's members read the topic.
     #[error("the group is subscribed to the topic")]
     SubscribedToTopic,
-    /// Text that goes with a committed offset is too long.
+    /// The metadata text of a committed offset is too long.
     #[error("offset metadata of {found} bytes, more than {max}")]
     OffsetMetadataTooLarge {
-        /// Its length in bytes.
+        /// Its length: in UTF-16 code units, or in bytes if the limit of the old record layout applies.
         found: usize,
         /// `offset.metadata.max.bytes`.
         max: usize,
     },
-    /// A transaction has written the offset and is not yet decided.
+    /// An open transaction has written the offset.
     #[error("the offset is part of an open transaction")]
     UnstableOffset,
     /// There is no such topic or partition.
@@ -147,33 +147,33 @@ pub enum GroupError {
     /// There is no topic with this id.
     #[error("there is no topic with this id")]
     UnknownTopicId,
-    /// The group follows a protocol that the request's version does not know.
-    #[error("the request is of a version that does not know of member epochs")]
+    /// The group uses a protocol that the request's version does not support.
+    #[error("the request's version does not support member epochs")]
     ClientTooOld,
-    /// A bound of this coordinator.
+    /// A limit of this coordinator was exceeded.
     #[error("{what}: {max} at most")]
     TooMany {
-        /// Of what, in words.
+        /// The limited quantity, in words.
         what: &'static str,
-        /// The bound.
+        /// The limit.
         max: usize,
     },
-    /// The request contradicts itself or asks for what cannot be.
+    /// The request contradicts itself or is impossible.
     #[error("{reason}")]
     InvalidRequest {
-        /// How.
+        /// The reason.
         reason: String,
     },
-    /// None of the member's assignors is known here.
+    /// The member's assignor is not supported.
     #[error("{reason}")]
     UnsupportedAssignor {
-        /// Which are.
+        /// The reason, with the supported assignors.
         reason: String,
     },
-    /// A regular expression that is none.
+    /// The regular expression is not valid.
     #[error("{reason}")]
     InvalidRegularExpression {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
 }

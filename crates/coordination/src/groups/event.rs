@@ -1,4 +1,4 @@
-//! What can happen to a coordinator of groups, and what it answers.
+//! Events of a group coordinator, and its replies.
 
 use std::sync::Arc;
 
@@ -10,69 +10,70 @@ use super::share::{ShareEvent, ShareReply, ShareWork};
 use super::state::{GroupKind, GroupState};
 use crate::coordinator::Token;
 
-/// An event. All that concern one group carry its id, and all that are answered a token.
+/// An event. Every event has a token for its reply. Events of one group have its id.
 #[derive(Debug)]
 pub enum GroupEvent {
     /// A request of the classic protocol.
     Classic {
-        /// Who asks.
+        /// Identifies the request.
         token: Token,
         /// The group's id.
         group: Arc<str>,
-        /// What is asked.
+        /// The request.
         event: ClassicEvent,
     },
     /// A request of the consumer protocol (KIP-848).
     Consumer {
-        /// Who asks.
+        /// Identifies the request.
         token: Token,
         /// The group's id.
         group: Arc<str>,
-        /// What is asked.
+        /// The request.
         event: ConsumerEvent,
     },
     /// A request of the share protocol (KIP-932).
     Share {
-        /// Who asks.
+        /// Identifies the request.
         token: Token,
         /// The group's id.
         group: Arc<str>,
-        /// What is asked.
+        /// The request.
         event: ShareEvent,
     },
     /// A request about offsets.
     Offsets {
-        /// Who asks.
+        /// Identifies the request.
         token: Token,
         /// The group's id.
         group: Arc<str>,
-        /// What is asked.
+        /// The request.
         event: OffsetsEvent,
     },
-    /// Which groups there are.
+    /// Lists groups.
     List {
-        /// Who asks.
+        /// Identifies the request.
         token: Token,
-        /// Which of them.
+        /// The groups to list.
         filter: GroupFilter,
     },
-    /// Describes groups to those who know of classic groups only (DescribeGroups).
+    /// Describes groups to clients that know classic groups only (DescribeGroups).
     Describe {
-        /// Who asks.
+        /// Identifies the request.
         token: Token,
         /// The groups' ids.
         groups: Vec<Arc<str>>,
     },
-    /// Deletes empty groups with all their offsets. A share group goes once its states are gone ([`ShareEvent::DeleteStates`]).
+    /// Deletes empty groups with all their offsets. A share group is deleted once its states are gone
+    /// ([`ShareEvent::DeleteStates`]).
     Delete {
-        /// Who asks.
+        /// Identifies the request.
         token: Token,
         /// The groups' ids.
         groups: Vec<Arc<str>>,
     },
 }
 
-/// An answer.
+/// A reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GroupReply {
     /// To [`GroupEvent::Classic`].
@@ -83,22 +84,22 @@ pub enum GroupReply {
     Share(ShareReply),
     /// To [`GroupEvent::Offsets`].
     Offsets(OffsetsReply),
-    /// To [`GroupEvent::List`], by id.
+    /// To [`GroupEvent::List`], ordered by id.
     List(Vec<GroupSummary>),
-    /// To [`GroupEvent::Describe`], in its order.
+    /// To [`GroupEvent::Describe`], in the order of the request.
     Describe(Vec<Result<ClassicDescription, GroupError>>),
-    /// To [`GroupEvent::Delete`], in its order.
+    /// To [`GroupEvent::Delete`], in the order of the request.
     Delete(Vec<Result<(), GroupError>>),
 }
 
-/// Work for others.
+/// Work to be done elsewhere.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GroupWork {
-    /// On behalf of a share group.
+    /// For a share group.
     Share(ShareWork),
 }
 
-/// Which groups are wanted. An empty list is no restriction. Names are compared without regard to case, as Kafka does.
+/// A filter of groups. An empty list does not restrict. As in Kafka, names are compared ignoring case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupFilter {
     /// Names of states.

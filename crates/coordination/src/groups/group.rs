@@ -1,4 +1,4 @@
-//! A group of any kind, and what all kinds are asked.
+//! A group of any kind, and the operations that all kinds have.
 
 use std::sync::Arc;
 
@@ -35,12 +35,12 @@ impl Group {
         }
     }
 
-    /// True if it has no members.
+    /// Reports whether it has no members.
     pub(crate) fn is_empty(&self) -> bool {
         self.state() == GroupState::Empty
     }
 
-    /// What kind of thing its members are, as in lists.
+    /// Returns the type of its members, as in lists.
     pub(crate) fn protocol_type(&self) -> &str {
         match self {
             Self::Classic(group) => group.protocol_type().unwrap_or_default(),
@@ -49,7 +49,7 @@ impl Group {
         }
     }
 
-    /// May `committer` commit offsets now?
+    /// Checks whether `committer` may commit offsets now.
     pub(crate) fn check_commit(&self, id: &Arc<str>, committer: &Committer) -> Result<(), GroupError> {
         match self {
             Self::Classic(group) => group.check_commit(id, committer),
@@ -58,7 +58,8 @@ impl Group {
         }
     }
 
-    /// May a member with this id, in this epoch, see the offsets? Both are absent for tools and old clients.
+    /// Checks whether a member with this id, in this epoch, may read the offsets. Tools and old clients send
+    /// neither.
     pub(crate) fn check_fetch(
         &self,
         id: &Arc<str>,
@@ -68,12 +69,13 @@ impl Group {
         match self {
             Self::Classic(_) => Ok(()),
             Self::Consumer(group) => group.check_fetch(id, member, epoch),
-            // It has none, as one that does not exist.
+            // It has no offsets, like a group that does not exist.
             Self::Share(_) => Ok(()),
         }
     }
 
-    /// May some of its offsets be deleted? Those of topics that it reads may not in any case: see [`Group::may_read`].
+    /// Checks whether offsets may be deleted. Those of topics that its members read may not: see
+    /// [`Group::may_read`].
     pub(crate) fn check_offset_delete(&self, id: &Arc<str>) -> Result<(), GroupError> {
         match self {
             Self::Classic(group) => group.check_offset_delete(id),
@@ -82,7 +84,7 @@ impl Group {
         }
     }
 
-    /// True if members read the topic, or if nobody can tell.
+    /// Reports whether members read the topic, or might.
     pub(crate) fn may_read(&self, topic: &str) -> bool {
         match self {
             Self::Classic(group) => group.may_read(topic),
@@ -99,7 +101,7 @@ impl Group {
         }
     }
 
-    /// The records that make it unknown, once it is empty. Its offsets are not among them.
+    /// Returns the tombstones of an empty group. Those of its offsets are not included.
     pub(crate) fn tombstones(&self, id: &Arc<str>) -> Vec<CoordinatorRecord> {
         match self {
             Self::Classic(_) => ClassicGroup::tombstones(id),

@@ -1,10 +1,10 @@
-//! What decisions about a group write.
+//! The records that decisions about a group write.
 
 use std::sync::Arc;
 
 use crate::coordinator::CoordinatorRecord;
 
-/// Records that come of changes, or none while they are replayed.
+/// Collects the records of changes. During replay it collects none.
 #[derive(Debug)]
 pub(crate) struct Journal<'a> {
     group: &'a Arc<str>,
@@ -12,27 +12,27 @@ pub(crate) struct Journal<'a> {
 }
 
 impl<'a> Journal<'a> {
-    /// Takes records down.
+    /// Makes a journal that collects records.
     pub(crate) fn new(group: &'a Arc<str>) -> Self {
         Self { group, records: Some(Vec::new()) }
     }
 
-    /// What happens has happened before.
+    /// Makes a journal for replay, which collects none.
     pub(crate) fn silent(group: &'a Arc<str>) -> Self {
         Self { group, records: None }
     }
 
-    /// What was taken down.
+    /// Returns the collected records.
     pub(crate) fn into_records(self) -> Vec<CoordinatorRecord> {
         self.records.unwrap_or_default()
     }
 
-    /// The group, if records are taken down.
+    /// Returns the group, if records are collected.
     pub(crate) fn group(&self) -> Option<&str> {
         self.records.as_ref().map(|_| &**self.group)
     }
 
-    /// Takes out what was taken down.
+    /// Takes the collected records.
     pub(crate) fn take(&mut self) -> Vec<CoordinatorRecord> {
         self.records.take().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What members of several kinds of groups have in common: who they are, and what they are told.
+//! The common parts of members of several kinds of groups: their identity, and the reply to their heartbeats.
 
 use std::sync::Arc;
 
@@ -11,27 +11,27 @@ pub(crate) const EPOCH_JOIN: i32 = 0;
 /// Epoch with which a member leaves.
 pub(crate) const EPOCH_LEAVE: i32 = -1;
 
-/// Who a member is and where it comes from.
+/// The identity of a member's client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientIdentity {
-    /// The client's own name for itself.
+    /// The client id.
     pub client_id: String,
     /// Its address.
     pub client_host: String,
 }
 
-/// Opaque bytes of a member, under the name of the protocol that understands them.
+/// Opaque bytes of a member, with the name of their protocol.
 pub type NamedBytes = (String, Bytes);
 
-/// The answer to a heartbeat of a consumer group (KIP-848) or a share group (KIP-932).
+/// The reply to a heartbeat of a consumer group (KIP-848) or a share group (KIP-932).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeartbeatAnswer {
     /// The member's id.
     pub member: Arc<str>,
-    /// The epoch that it is in now.
+    /// Its current epoch.
     pub epoch: i32,
-    /// When the next heartbeat is due, in milliseconds.
+    /// The time until the next heartbeat is due, in milliseconds.
     pub heartbeat_interval_ms: i32,
-    /// The partitions that it may use, if that has changed or it has asked.
+    /// The partitions that it may use, if they have changed or it has asked for them.
     pub assignment: Option<Partitions>,
 }

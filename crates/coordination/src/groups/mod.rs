@@ -1,16 +1,16 @@
-//! The coordinator of groups: who belongs to a group, who reads what, and how far each group has read.
+//! The group coordinator: membership, assignments and committed offsets.
 //!
-//! One [`GroupCoordinator`] is the state of one partition of `__consumer_offsets`: all groups whose id hashes to it, with
-//! their offsets. A group is of one kind at a time. Classic groups (`classic/`) leave the assignment to their leader;
-//! consumer groups (`consumer/`, KIP-848) and share groups (`share/`, KIP-932) are assigned here. Offsets (`offsets/`) belong to
-//! the id, whatever the kind.
+//! One [`GroupCoordinator`] is the state of one partition of `__consumer_offsets`: all groups whose id hashes
+//! to it, with their offsets. A group is of one kind at a time. In classic groups (`classic/`) the leader
+//! assigns partitions. For consumer groups (`consumer/`, KIP-848) and share groups (`share/`, KIP-932) the
+//! coordinator does. Offsets (`offsets/`) belong to the group id, whatever the kind.
 //!
-//! Each kind owns its events, answers, timers and state. `event`, `timers`, `group` and `coordinator` put the kinds
-//! together as data. Each kind's `step`, and what it calls, stands above that, and `step` above all of them: both are
-//! methods of the coordinator.
+//! Each kind has its own events, replies, timers and state. `event`, `timers`, `group` and `coordinator`
+//! combine the kinds as data. Each kind's `step`, and the functions it calls, build on these, and `step`
+//! builds on all of them. All steps are methods of the coordinator.
 //!
-//! Deliberately not here: protocol error codes ([`GroupError`] tells facts), versions of requests (the shell translates
-//! them into abilities), randomness (fresh member ids come in with events).
+//! Deliberately not here: protocol error codes ([`GroupError`] states facts), versions of requests (the
+//! caller translates them into capabilities), randomness (fresh member ids come in with events).
 
 mod admin;
 mod assignors;

@@ -1,8 +1,8 @@
-//! What kinds of groups there are, and what a group of any kind can be doing.
+//! The kinds and states of groups.
 
 use tailrace_types::TimestampMs;
 
-/// Which protocol a group follows.
+/// The protocol of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupKind {
     /// JoinGroup and SyncGroup, or no members at all: a "simple" consumer that only commits offsets.
@@ -14,7 +14,7 @@ pub enum GroupKind {
 }
 
 impl GroupKind {
-    /// Kafka's name of it, in lists.
+    /// Returns Kafka's name of the kind, as in lists.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Classic => "classic",
@@ -24,7 +24,7 @@ impl GroupKind {
     }
 }
 
-/// What a group is doing.
+/// The state of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupState {
     /// It has no members.
@@ -35,16 +35,16 @@ pub enum GroupState {
     CompletingRebalance,
     /// Consumer: the assignment is being computed.
     Assigning,
-    /// Consumer: members are on their way to their assignment.
+    /// Consumer: members are moving to their assignment.
     Reconciling,
-    /// Everybody has what they shall have.
+    /// All members have their assignment.
     Stable,
     /// There is no such group.
     Dead,
 }
 
 impl GroupState {
-    /// Kafka's name of it.
+    /// Returns Kafka's name of the state.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Empty => "Empty",
@@ -58,14 +58,14 @@ impl GroupState {
     }
 }
 
-/// From when on the retention of a group's offsets is counted (KIP-211). Offsets of topics that the group reads never
-/// expire, nor those that a transaction is about to replace.
+/// The start of the retention of a group's offsets (KIP-211). Offsets of topics that the group reads never
+/// expire, nor do those that an open transaction may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OffsetsExpire {
-    /// Not at all.
+    /// Offsets never expire.
     Never,
-    /// Each from its commit.
+    /// From the commit of each offset.
     SinceCommit,
-    /// All from one time.
+    /// From one time for all offsets.
     Since(TimestampMs),
 }

@@ -1,4 +1,4 @@
-//! The road of an event, a deadline or a record to the kind of group that it is for.
+//! Dispatch of events, timers and records to the kind of group that they are for.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ impl Coordinator for GroupCoordinator {
     }
 }
 
-/// What a record is about: the version of its key.
+/// Returns the kind of a record: the version of its key.
 fn record_kind(key: &[u8]) -> Result<i16, ReplayError> {
     let kind = key.first_chunk::<2>().ok_or_else(|| ReplayError("a key without a version".to_owned()))?;
     Ok(i16::from_be_bytes(*kind))

@@ -9,23 +9,23 @@ use super::classic::ClassicTimer;
 use super::consumer::ConsumerTimer;
 use super::share::ShareTimer;
 
-/// What a group waits for.
+/// A timer of a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GroupTimer {
-    /// Something of a classic group.
+    /// Of a classic group.
     Classic(ClassicTimer),
-    /// Something of a consumer group.
+    /// Of a consumer group.
     Consumer(ConsumerTimer),
-    /// Something of a share group.
+    /// Of a share group.
     Share(ShareTimer),
 }
 
 type TimerKey = (Arc<str>, GroupTimer);
 
-/// Timers by name, each set at most once. Setting, clearing and taking the next cost the logarithm of their number.
+/// Timers by name, each set at most once. Setting, clearing and taking the next one takes logarithmic time.
 ///
-/// A deadline that is often put off (a session, by each heartbeat) should not be set anew each time: let the timer go
-/// off, compare with what the member says, and set it again.
+/// A deadline that is often extended (a session, by each heartbeat) should not be set again each time.
+/// Instead let the timer expire, compare it with the member's deadline, and set it again.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     queue: BTreeSet<(TimestampMs, TimerKey)>,
@@ -33,7 +33,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Sets a timer, in place of what was set for it.
+    /// Sets a timer, and replaces its earlier deadline.
     pub(crate) fn set(&mut self, group: &Arc<str>, timer: GroupTimer, deadline: TimestampMs) {
         let key = (Arc::clone(group), timer);
         if let Some(before) = self.deadlines.insert(key.clone(), deadline) {
@@ -49,7 +49,7 @@ impl Timers {
         }
     }
 
-    /// Takes a timer back. None set is fine.
+    /// Clears a timer, if it is set.
     pub(crate) fn clear(&mut self, group: &Arc<str>, timer: GroupTimer) {
         let key = (Arc::clone(group), timer);
         if let Some(deadline) = self.deadlines.remove(&key) {
@@ -57,17 +57,17 @@ impl Timers {
         }
     }
 
-    /// True if it is set.
+    /// Reports whether a timer is set.
     pub(crate) fn is_set(&self, group: &Arc<str>, timer: GroupTimer) -> bool {
         self.deadlines.contains_key(&(Arc::clone(group), timer))
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     pub(crate) fn next(&self) -> Option<TimestampMs> {
         self.queue.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Takes the earliest timer that is due.
+    /// Removes and returns the earliest timer that is due.
     pub(crate) fn take_due(&mut self, now: TimestampMs) -> Option<(Arc<str>, GroupTimer)> {
         if self.next()? > now {
             return None;

@@ -1,4 +1,4 @@
-//! What several kinds of groups ask of topics: their names, and whether they are what they were.
+//! Topic names and topic changes, for several kinds of groups.
 
 use tailrace_metadata::MetadataImage;
 use tailrace_types::{TopicId, TopicName};
@@ -16,7 +16,7 @@ pub struct NamedPartitions {
     pub partitions: Vec<i32>,
 }
 
-/// Partitions with the names of their topics; those of deleted topics are left out.
+/// Adds the names of their topics to partitions. Those of deleted topics are omitted.
 pub(crate) fn named(partitions: &Partitions, image: &MetadataImage) -> Vec<NamedPartitions> {
     let named = |(id, partitions): (&TopicId, &Vec<i32>)| {
         let name = image.topic_by_id(*id)?.name.clone();
@@ -25,7 +25,7 @@ pub(crate) fn named(partitions: &Partitions, image: &MetadataImage) -> Vec<Named
     partitions.iter().filter_map(named).collect()
 }
 
-/// Hash of topics, as they are now; 0 for none. FNV-1a of each, added up.
+/// Returns a hash of topics as they are now. 0 for none. It is the sum of each topic's FNV-1a.
 pub(crate) fn hash_of_topics<'a>(names: impl Iterator<Item = &'a str>, image: &MetadataImage) -> i64 {
     let topics = names.filter_map(|name| image.topic(name));
     let hash = topics.fold(0_u64, |sum, topic| {

@@ -1,4 +1,4 @@
-//! The share coordinator: keeps the state of share-partitions in one partition of `__share_group_state`.
+//! The share coordinator: stores the states of share-partitions in one partition of `__share_group_state`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,50 +15,50 @@ use super::key::SharePartitionKey;
 use super::state::{DeliveryState, KeptRuns, KeptState, StateBatch, StateWrite, apply_batches, batches_of};
 use crate::coordinator::{Coordinator, CoordinatorRecord, Effects, Moment, ReplayError, Replayed, Token};
 
-/// Longest name of a group whose state can be kept: the key of a record has 15 bits for its length.
+/// Maximum length of the name of a group with states: the key of a record has 15 bits for its length.
 const GROUP_BYTES_MAX: usize = 32_767;
 
-/// Groups whose deletion is remembered, about 100 bytes each.
+/// Maximum number of groups whose deletion is remembered, about 100 bytes each.
 pub(super) const DELETED_MAX: usize = 10_000;
 
-/// A start offset that nobody has decided yet.
+/// The start offset of a state for which none has been decided yet.
 const NO_START: i64 = -1;
 
-/// What is asked of the share coordinator.
+/// A request to the share coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShareRequest {
-    /// Makes a state, if there is none of this generation. One of an earlier generation was left behind by a group that is gone: it
-    /// makes room. Answered with what there is then.
+    /// Initializes a state, if none of this generation exists. A state of an earlier generation was left
+    /// behind by a deleted group and is replaced. Answers with the resulting state.
     Initialize {
-        /// Of which share-partition.
+        /// The share-partition.
         #[serde(with = "tailrace_metadata::serial")]
         key: SharePartitionKey,
         /// The generation of the group's states.
         generation: i64,
     },
-    /// A state that is there begins again at an offset, under the next state epoch. Answered with the new state.
+    /// Resets an existing state to an offset, under the next state epoch. Answers with the new state.
     Reset {
-        /// Of which share-partition.
+        /// The share-partition.
         #[serde(with = "tailrace_metadata::serial")]
         key: SharePartitionKey,
-        /// The generation of the group's states: that of the state may be an earlier one.
+        /// The generation of the group's states. The state itself may be of an earlier one.
         generation: i64,
-        /// Where to begin.
+        /// The new start offset.
         #[serde(with = "tailrace_metadata::serial")]
         start: Offset,
     },
-    /// Answered with the state.
+    /// Reads a state.
     Read {
-        /// Of which share-partition.
+        /// The share-partition.
         #[serde(with = "tailrace_metadata::serial")]
         key: SharePartitionKey,
-        /// The epoch of the partition's leader. Older leaders are refused from here on.
+        /// The epoch of the partition's leader. From now on older leaders are refused.
         leader_epoch: i32,
     },
-    /// Takes over a change. Answered when it is kept.
+    /// Applies a change. The reply is sent once the change is committed.
     Write {
-        /// Of which share-partition.
+        /// The share-partition.
         #[serde(with = "tailrace_metadata::serial")]
         key: SharePartitionKey,
         /// The generation of the state that was read.
@@ -67,27 +67,28 @@ pub enum ShareRequest {
         state_epoch: i32,
         /// The epoch of the partition's leader.
         leader_epoch: i32,
-        /// What changed.
+        /// The change.
         write: StateWrite,
     },
-    /// Forgets a state of this generation or an earlier one, and makes none of them any more. There need be none.
+    /// Deletes a state of this or an earlier generation, and refuses to initialize one from now on. Succeeds
+    /// even if there is no state.
     Delete {
-        /// Of which share-partition.
+        /// The share-partition.
         #[serde(with = "tailrace_metadata::serial")]
         key: SharePartitionKey,
-        /// Up to which generation of the group's states.
+        /// The last generation to delete.
         upto: i64,
     },
-    /// Answered with the state; fences nobody (ReadShareGroupStateSummary). The batches are left out.
+    /// Reads a state without its batches, and fences no leader (ReadShareGroupStateSummary).
     Summary {
-        /// Of which share-partition.
+        /// The share-partition.
         #[serde(with = "tailrace_metadata::serial")]
         key: SharePartitionKey,
     },
 }
 
 impl ShareRequest {
-    /// The share-partition that it is about.
+    /// Returns the share-partition that the request is about.
     pub fn key(&self) -> &SharePartitionKey {
         match self {
             Self::Initialize { key, .. }
@@ -100,20 +101,20 @@ impl ShareRequest {
     }
 }
 
-/// A request and who waits for its answer.
+/// A request, with the token for its reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareEvent {
-    /// Who waits.
+    /// Identifies the request.
     pub token: Token,
-    /// For what.
+    /// The request.
     pub request: ShareRequest,
 }
 
-/// What a request was answered with.
+/// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShareAnswer {
-    /// It is done.
+    /// The request was carried out.
     Done,
     /// The state.
     State(KeptState),
@@ -126,46 +127,47 @@ pub enum ShareStateError {
     /// There is no such topic or partition.
     #[error("there is no such topic or partition")]
     UnknownPartition,
-    /// No state was made, or it was deleted.
+    /// The state was never initialized, or was deleted.
     #[error("the share-partition has no state")]
     NotInitialized,
-    /// The state was set anew meanwhile.
+    /// The state was reset in the meantime.
     #[error("the state epoch is {current}, the request's is {found}")]
     FencedStateEpoch {
-        /// The present one.
+        /// The current state epoch.
         current: i32,
-        /// That of the request.
+        /// The request's state epoch.
         found: i32,
     },
-    /// The request comes late: the group's states have been deleted since, or made again.
+    /// The request is too late: the group's states have been deleted since, or initialized in a newer
+    /// generation.
     #[error("the states' generation is {current}, the request's is {found}")]
     FencedGeneration {
-        /// The one that counts, or up to which they were deleted.
+        /// The current generation, or the last deleted one.
         current: i64,
-        /// That of the request.
+        /// The request's generation.
         found: i64,
     },
     /// A newer leader has read the state.
     #[error("the leader epoch is {current}, the request's is {found}")]
     FencedLeaderEpoch {
-        /// The present one.
+        /// The current leader epoch.
         current: i32,
-        /// That of the request.
+        /// The request's leader epoch.
         found: i32,
     },
-    /// The group's name does not fit a record's key, or is empty.
+    /// The group's name is empty, or too long for a record's key.
     #[error("the group's name is empty or longer than {GROUP_BYTES_MAX} bytes")]
     GroupName,
 }
 
-/// See [`ShareRequest`].
+/// The reply to a [`ShareRequest`].
 pub type ShareReply = Result<ShareAnswer, ShareStateError>;
 
-/// The share coordinator wants nothing done elsewhere.
+/// Work to be done elsewhere. The share coordinator has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareWork {}
 
-/// One share-partition.
+/// The state of one share-partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     generation: i64,
@@ -176,9 +178,9 @@ struct Entry {
     delivery_complete_count: i32,
     created_at: TimestampMs,
     runs: KeptRuns,
-    /// Offsets that changed since the snapshot.
+    /// The offsets that changed since the snapshot.
     changed: Intervals<()>,
-    /// Updates since the snapshot.
+    /// The number of updates since the snapshot.
     updates: u32,
 }
 
@@ -284,27 +286,28 @@ fn batch_of(record: &ShareStateBatch) -> Result<StateBatch, ReplayError> {
     })
 }
 
-/// See the module's documentation.
+/// A share coordinator. See the module's documentation.
 #[derive(Clone, Debug, Default)]
 pub struct ShareCoordinator {
     entries: BTreeMap<SharePartitionKey, Entry>,
-    /// Up to which generation states of a group were deleted, lately: what comes late makes none. In memory only: after a reload it is
-    /// forgotten, and what comes even then leaves a state that nobody uses, and that makes room for a later one.
+    /// The last deleted generation of recently deleted groups, so that late requests initialize no states of
+    /// them. It is in memory only, and a reload forgets it. A request that arrives even later leaves an
+    /// unused state, which a newer generation replaces.
     deleted: BTreeMap<Arc<str>, i64>,
 }
 
 impl ShareCoordinator {
-    /// One that knows nothing yet.
+    /// Makes an empty coordinator.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many share-partitions it keeps the state of.
+    /// Returns the number of share-partitions with a state.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// True if it keeps none.
+    /// Reports whether there are no states.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -363,7 +366,7 @@ impl ShareCoordinator {
         }
     }
 
-    /// Refuses what was asked for before the states were deleted, or made again.
+    /// Refuses requests from before the states were deleted, or initialized in a newer generation.
     fn fence_late(&self, key: &SharePartitionKey, generation: i64) -> Result<(), ShareStateError> {
         let made = self.entries.get(key).map(|entry| entry.generation).filter(|made| *made > generation);
         let deleted = self.deleted.get(&key.group).copied().filter(|upto| *upto >= generation);
@@ -373,8 +376,9 @@ impl ShareCoordinator {
         }
     }
 
-    /// Where there is nothing, that is written all the same: the answer counts once it is committed, and a leader that was deposed, and
-    /// knows nothing of the state that its successor has made, commits nothing.
+    /// Deletes a state. Tombstones are written even if there is no state, so that the reply waits for a
+    /// commit. A deposed leader, which may not know of a state that its successor has initialized, commits
+    /// nothing.
     fn delete(&mut self, key: SharePartitionKey, upto: i64, records: &mut Vec<CoordinatorRecord>) {
         if self.entries.get(&key).is_some_and(|entry| entry.generation > upto) {
             return;
@@ -384,7 +388,7 @@ impl ShareCoordinator {
         let deleted = self.deleted.entry(key.group).or_insert(upto);
         *deleted = upto.max(*deleted);
         if self.deleted.len() > DELETED_MAX {
-            // The earliest deletion is the one whose late companions have most likely come.
+            // The earliest deletion, because its late requests have most likely arrived already.
             let earliest =
                 self.deleted.iter().min_by_key(|(_, upto)| **upto).map(|(group, _)| Arc::clone(group));
             earliest.map(|group| self.deleted.remove(&group));
@@ -482,13 +486,14 @@ impl ShareCoordinator {
     }
 }
 
-/// The snapshot's goes last: an update alone says nothing.
+/// Returns the tombstones of a state. That of the snapshot is last: an update without its snapshot has no
+/// meaning.
 fn tombstones(key: &SharePartitionKey) -> [CoordinatorRecord; 2] {
     let tombstone = |kind| CoordinatorRecord { key: record_key(key, kind), value: None };
     [ShareStateKind::Update, ShareStateKind::Snapshot].map(tombstone)
 }
 
-/// Epochs begin again at 0 after the largest.
+/// Returns the next epoch. After the largest it starts again at 0.
 fn next(epoch: i32) -> i32 {
     epoch.checked_add(1).unwrap_or(0)
 }
@@ -512,8 +517,8 @@ fn fence_leader(entry: &Entry, leader_epoch: i32) -> Result<(), ShareStateError>
     Ok(())
 }
 
-/// Only deletions have more than one record. Those of one share-partition stay together; all of them may be more than a
-/// batch holds.
+/// Appends records in pairs. Only deletions have more than one record. The two of one share-partition stay
+/// together, but all of them might not fit in a batch.
 fn append_pairs(effects: &mut Effects<ShareCoordinator>, records: &[CoordinatorRecord]) {
     for pair in records.chunks(2) {
         effects.append(pair.to_vec());
@@ -526,7 +531,7 @@ impl Coordinator for ShareCoordinator {
     type Work = ShareWork;
 
     fn replay(&mut self, entry: Replayed<'_>) -> Result<(), ReplayError> {
-        // Nobody writes to this log in a transaction.
+        // This log has no transactional records.
         let Replayed::Record { key, value, .. } = entry else { return Ok(()) };
         let key = ShareStateKey::decode(key).map_err(|error| ReplayError(error.to_string()))?;
         let kind = key.kind;
@@ -546,7 +551,7 @@ impl Coordinator for ShareCoordinator {
         }
     }
 
-    /// Forgets what belongs to topics that were deleted while nobody told.
+    /// Drops the states of topics that were deleted before the coordinator was loaded.
     fn loaded(&mut self, moment: &Moment<'_>) -> Effects<Self> {
         self.metadata_changed(moment)
     }

@@ -1,19 +1,20 @@
-//! A map from offsets to values that keeps runs of equal values as one entry.
+//! A map from offsets to values that stores a run of equal values as one entry.
 
 use std::collections::BTreeMap;
 
-/// One run of offsets with the same value.
+/// A run of offsets with the same value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run<T> {
     /// First offset.
     pub(crate) first: i64,
     /// Last offset, inclusive.
     pub(crate) last: i64,
-    /// What holds for all of them.
+    /// The value of all of them.
     pub(crate) value: T,
 }
 
-/// Disjoint runs of offsets, ascending. Neighbours with equal values are one run; offsets without a value are in none.
+/// Disjoint runs of offsets, ascending. Adjacent offsets with equal values are one run. Offsets without a
+/// value are in none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Intervals<T> {
     runs: BTreeMap<i64, (i64, T)>,
@@ -26,17 +27,17 @@ impl<T> Default for Intervals<T> {
 }
 
 impl<T: Clone + PartialEq> Intervals<T> {
-    /// Number of runs.
+    /// Returns the number of runs.
     pub(crate) fn len(&self) -> usize {
         self.runs.len()
     }
 
-    /// All runs, ascending.
+    /// Returns all runs, ascending.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Run<&T>> {
         self.runs.iter().map(|(&first, (last, value))| Run { first, last: *last, value })
     }
 
-    /// The runs that touch `first..=last`, cut to it.
+    /// Returns the runs that overlap `first..=last`, cut to it.
     pub(crate) fn within(&self, first: i64, last: i64) -> impl Iterator<Item = Run<&T>> {
         let before = self.runs.range(..first).next_back();
         let before = before.filter(|(_, (end, _))| *end >= first);
@@ -48,23 +49,23 @@ impl<T: Clone + PartialEq> Intervals<T> {
             .map(move |(&start, (end, value))| Run { first: start.max(first), last: (*end).min(last), value })
     }
 
-    /// The value of one offset.
+    /// Returns the value of an offset.
     #[cfg(test)]
     pub(crate) fn get(&self, offset: i64) -> Option<&T> {
         self.within(offset, offset).next().map(|run| run.value)
     }
 
-    /// The first run.
+    /// Returns the first run.
     pub(crate) fn first(&self) -> Option<Run<&T>> {
         self.iter().next()
     }
 
-    /// The last run.
+    /// Returns the last run.
     pub(crate) fn last(&self) -> Option<Run<&T>> {
         self.iter().next_back()
     }
 
-    /// Gives `first..=last` this value, whatever they had.
+    /// Sets the value of `first..=last`.
     pub(crate) fn set(&mut self, first: i64, last: i64, value: T) {
         if first > last {
             return;
@@ -87,7 +88,7 @@ impl<T: Clone + PartialEq> Intervals<T> {
         self.runs.insert(first, (last, value));
     }
 
-    /// Takes the value of `first..=last` away.
+    /// Removes the values of `first..=last`.
     pub(crate) fn remove(&mut self, first: i64, last: i64) {
         if first > last {
             return;
@@ -102,13 +103,13 @@ impl<T: Clone + PartialEq> Intervals<T> {
         }
     }
 
-    /// Takes the values below `offset` away.
+    /// Removes all values below `offset`.
     pub(crate) fn remove_below(&mut self, offset: i64) {
         self.split_at(offset);
         self.runs = self.runs.split_off(&offset);
     }
 
-    /// Makes a run begin at `offset`, if one reaches across it.
+    /// Splits the run that contains `offset`, so that one starts there.
     fn split_at(&mut self, offset: i64) {
         if let Some((_, run)) = self.runs.range_mut(..offset).next_back()
             && run.0 >= offset
@@ -119,7 +120,8 @@ impl<T: Clone + PartialEq> Intervals<T> {
         }
     }
 
-    /// Gives each run within `first..=last` the value that `change` makes of its own; `None` leaves it.
+    /// Replaces the value of each run within `first..=last` by the result of `change`. `None` leaves it as it
+    /// is.
     pub(crate) fn change(&mut self, first: i64, last: i64, mut change: impl FnMut(&T) -> Option<T>) {
         let changed: Vec<Run<T>> = self
             .within(first, last)
@@ -132,7 +134,7 @@ impl<T: Clone + PartialEq> Intervals<T> {
 }
 
 impl<T> Run<T> {
-    /// How many offsets it has.
+    /// Returns the number of offsets.
     pub(crate) fn count(&self) -> u64 {
         self.last.abs_diff(self.first).saturating_add(1)
     }

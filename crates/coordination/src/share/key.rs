@@ -1,4 +1,4 @@
-//! Whose state it is: one partition as one share group sees it.
+//! The key of a state: one partition, as seen by one share group.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,20 +11,22 @@ use tailrace_types::TopicId;
 pub struct SharePartitionKey {
     /// The group.
     pub group: Arc<str>,
-    /// The topic. Its id, so that a topic made anew under the old name starts afresh.
+    /// The topic's id. A topic that is created again under the same name has another id, and starts without a
+    /// state.
     pub topic: TopicId,
     /// The partition's number.
     pub partition: i32,
 }
 
 impl SharePartitionKey {
-    /// The text whose hash says which partition of `__share_group_state` holds the state: `group:topic id:partition`, and
-    /// what FindCoordinator asks for with key type SHARE (KIP-932).
+    /// Returns the text whose hash selects the partition of `__share_group_state` that holds the state:
+    /// `group:topic id:partition`. FindCoordinator asks for it with key type SHARE (KIP-932).
     pub fn coordinator_key(&self) -> String {
         self.to_string()
     }
 
-    /// Reads what [`SharePartitionKey::coordinator_key`] makes. `None` for anything else. A group's name may hold colons.
+    /// Parses the output of [`SharePartitionKey::coordinator_key`]. `None` for anything else. A group's name
+    /// may contain colons.
     pub fn parse(text: &str) -> Option<Self> {
         let (rest, partition) = text.rsplit_once(':')?;
         let (group, topic) = rest.rsplit_once(':')?;

@@ -1,25 +1,26 @@
 //! Share groups (KIP-932): the log as a work queue.
 //!
-//! Two cores are here. [`SharePartition`] is what happens to the records of one partition in one group: which are
-//! acquired, by whom, until when, how often they were delivered. [`ShareCoordinator`] keeps what must survive a restart, in
-//! `__share_group_state`, in Kafka's record formats.
+//! This module has two state machines. [`SharePartition`] tracks the records of one partition in one group:
+//! which are acquired, by which member, until when, and how often they were delivered. [`ShareCoordinator`]
+//! stores the part that must survive a restart in `__share_group_state`, in Kafka's record formats.
 //!
 //! # The log of the share coordinator
-//! Each share-partition has a snapshot, and at most a number of updates to it
-//! (`share.coordinator.snapshot.update.records.per.snapshot`) until the next one. An update holds everything that
-//! changed since its snapshot, not only the latest change: since all updates of a share-partition have the same key, a
-//! compacted log keeps the snapshot and the last update, and nothing is missing. An update whose snapshot is not the
-//! present one says nothing.
+//! Each share-partition has a snapshot, and a bounded number of updates to it
+//! (`share.coordinator.snapshot.update.records.per.snapshot`) until the next snapshot. An update holds all
+//! changes since its snapshot, not only the latest. All updates of a share-partition have the same key, so a
+//! compacted log keeps the snapshot and the last update, and loses nothing. An update is ignored if its
+//! snapshot is not the current one.
 //!
-//! The requests of Kafka's persister (InitializeShareGroupState, Read..., Write..., Delete..., ReadShareGroupStateSummary;
-//! 83 to 87) are calls within the process, or questions to the node that coordinates, as [`ShareRequest`].
+//! The requests of Kafka's persister (InitializeShareGroupState, Read..., Write..., Delete...,
+//! ReadShareGroupStateSummary; 83 to 87) are sent as [`ShareRequest`]: calls within the process, or requests
+//! to the node with the coordinator.
 //!
 //! # Generations
-//! What the coordinator of a group asks for carries the generation of the group's states (`groups`), a number that grows over all groups
-//! of one name. A state has that of the request that made it. So a request that comes late, when the states were deleted or another group
-//! has taken the name, finds nothing to make, set, delete or write.
+//! Requests of a group coordinator carry the generation of the group's states (`groups`). The number grows
+//! over all groups of the same name. A state has the generation of the request that initialized it. So a late
+//! request, after the states were deleted or another group has taken the name, has no effect.
 //!
-//! Deliberately not here: who is a member of a share group and what it is assigned (`groups`), sessions, reading the log.
+//! Deliberately not here: membership and assignment of share groups (`groups`), sessions, reading the log.
 
 mod coordinator;
 mod intervals;

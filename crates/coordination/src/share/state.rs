@@ -1,25 +1,24 @@
-//! What is kept of a share-partition across restarts.
+//! The state of a share-partition that survives restarts.
 
 use serde::{Deserialize, Serialize};
 use tailrace_types::Offset;
 
 use super::intervals::Intervals;
 
-/// What has become of a record, as it is kept. Records that are acquired are kept as available: who held them does not
-/// survive a restart.
+/// The stored state of a record. Acquired records are stored as available: locks do not survive a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeliveryState {
-    /// To be delivered (again).
+    /// To be delivered, or delivered again.
     Available,
     /// A consumer accepted it.
     Acknowledged,
-    /// Rejected, delivered too often, or not there.
+    /// Rejected, delivered too often, or not existing.
     Archived,
 }
 
 impl DeliveryState {
-    /// Kafka's number of the state (1 would be acquired, 3 being archived: neither is ever kept).
+    /// Returns Kafka's number of the state. (1 would be acquired, 3 being archived: neither is ever stored.)
     pub const fn code(self) -> i8 {
         match self {
             Self::Available => 0,
@@ -28,7 +27,7 @@ impl DeliveryState {
         }
     }
 
-    /// The state of Kafka's number.
+    /// Returns the state with Kafka's number.
     pub(crate) const fn from_code(code: i8) -> Option<Self> {
         match code {
             0 => Some(Self::Available),
@@ -50,44 +49,45 @@ pub struct StateBatch {
     pub last: Offset,
     /// Their state.
     pub state: DeliveryState,
-    /// How often they were delivered.
+    /// The number of deliveries.
     pub delivery_count: i16,
 }
 
-/// A change of a share-partition's state that is to be kept.
+/// A change of a share-partition's state, to be stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateWrite {
-    /// First offset that is not final, as of now.
+    /// The first offset that is not final.
     #[serde(with = "tailrace_metadata::serial")]
     pub start: Offset,
-    /// Offsets from `start` on that are final all the same, as of now (KIP-1226).
+    /// The number of final offsets after `start` (KIP-1226).
     pub delivery_complete_count: i32,
-    /// Runs that changed, ascending and disjoint. What they do not name is as it was.
+    /// The changed runs, ascending and disjoint. All other offsets are unchanged.
     pub batches: Vec<StateBatch>,
 }
 
-/// The state of a share-partition as it is kept.
+/// The stored state of a share-partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptState {
-    /// The generation of the group's states in which it was made: another one is another state, whatever else is the same.
+    /// The generation of the group's states in which it was initialized. In another generation it is another
+    /// state, even if everything else is equal.
     pub generation: i64,
-    /// Raised when an administrator sets the start offset: what was decided before counts no more.
+    /// Incremented when an administrator sets the start offset. Earlier changes are then refused.
     pub state_epoch: i32,
     /// Epoch of the partition's leader that wrote last.
     pub leader_epoch: i32,
-    /// First offset that is not final; `None` until somebody has decided where to begin.
+    /// The first offset that is not final. `None` until a start offset has been decided.
     #[serde(with = "tailrace_metadata::serial")]
     pub start: Option<Offset>,
-    /// As in [`StateWrite`]; -1 if not known.
+    /// As in [`StateWrite`]. -1 if unknown.
     pub delivery_complete_count: i32,
-    /// Everything known from the start offset on. What lies between batches is available.
+    /// Everything known from the start offset on. Offsets between batches are available.
     pub batches: Vec<StateBatch>,
 }
 
-/// State and delivery count of kept offsets.
+/// State and delivery count of stored offsets.
 pub(crate) type KeptRuns = Intervals<(DeliveryState, i16)>;
 
-/// As batches, ascending.
+/// Converts runs to batches, ascending.
 pub(crate) fn batches_of(runs: &KeptRuns) -> Vec<StateBatch> {
     let batch = |run: super::intervals::Run<&(DeliveryState, i16)>| StateBatch {
         first: Offset(run.first),
@@ -98,7 +98,7 @@ pub(crate) fn batches_of(runs: &KeptRuns) -> Vec<StateBatch> {
     runs.iter().map(batch).collect()
 }
 
-/// Later batches win over earlier ones.
+/// Applies batches in order. Later ones win.
 pub(crate) fn apply_batches(runs: &mut KeptRuns, batches: &[StateBatch]) {
     for batch in batches {
         runs.set(batch.first.get(), batch.last.get(), (batch.state, batch.delivery_count));

@@ -1,4 +1,4 @@
-//! The share coordinator by itself; together with share-partitions see `partition/model_test.rs`.
+//! Tests of the share coordinator alone. `partition/model_test.rs` tests it together with share-partitions.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -11,7 +11,7 @@ use crate::coordinator::{Coordinator, Effects, Generations, Moment, Replayed, To
 
 pub(super) const TOPIC: TopicId = TopicId([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
 
-/// An image with one topic of two partitions, and snapshots after `updates` updates.
+/// Returns an image with one topic of two partitions, and snapshots after `updates` updates.
 pub(super) fn image(updates: u32) -> Arc<MetadataImage> {
     use tailrace_metadata::MetadataRecord;
     let settings =
@@ -30,7 +30,7 @@ pub(super) fn image(updates: u32) -> Arc<MetadataImage> {
     controller.image()
 }
 
-/// Nothing of these tests draws a generation.
+/// These tests draw no generations.
 static DRAWN: AtomicU32 = AtomicU32::new(0);
 
 fn moment(now: TimestampMs, image: &Arc<MetadataImage>) -> Moment<'_> {
@@ -71,7 +71,7 @@ impl Rig {
         reply.clone()
     }
 
-    /// Throws the coordinator away and replays its log, compacted first if so wished.
+    /// Drops the coordinator and replays its log, which may be compacted first.
     pub(super) fn restart(&mut self, compacted: bool) {
         if compacted {
             let mut last = std::collections::BTreeMap::new();
@@ -222,8 +222,8 @@ fn what_is_deleted_is_gone() {
     assert!(rig.log.is_empty());
 }
 
-/// A leader that was deposed knows nothing of the state that its successor has made. What it writes is not committed, and so it is not
-/// believed.
+/// A deposed leader does not know of a state that its successor has initialized. Its deletion must not
+/// succeed, so it writes tombstones, which are not committed.
 #[test]
 fn a_deletion_of_what_is_not_there_is_written() {
     let mut rig = Rig::new(500);
@@ -242,7 +242,7 @@ fn what_comes_late_finds_nothing_to_make_set_or_delete() {
     assert_eq!(rig.ask(make(3)), fenced(3), "it was asked for before the deletion");
     assert_eq!(rig.ask(set(3)), fenced(3));
     assert!(rig.coordinator.is_empty());
-    // Another coordinator does not remember the deletion. There is nothing to be set all the same.
+    // A reloaded coordinator has forgotten the deletion. There is still nothing to reset.
     rig.restart(true);
     assert_eq!(rig.ask(set(3)), Err(ShareStateError::NotInitialized));
     // The next group of that name.
@@ -261,7 +261,7 @@ fn what_comes_late_finds_nothing_to_make_set_or_delete() {
     assert_eq!((rig.state().generation, rig.state().start), (5, None));
 }
 
-/// What was left behind is not where the next group of that name begins.
+/// The next group of the same name must not start at a state that was left behind.
 #[test]
 fn a_state_of_an_earlier_generation_makes_room() {
     let mut rig = Rig::new(500);
@@ -274,7 +274,7 @@ fn a_state_of_an_earlier_generation_makes_room() {
         rig.restart(compacted);
         assert_eq!(rig.state(), fresh);
     }
-    // One that is set is the same state still.
+    // A state keeps its generation when it is reset.
     rig.ask(ShareRequest::Reset { key: key(), generation: 6, start: Offset(8) }).expect("it is set");
     assert_eq!((rig.state().generation, rig.state().start), (2, Some(Offset(8))));
 }

@@ -1,5 +1,5 @@
-//! The coordinator's tables, and how a change of a transaction is written. What changes them is in `step` and in a file
-//! for each request.
+//! The coordinator's tables, and how it writes changes of transactions. `step`, and one file for each
+//! request, change them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use crate::coordinator::{Effects, Token};
 #[derive(Debug, Default)]
 pub struct TransactionCoordinator {
     pub(super) transactions: BTreeMap<Arc<str>, Transaction>,
-    /// Open transactions by the time at which they are aborted.
+    /// Open transactions, ordered by the time at which they are aborted.
     pub(super) open: BTreeSet<(TimestampMs, Arc<str>)>,
-    /// Idle transactional ids by their last use.
+    /// Idle transactional ids, ordered by their last use.
     pub(super) idle: BTreeSet<(TimestampMs, Arc<str>)>,
     /// Requests that wait until markers are written.
     pub(super) waiting: Vec<Waiting>,
     pub(super) timers: Timers,
 }
 
-/// What became of an event, as far as its sender is concerned.
+/// The result of an event, for its sender.
 pub(super) type Outcome = Result<TransactionReply, TransactionError>;
 
 impl TransactionCoordinator {
-    /// A coordinator of an empty log.
+    /// Makes a coordinator of an empty log.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// True if a transaction is prepared that needs exactly these markers.
+    /// Reports whether a prepared transaction needs exactly these markers.
     pub fn needs(&self, markers: &WriteMarkers) -> bool {
         let id = &markers.transactional_id;
         self.get(id).and_then(|transaction| needed_markers(id, transaction)).as_ref() == Some(markers)
@@ -46,7 +46,7 @@ impl TransactionCoordinator {
         self.transactions.get(transactional_id)
     }
 
-    /// Takes over a transaction's new state, without writing it.
+    /// Sets a transaction's new state, without writing it.
     pub(super) fn put(&mut self, transactional_id: Arc<str>, transaction: Transaction) {
         self.remove(&transactional_id);
         if let Some(deadline) = transaction.times_out_at() {
@@ -58,7 +58,7 @@ impl TransactionCoordinator {
         self.transactions.insert(transactional_id, transaction);
     }
 
-    /// Forgets a transactional id, without writing it.
+    /// Removes a transactional id, without writing it.
     pub(super) fn remove(&mut self, transactional_id: &Arc<str>) {
         let Some(old) = self.transactions.remove(transactional_id) else { return };
         if let Some(deadline) = old.times_out_at() {
@@ -69,8 +69,8 @@ impl TransactionCoordinator {
         }
     }
 
-    /// Takes over a transaction's new state and writes it. Prepared ones ask for their markers; one that has no
-    /// partitions needs none and is complete at once.
+    /// Sets a transaction's new state and writes it. A prepared transaction requests its markers. One without
+    /// partitions needs none and completes at once.
     pub(super) fn change(
         &mut self,
         transactional_id: &str,
@@ -93,7 +93,7 @@ impl TransactionCoordinator {
     }
 }
 
-/// The markers that a prepared transaction needs.
+/// Returns the markers that a prepared transaction needs.
 pub(super) fn needed_markers(transactional_id: &str, transaction: &Transaction) -> Option<WriteMarkers> {
     transaction.state.is_prepared().then(|| WriteMarkers {
         transactional_id: transactional_id.to_owned(),
@@ -105,18 +105,18 @@ pub(super) fn needed_markers(transactional_id: &str, transaction: &Transaction) 
     })
 }
 
-/// The same as work to be done.
+/// Returns the same markers as work to be done.
 pub(super) fn markers(transactional_id: &str, transaction: &Transaction) -> Option<TransactionWork> {
     needed_markers(transactional_id, transaction).map(TransactionWork::WriteMarkers)
 }
 
-/// Adds an answer.
+/// Adds a reply.
 pub(super) fn answer(effects: &mut Effects<TransactionCoordinator>, token: Token, outcome: Outcome) {
     let reply = outcome.unwrap_or_else(TransactionReply::Refused);
     effects.replies.push((token, reply));
 }
 
-/// A transactional id of a legal length.
+/// Checks the length of a transactional id.
 pub(super) fn legal_id(transactional_id: &str) -> Result<(), TransactionError> {
     let bytes = transactional_id.len();
     if (1..=TRANSACTIONAL_ID_BYTES_MAX).contains(&bytes) {

@@ -1,9 +1,9 @@
-//! EndTxn: a transaction's outcome becomes final.
+//! EndTxn: commits or aborts a transaction.
 //!
-//! Two protocols. In the classic one all transactions of a producer share an epoch, so a repetition is known by the
-//! state alone, and a request that was delayed into the next transaction ends that one: nobody can tell. With an epoch
-//! per transaction (KIP-890) a request names its transaction, a repetition is known by the epoch before the present
-//! one, and anything older is fenced off.
+//! There are two protocols. In the classic one, all transactions of a producer share an epoch. A repeated
+//! request is recognized only by the state, and a request that was delayed into the next transaction ends
+//! that one: the coordinator cannot tell the difference. With an epoch per transaction (KIP-890), a request
+//! names its transaction. A repetition has the epoch before the current one, and older requests are fenced.
 
 use super::coordinator::{Outcome, TransactionCoordinator, legal_id};
 use super::event::{EndTransaction, TransactionError, TransactionReply};
@@ -11,11 +11,11 @@ use super::state::TransactionState;
 use super::transaction::{Transaction, TransactionProtocol, is_exhausted};
 use crate::coordinator::{Effects, Moment};
 
-/// What an EndTxn means to a transaction.
+/// The effect of an EndTxn on a transaction.
 enum Meaning {
-    /// It ends it.
+    /// It ends the transaction.
     Ends,
-    /// It has ended it before.
+    /// It repeats a request that has ended the transaction.
     Repeats,
 }
 
@@ -67,7 +67,7 @@ fn with_epochs(transaction: &Transaction, end: &EndTransaction) -> Result<Meanin
     let refused = TransactionError::State { state: transaction.state, committed: end.committed };
     if transaction.was_ended_by(end.producer) && transaction.state != TransactionState::Ongoing {
         return match transaction.state {
-            // InitProducerId has bumped the epoch since, or before: this is no repetition.
+            // InitProducerId has bumped the epoch since, or before, so this is not a repetition.
             TransactionState::Empty => Err(TransactionError::Fenced),
             _ => repeats(transaction.state, end.committed),
         };
@@ -80,15 +80,16 @@ fn with_epochs(transaction: &Transaction, end: &EndTransaction) -> Result<Meanin
     }
     match transaction.state {
         TransactionState::Ongoing => Ok(Meaning::Ends),
-        // The present epoch of a prepared transaction is that of the next one, which cannot be ended before it began.
+        // The current epoch of a prepared transaction is that of the next one, which cannot end before it has
+        // started.
         TransactionState::PrepareCommit | TransactionState::PrepareAbort => Err(TransactionError::Fenced),
-        // A client that does not know whether anything of its transaction arrived aborts it to be sure.
+        // A client that does not know whether any part of its transaction arrived aborts it to be sure.
         _ if !end.committed => Ok(Meaning::Ends),
         _ => Err(refused),
     }
 }
 
-/// The answer to a request that asks for what has been decided.
+/// Returns the effect of a request for an outcome that has already been decided.
 fn repeats(state: TransactionState, committed: bool) -> Result<Meaning, TransactionError> {
     let refused = TransactionError::State { state, committed };
     match state {

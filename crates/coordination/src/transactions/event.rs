@@ -1,4 +1,4 @@
-//! What can happen to the coordinator of transactions, what it answers, and what it wants done.
+//! Events of the transaction coordinator, its replies, and its work.
 
 use std::collections::BTreeSet;
 
@@ -13,41 +13,42 @@ use crate::coordinator::{Token, TransactionalProducer};
 /// InitProducerId of a transactional producer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InitProducer {
-    /// Whom to answer.
+    /// Identifies the request.
     pub token: Token,
     /// The transactional id.
     pub transactional_id: String,
-    /// Time that a transaction may stay open, in milliseconds.
+    /// Transaction timeout in milliseconds.
     pub timeout_ms: i32,
-    /// Who the client thinks it is: it wants to go on as that (KIP-360). Without, it fences off whoever is there.
+    /// The producer id and epoch that the client believes it has and wants to continue with (KIP-360).
+    /// Without them it fences any other producer.
     pub expected: Option<TransactionalProducer>,
-    /// A producer id that nobody has. Without one the answer may be [`TransactionReply::FreshIdNeeded`].
+    /// An unused producer id. Without one the reply may be [`TransactionReply::FreshIdNeeded`].
     pub fresh: Option<ProducerId>,
 }
 
-/// AddPartitionsToTxn, or what stands for it in a newer Produce or TxnOffsetCommit.
+/// AddPartitionsToTxn, or its implicit form in a newer Produce or TxnOffsetCommit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddPartitions {
-    /// Whom to answer.
+    /// Identifies the request.
     pub token: Token,
     /// The transactional id.
     pub transactional_id: String,
-    /// Who asks.
+    /// The producer.
     pub producer: TransactionalProducer,
-    /// Partitions that are about to be written to.
+    /// Partitions that the producer is about to write to.
     pub partitions: BTreeSet<TopicPartition>,
-    /// The protocol that the client speaks.
+    /// The client's transaction protocol.
     pub protocol: TransactionProtocol,
 }
 
-/// Are these partitions in the transaction? Changes nothing.
+/// Verifies that partitions are in the transaction. Changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyPartitions {
-    /// Whom to answer.
+    /// Identifies the request.
     pub token: Token,
     /// The transactional id.
     pub transactional_id: String,
-    /// Who asks.
+    /// The producer.
     pub producer: TransactionalProducer,
     /// The partitions.
     pub partitions: BTreeSet<TopicPartition>,
@@ -56,87 +57,87 @@ pub struct VerifyPartitions {
 /// EndTxn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndTransaction {
-    /// Whom to answer.
+    /// Identifies the request.
     pub token: Token,
     /// The transactional id.
     pub transactional_id: String,
-    /// Who asks.
+    /// The producer.
     pub producer: TransactionalProducer,
-    /// Commit, or abort.
+    /// True to commit, false to abort.
     pub committed: bool,
-    /// The protocol that the client speaks.
+    /// The client's transaction protocol.
     pub protocol: TransactionProtocol,
-    /// A producer id that nobody has. Without one the answer may be [`TransactionReply::FreshIdNeeded`].
+    /// An unused producer id. Without one the reply may be [`TransactionReply::FreshIdNeeded`].
     pub fresh: Option<ProducerId>,
 }
 
-/// What can happen.
+/// An event of the transaction coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransactionEvent {
-    /// A producer presents itself.
+    /// A producer is initialized.
     Init(InitProducer),
     /// Partitions are added.
     Add(AddPartitions),
-    /// Partitions are asked for.
+    /// Partitions are verified.
     Verify(VerifyPartitions),
     /// A transaction is committed or aborted.
     End(EndTransaction),
-    /// What is to be written now? Answered with [`TransactionReply::Markers`].
+    /// Asks for the markers to be written now. The reply is [`TransactionReply::Markers`].
     AskMarkers {
-        /// Whom to answer.
+        /// Identifies the request.
         token: Token,
         /// The transactional id.
         transactional_id: String,
     },
-    /// All markers of a [`WriteMarkers`] are written, committed, or no longer needed. Answered with
-    /// [`TransactionReply::MarkersNoted`] even if it is no news.
+    /// All markers of a [`WriteMarkers`] are written and committed, or no longer needed. The reply is
+    /// [`TransactionReply::MarkersNoted`], even for a repeated report.
     MarkersWritten {
-        /// Whom to answer.
+        /// Identifies the request.
         token: Token,
-        /// What was written.
+        /// The written markers.
         markers: WriteMarkers,
     },
     /// ListTransactions.
     List {
-        /// Whom to answer.
+        /// Identifies the request.
         token: Token,
-        /// Which ones.
+        /// The transactions to list.
         filter: TransactionFilter,
     },
     /// DescribeTransactions.
     Describe {
-        /// Whom to answer.
+        /// Identifies the request.
         token: Token,
         /// The transactional id.
         transactional_id: String,
     },
 }
 
-/// An answer.
+/// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransactionReply {
-    /// The producer may write as this.
+    /// The producer id and epoch to use.
     Initialized(TransactionalProducer),
     /// The partitions are in the transaction.
     Added,
-    /// Those of the partitions that are not in the transaction.
+    /// The result of [`TransactionEvent::Verify`].
     Verified {
-        /// Missing ones.
+        /// The partitions that are not in the transaction.
         missing: BTreeSet<TopicPartition>,
     },
-    /// The outcome is final. The producer's next transaction is as this.
+    /// The outcome is final. The producer continues with this id and epoch.
     Ended(TransactionalProducer),
-    /// The markers that the transaction needs; none if it is not prepared.
+    /// The markers that the transaction needs. `None` if it is not prepared.
     Markers(Option<WriteMarkers>),
-    /// The transaction is complete, or was before.
+    /// The transaction is complete, now or before.
     MarkersNoted,
     /// Transactions.
     Listed(Vec<TransactionListing>),
     /// One transaction.
     Described(TransactionDescription),
-    /// Nothing was done: ask again with a fresh producer id.
+    /// Nothing was changed: the caller must retry with a fresh producer id.
     FreshIdNeeded,
-    /// Nothing was done, and why.
+    /// The request was refused. Nothing was changed.
     Refused(TransactionError),
 }
 
@@ -144,21 +145,21 @@ pub enum TransactionReply {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum TransactionError {
     /// The transactional id is empty or too long.
-    #[error("the transactional id has {bytes} bytes, allowed are 1 to {max}")]
+    #[error("the transactional id has {bytes} bytes; 1 to {max} are allowed")]
     TransactionalId {
-        /// Its bytes.
+        /// Its length.
         bytes: usize,
-        /// Bytes allowed.
+        /// The maximum length.
         max: usize,
     },
-    /// The transaction timeout is not positive or too long.
+    /// The transaction timeout is not positive, or too long.
     #[error(
         "the transaction timeout of {timeout_ms} ms is not between 1 and transaction.max.timeout.ms, {max_ms} ms"
     )]
     Timeout {
-        /// What was asked for, in milliseconds.
+        /// The requested timeout, in milliseconds.
         timeout_ms: i32,
-        /// The most, in milliseconds.
+        /// The maximum, in milliseconds.
         max_ms: i32,
     },
     /// The transactional id is unknown.
@@ -168,23 +169,23 @@ pub enum TransactionError {
     #[error("the producer id does not belong to the transactional id")]
     ProducerIdMapping,
     /// Another producer took over, or the coordinator aborted the transaction.
-    #[error("the producer was fenced off: its epoch is not the present one")]
+    #[error("the producer was fenced: its epoch is not the current one")]
     Fenced,
-    /// The transaction before is still being completed.
+    /// The previous transaction is still being completed.
     #[error("the previous transaction is still being completed")]
     Concurrent,
-    /// What was asked for does not fit the state.
+    /// The request does not match the state.
     #[error("a transaction in the state {} cannot be {}", state.name(), if *committed { "committed" } else { "aborted" })]
     State {
         /// The state.
         state: TransactionState,
-        /// What was asked for.
+        /// The requested outcome.
         committed: bool,
     },
     /// Too many partitions in one transaction.
-    #[error("a transaction may have {max} partitions at most")]
+    #[error("a transaction may have at most {max} partitions")]
     TooManyPartitions {
-        /// Allowed.
+        /// The maximum number.
         max: usize,
     },
     /// Too many transactional ids.
@@ -192,32 +193,35 @@ pub enum TransactionError {
         "there are {max} transactional ids in this partition of __transaction_state, as many as tailrace.transactional.ids.max allows"
     )]
     TooManyTransactionalIds {
-        /// Allowed.
+        /// The maximum number.
         max: usize,
     },
 }
 
-/// Markers to be written to every partition of a transaction whose outcome is final.
+/// Markers to be written to every partition of a prepared transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteMarkers {
     /// The transactional id.
     pub transactional_id: String,
-    /// The producer in the markers. Its epoch may be above the one that wrote, which is fenced off thereby.
+    /// The producer in the markers. Its epoch may be above the one that wrote, which is fenced by it.
     pub producer: TransactionalProducer,
-    /// Commit, or abort.
+    /// True to commit, false to abort.
     pub committed: bool,
-    /// With an epoch per transaction the markers' epoch is above that of the transaction: a partition that knows the
-    /// epoch already has its marker, and what is open there by that epoch is the next transaction (KIP-1228).
+    /// With an epoch per transaction, the epoch of the markers is above that of the transaction. So a
+    /// partition that already knows the epoch has its marker, and an open transaction of that epoch is the
+    /// next one (KIP-1228).
     pub protocol: TransactionProtocol,
-    /// Where.
+    /// The partitions.
     pub partitions: BTreeSet<TopicPartition>,
-    /// When the outcome became final. In the classic protocol the next transaction may be like this one in all else.
+    /// The time at which the outcome became final. In the classic protocol the next transaction may be equal
+    /// to this one in everything else.
     pub prepared_at: TimestampMs,
 }
 
-/// What the coordinator wants done elsewhere.
+/// Work that the coordinator needs done elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransactionWork {
-    /// Write markers, then report [`TransactionEvent::MarkersWritten`]. May be asked for again while it is being done.
+    /// Write markers, then report [`TransactionEvent::MarkersWritten`]. The same work may be requested again
+    /// while it is in progress.
     WriteMarkers(WriteMarkers),
 }

@@ -1,4 +1,4 @@
-//! What happens because time passes: transactions that were left open are aborted, idle transactional ids forgotten.
+//! Expiry: transactions that are open too long are aborted, and idle transactional ids are removed.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::coordinator::TransactionCoordinator;
 use super::transaction::key;
 use crate::coordinator::{CoordinatorRecord, Effects};
 
-/// Transactional ids that are forgotten in one batch of the log.
+/// Number of transactional ids that are removed in one batch of the log.
 const FORGOTTEN_PER_BATCH: usize = 500;
 
 fn later(time: TimestampMs, ms: i64) -> TimestampMs {
@@ -25,7 +25,7 @@ impl TransactionCoordinator {
         [abort.flatten(), forget.flatten(), give_up].into_iter().flatten().min()
     }
 
-    /// Aborts what has been open for longer than its client said.
+    /// Aborts transactions that have been open for longer than their timeout.
     pub(super) fn abort_timed_out(&mut self, now: TimestampMs, effects: &mut Effects<Self>) {
         if self.timers.next_abort.is_some_and(|next| now < next) {
             return;
@@ -34,7 +34,8 @@ impl TransactionCoordinator {
         while let Some((_, transactional_id)) = self.open.first().filter(|(deadline, _)| *deadline <= now) {
             let transactional_id = transactional_id.clone();
             let transaction = self.get(&transactional_id).expect("the index names what is there");
-            // Nobody is there to draw a producer id: if the epochs are used up, the next InitProducerId does.
+            // No producer id can be drawn here. If the epochs are exhausted, the next InitProducerId draws
+            // one.
             let aborted = transaction.aborted(None, now);
             self.change(&transactional_id, aborted, now, effects);
             looked = true;
@@ -44,7 +45,7 @@ impl TransactionCoordinator {
         }
     }
 
-    /// Forgets ids that were not used for `transactional.id.expiration.ms`.
+    /// Removes ids that have not been used for `transactional.id.expiration.ms`.
     pub(super) fn forget_expired(&mut self, now: TimestampMs, effects: &mut Effects<Self>) {
         if self.timers.next_forget.is_some_and(|next| now < next) {
             return;

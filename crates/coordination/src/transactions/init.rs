@@ -1,4 +1,4 @@
-//! InitProducerId: who may write under a transactional id from now on.
+//! InitProducerId: decides which producer may write under a transactional id from now on.
 
 use super::coordinator::{Outcome, TransactionCoordinator, answer, legal_id};
 use super::event::{InitProducer, TransactionError, TransactionEvent, TransactionReply};
@@ -8,7 +8,7 @@ use super::waiting::Waiting;
 use crate::coordinator::{Effects, Moment, TransactionalProducer};
 
 impl TransactionCoordinator {
-    /// Answers, or lets the request wait for markers.
+    /// Replies, or lets the request wait for markers.
     pub(super) fn init_or_wait(
         &mut self,
         init: InitProducer,
@@ -17,7 +17,7 @@ impl TransactionCoordinator {
     ) {
         let token = init.token;
         match self.init(&init, moment, effects) {
-            // Asked again when the markers are written, without the id: it may have been used up.
+            // The request is retried when the markers are written, without the id: it may have been used.
             Err(TransactionError::Concurrent) => {
                 let id = init.transactional_id.clone();
                 let again = TransactionEvent::Init(InitProducer { fresh: None, ..init });
@@ -42,7 +42,8 @@ impl TransactionCoordinator {
         }
     }
 
-    /// Whoever comes is new, whatever it thinks it is: what was known has been forgotten.
+    /// Handles an unknown transactional id. The client is treated as new, even if it expects an epoch: the id
+    /// may have expired.
     fn init_unknown(
         &mut self,
         init: &InitProducer,
@@ -78,7 +79,7 @@ impl TransactionCoordinator {
                 if is_exhausted(transaction.producer.epoch) && init.fresh.is_none() {
                     return Ok(TransactionReply::FreshIdNeeded);
                 }
-                // Whoever is another one gets the epoch after the one that this gives.
+                // A client that is not the current producer gets the epoch after the one that the abort sets.
                 let aborted = transaction.aborted(init.fresh, moment.now);
                 self.change(&init.transactional_id, aborted, moment.now, effects);
                 Err(TransactionError::Concurrent)
@@ -91,7 +92,8 @@ impl TransactionCoordinator {
         }
     }
 
-    /// The next epoch, or the next producer id. A repetition is answered with what the first one got.
+    /// Moves on to the next epoch, or to the next producer id. A repeated request gets the same reply as the
+    /// first one.
     fn next_generation(
         &mut self,
         transaction: &Transaction,
@@ -120,8 +122,9 @@ impl TransactionCoordinator {
     }
 }
 
-/// Whether a client that thinks it is `expected` may be the present producer. Its epoch is looked at later. One whose
-/// epochs were used up may be the producer before: its answer with the new id may have been lost (KIP-360).
+/// Reports whether a client that believes to be `expected` may be the current producer. The epoch is checked
+/// later. If the epochs of the previous producer id are exhausted, the client may still have that id: the
+/// reply with the new one may have been lost (KIP-360).
 fn may_go_on(transaction: &Transaction, expected: TransactionalProducer) -> bool {
     expected.id == transaction.producer.id
         || (transaction.previous_id == Some(expected.id) && is_exhausted(expected.epoch))

@@ -1,4 +1,4 @@
-//! Transactions as ListTransactions and DescribeTransactions show them.
+//! Transactions, as ListTransactions and DescribeTransactions show them.
 
 use std::collections::BTreeSet;
 
@@ -8,45 +8,45 @@ use super::state::TransactionState;
 use super::transaction::Transaction;
 use crate::coordinator::TransactionalProducer;
 
-/// Which transactions are listed. The default is all.
+/// A filter of transactions. The default lists all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransactionFilter {
-    /// In one of these states; `None` for any.
+    /// The states to list. `None` for any.
     pub states: Option<BTreeSet<TransactionState>>,
-    /// Of one of these producers; `None` for any.
+    /// The producers to list. `None` for any.
     pub producers: Option<BTreeSet<ProducerId>>,
-    /// Begun longer ago than this, in milliseconds.
+    /// The minimum time since the transaction started, in milliseconds.
     pub longer_than_ms: Option<i64>,
 }
 
-/// One line of the list.
+/// A transaction in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionListing {
     /// The transactional id.
     pub transactional_id: String,
-    /// Its producer.
+    /// Its producer id.
     pub producer_id: ProducerId,
     /// Its state.
     pub state: TransactionState,
 }
 
-/// One transaction.
+/// The description of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionDescription {
     /// Its producer.
     pub producer: TransactionalProducer,
     /// Its state.
     pub state: TransactionState,
-    /// Time that it may stay open, in milliseconds.
+    /// Its timeout in milliseconds.
     pub timeout_ms: i32,
-    /// When it began; of one that has ended, until the next begins.
+    /// The time at which it started. It is kept after the end until the next transaction starts.
     pub started: Option<TimestampMs>,
     /// Its partitions, while it is open or being completed.
     pub partitions: BTreeSet<TopicPartition>,
 }
 
 impl TransactionFilter {
-    /// True for one that is to be listed.
+    /// Reports whether a transaction is to be listed.
     pub(super) fn lets_through(&self, transaction: &Transaction, now: TimestampMs) -> bool {
         let is_longer = |least: i64| transaction.started.is_some_and(|started| now.since(started) > least);
         self.states.as_ref().is_none_or(|states| states.contains(&transaction.state))

@@ -1,16 +1,16 @@
 //! Transactions: the coordinator of one partition of `__transaction_state`.
 //!
-//! It knows, per transactional id, the producer that may write and how far its transaction is. Two writes decide: a
-//! record that says *prepared* makes the outcome final; when every partition has its marker, a record that says
-//! *complete* lets the next transaction begin. Between the two the coordinator asks for markers as
-//! [`TransactionWork`], and asks again after a restart.
+//! For each transactional id, the coordinator stores the producer that may write and the state of its
+//! transaction. Two writes decide. A *prepared* record makes the outcome final. When every partition has its
+//! marker, a *complete* record lets the next transaction start. Between the two, the coordinator requests
+//! markers as [`TransactionWork`], and requests them again after a restart.
 //!
-//! Rules are those of Kafka 4.3: KIP-98, KIP-360 (a producer goes on after an error), KIP-890 (an epoch per
-//! transaction). One thing differs and no client can tell: where Kafka answers CONCURRENT_TRANSACTIONS at once while
-//! markers are being written, requests that could go on afterwards wait a moment
+//! The rules are those of Kafka 4.3: KIP-98, KIP-360 (a producer continues after an error), KIP-890 (an epoch
+//! per transaction). One difference is not visible to clients. While markers are being written, Kafka answers
+//! CONCURRENT_TRANSACTIONS at once. Here, requests that could continue afterwards wait for a short time
 //! (`add.partitions.to.txn.max.timeout.ms`).
 //!
-//! Deliberately not here: writing markers, drawing producer ids, whether topics exist, error codes.
+//! Deliberately not here: writing markers, drawing producer ids, checking that topics exist, error codes.
 
 mod coordinator;
 mod end;

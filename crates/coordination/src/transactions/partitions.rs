@@ -1,4 +1,4 @@
-//! Partitions come into a transaction before anything is written to them.
+//! Adding partitions to a transaction, which happens before anything is written to them.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::waiting::Waiting;
 use crate::coordinator::{Effects, Moment, TransactionalProducer};
 
 impl TransactionCoordinator {
-    /// Answers, or lets the request wait for markers.
+    /// Replies, or lets the request wait for markers.
     pub(super) fn add_or_wait(
         &mut self,
         add: AddPartitions,
@@ -36,7 +36,7 @@ impl TransactionCoordinator {
         let transaction = self.get(&add.transactional_id).ok_or(TransactionError::ProducerIdMapping)?;
         present_producer(transaction, add.producer)?;
         let ongoing = transaction.state == TransactionState::Ongoing;
-        // Also true of no partitions at all, which begin no transaction.
+        // This also holds for an empty list, which starts no transaction.
         if add.partitions.is_subset(&transaction.partitions) {
             return Ok(TransactionReply::Added);
         }
@@ -59,12 +59,12 @@ impl TransactionCoordinator {
     }
 }
 
-/// Only the present producer may go on, and only while no transaction is being completed.
+/// Checks the producer. Only the current one may continue, and only while no transaction is being completed.
 fn present_producer(
     transaction: &Transaction,
     producer: TransactionalProducer,
 ) -> Result<(), TransactionError> {
-    // The producer id that takes over was told to the client in the answer to EndTxn, before it is in use.
+    // The reply to EndTxn already contained the next producer id, which is not in use yet.
     let successor = TransactionalProducer { epoch: ProducerEpoch(0), ..producer };
     if transaction.next_id == Some(producer.id) && producer == successor {
         return Err(TransactionError::Concurrent);

@@ -2,29 +2,29 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where a transactional id's transaction stands.
+/// The state of a transactional id's transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TransactionState {
-    /// The producer was given an id or an epoch, and has begun nothing.
+    /// The producer was given an id or an epoch, and has started no transaction.
     Empty,
     /// Partitions were added.
     Ongoing,
-    /// It will be committed, whatever happens; markers are being written.
+    /// It will be committed. Markers are being written.
     PrepareCommit,
-    /// It will be aborted, whatever happens; markers are being written.
+    /// It will be aborted. Markers are being written.
     PrepareAbort,
-    /// It was committed; all markers are there.
+    /// It was committed. All markers are written.
     CompleteCommit,
-    /// It was aborted; all markers are there.
+    /// It was aborted. All markers are written.
     CompleteAbort,
-    /// The transactional id is being forgotten. Known by name to those who filter; never stored.
+    /// The transactional id is being removed. Clients may filter by this name; it is never stored.
     Dead,
-    /// A producer is being fenced off. Known by name to those who filter; never stored.
+    /// A producer is being fenced. Clients may filter by this name; it is never stored.
     PrepareEpochFence,
 }
 
 impl TransactionState {
-    /// All states, by number.
+    /// All states, ordered by number.
     pub(crate) const ALL: [Self; 8] = [
         Self::Empty,
         Self::Ongoing,
@@ -36,18 +36,19 @@ impl TransactionState {
         Self::PrepareEpochFence,
     ];
 
-    /// The number in the log.
+    /// Returns the number in the log.
     pub const fn number(self) -> i8 {
         self as i8
     }
 
-    /// The state with this number in the log; `None` for those that are never stored, and for unknown ones.
+    /// Returns the state with this number in the log. `None` for states that are never stored, and for
+    /// unknown numbers.
     pub(crate) fn stored(number: i8) -> Option<Self> {
         let stored = Self::ALL.into_iter().find(|state| state.number() == number)?;
         (!matches!(stored, Self::Dead | Self::PrepareEpochFence)).then_some(stored)
     }
 
-    /// The name that clients see.
+    /// Returns the name that clients see.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Empty => "Empty",
@@ -61,17 +62,17 @@ impl TransactionState {
         }
     }
 
-    /// The state of this name.
+    /// Returns the state of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.name() == name)
     }
 
-    /// True while markers are being written: the outcome is decided, nothing else may happen.
+    /// Reports whether markers are being written. The outcome is decided, and no other request is accepted.
     pub(crate) const fn is_prepared(self) -> bool {
         matches!(self, Self::PrepareCommit | Self::PrepareAbort)
     }
 
-    /// True when nothing is open: the id may be forgotten after a while.
+    /// Reports whether no transaction is open. The id expires after a while.
     pub const fn is_idle(self) -> bool {
         matches!(self, Self::Empty | Self::CompleteCommit | Self::CompleteAbort)
     }

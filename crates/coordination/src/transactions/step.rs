@@ -1,4 +1,4 @@
-//! The road of an event through the coordinator, and what a record of the log, a load and a deadline do.
+//! Dispatch of events, log records, loads and timers to the coordinator.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::transaction::Transaction;
 use crate::coordinator::{Coordinator, Effects, Moment, ReplayError, Replayed};
 
 impl TransactionCoordinator {
-    /// Decides about an event that is neither a question nor a repetition of one that waits.
+    /// Handles an event that changes state.
     fn decide(&mut self, event: TransactionEvent, moment: &Moment<'_>, effects: &mut Effects<Self>) {
         match event {
             TransactionEvent::Init(init) => self.init_or_wait(init, moment, effects),
@@ -42,7 +42,7 @@ impl TransactionCoordinator {
 
     fn markers_written(&mut self, markers: &WriteMarkers, moment: &Moment<'_>, effects: &mut Effects<Self>) {
         let transactional_id = &*markers.transactional_id;
-        // A report that came twice, or late, is about a transaction that is no longer prepared, or about another one.
+        // A repeated or late report is about a transaction that is no longer prepared, or about another one.
         let Some(transaction) = self.get(transactional_id).filter(|_| self.needs(markers)) else { return };
         let complete = transaction.complete(moment.now);
         self.change(transactional_id, complete, moment.now, effects);

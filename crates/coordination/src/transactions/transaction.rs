@@ -1,4 +1,4 @@
-//! One transactional id: its producer, and the transaction that is open, ending, or last ended.
+//! A transactional id: its producer, and its transaction, which is open, ending, or ended.
 
 use std::collections::BTreeSet;
 
@@ -8,22 +8,22 @@ use tailrace_types::{PartitionId, ProducerEpoch, ProducerId, TimestampMs, TopicN
 use super::state::TransactionState;
 use crate::coordinator::{CoordinatorRecord, ReplayError, TransactionalProducer};
 
-/// From this epoch on, a producer id is used up: its next generation begins with another id. The epoch above it is
-/// never given to a client, so that there is always one left to fence it with.
+/// From this epoch on, a producer id is exhausted, and the producer continues with another id. The epoch
+/// above it is never given to a client, so that one is always left for fencing.
 const EPOCH_LAST: i16 = i16::MAX - 1;
 
-/// Which version of the transaction protocol a client speaks.
+/// The version of a client's transaction protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TransactionProtocol {
     /// All transactions of a producer share one epoch.
     Classic,
-    /// Each transaction has an epoch of its own (KIP-890, `transaction.version=2`), so that no delayed request can
-    /// touch a later one.
+    /// Each transaction has its own epoch (KIP-890, `transaction.version=2`), so that no delayed request can
+    /// affect a later transaction.
     EpochPerTransaction,
 }
 
 impl TransactionProtocol {
-    /// The feature level, as it is in the log.
+    /// Returns the feature level, as stored in the log.
     const fn level(self) -> i16 {
         match self {
             Self::Classic => 0,
@@ -36,38 +36,38 @@ impl TransactionProtocol {
     }
 }
 
-/// What is known of one transactional id.
+/// The state of one transactional id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Transaction {
     pub(super) state: TransactionState,
     pub(super) producer: TransactionalProducer,
-    /// The id that the producer had before. `None` too if the coordinator ended the last transaction itself: then no
+    /// The producer's previous id. Also `None` if the coordinator itself ended the last transaction: then no
     /// request of the producer can be a repetition of the one that ended it.
     pub(super) previous_id: Option<ProducerId>,
-    /// The id that takes over, with epoch 0, when the prepared transaction is complete.
+    /// The id that replaces the current one, with epoch 0, when the prepared transaction is complete.
     pub(super) next_id: Option<ProducerId>,
-    /// The epoch before the present one, if the client that got the present one presented it. Not in the log.
+    /// The previous epoch, if the client that got the current epoch sent it. Not stored in the log.
     pub(super) last_epoch: Option<ProducerEpoch>,
     pub(super) timeout_ms: i32,
     pub(super) partitions: BTreeSet<TopicPartition>,
-    /// When the first partition was added; kept until the next transaction.
+    /// The time at which the first partition was added. Kept until the next transaction.
     pub(super) started: Option<TimestampMs>,
     pub(super) updated: TimestampMs,
     pub(super) protocol: TransactionProtocol,
 }
 
-/// True if no further epoch of this producer id may be given to a client.
+/// Reports whether no further epoch of this producer id may be given to a client.
 pub(super) const fn is_exhausted(epoch: ProducerEpoch) -> bool {
     epoch.get() >= EPOCH_LAST
 }
 
-/// The epoch above; the highest one stays.
+/// Returns the next epoch, or the same one at the maximum.
 fn bumped(epoch: ProducerEpoch) -> ProducerEpoch {
     ProducerEpoch(epoch.get().saturating_add(1))
 }
 
 impl Transaction {
-    /// A transactional id that was never seen, or was forgotten.
+    /// Makes the state of a transactional id that is new, or has expired.
     pub(super) fn new(id: ProducerId, timeout_ms: i32, now: TimestampMs) -> Self {
         Self {
             state: TransactionState::Empty,
@@ -83,7 +83,7 @@ impl Transaction {
         }
     }
 
-    /// Nothing is open, and the producer goes on as `producer`.
+    /// Returns the state with no open transaction, in which the producer continues as `producer`.
     pub(super) fn initialized(
         &self,
         producer: TransactionalProducer,
@@ -99,12 +99,12 @@ impl Transaction {
         }
     }
 
-    /// The next generation of the same producer id.
+    /// Returns the same producer id with the next epoch.
     pub(super) fn next_generation(&self) -> TransactionalProducer {
         TransactionalProducer { id: self.producer.id, epoch: bumped(self.producer.epoch) }
     }
 
-    /// With `added` in it, begun if none was open.
+    /// Returns the state with `added` partitions. Starts a transaction if none is open.
     pub(super) fn with_partitions(
         &self,
         added: impl IntoIterator<Item = TopicPartition>,
@@ -125,7 +125,7 @@ impl Transaction {
         next
     }
 
-    /// Decided by its producer, in a protocol where transactions share an epoch.
+    /// Returns the state after its producer has decided the outcome, in the protocol with a shared epoch.
     pub(super) fn ended(&self, committed: bool, now: TimestampMs) -> Self {
         Self {
             state: prepared(committed),
@@ -137,8 +137,8 @@ impl Transaction {
         }
     }
 
-    /// Decided by its producer, with the epoch that begins the next transaction. `fresh` is the id that takes over if
-    /// the epochs are used up.
+    /// Returns the state after its producer has decided the outcome, with the epoch of the next transaction.
+    /// `fresh` is the new producer id if the epochs are exhausted.
     pub(super) fn ended_with_bump(
         &self,
         committed: bool,
@@ -158,11 +158,11 @@ impl Transaction {
         }
     }
 
-    /// Aborted without its producer: because it took too long, or because InitProducerId came.
+    /// Returns the state after an abort by the coordinator, because of a timeout or InitProducerId.
     ///
-    /// As in Kafka it looks as if the producer had done it: one that asks for the abort, or for a new epoch, is told that it was done, and
-    /// goes on. One that asks for the commit is told that it is too late.
-    /// Without an epoch to go on with it is fenced off, and needs a producer id.
+    /// As in Kafka, the result looks as if the producer had aborted. If the producer then asks for the abort,
+    /// or for a new epoch, it succeeds and continues. If it asks for the commit, it is told that it is too
+    /// late. Without an epoch to continue with it is fenced, and needs a new producer id.
     pub(super) fn aborted(&self, fresh: Option<ProducerId>, now: TimestampMs) -> Self {
         let aborted = self.ended_with_bump(false, fresh, now);
         match is_exhausted(self.producer.epoch) && fresh.is_none() {
@@ -171,10 +171,10 @@ impl Transaction {
         }
     }
 
-    /// All its markers are written.
+    /// Returns the state after all markers are written.
     ///
     /// # Panics
-    /// If it is not prepared.
+    /// If the transaction is not prepared.
     pub(super) fn complete(&self, now: TimestampMs) -> Self {
         let state = match self.state {
             TransactionState::PrepareCommit => TransactionState::CompleteCommit,
@@ -192,7 +192,7 @@ impl Transaction {
         }
     }
 
-    /// Who goes on when a prepared transaction is complete: what EndTxn answers.
+    /// Returns the producer after a prepared transaction is complete, for the reply to EndTxn.
     pub(super) fn successor(&self) -> TransactionalProducer {
         match self.next_id {
             Some(id) => TransactionalProducer { id, epoch: ProducerEpoch(0) },
@@ -200,7 +200,7 @@ impl Transaction {
         }
     }
 
-    /// True if `producer` is the generation whose EndTxn brought about the present one (KIP-890).
+    /// Reports whether the EndTxn of `producer` led to the current epoch (KIP-890).
     pub(super) fn was_ended_by(&self, producer: TransactionalProducer) -> bool {
         let Some(previous) = self.previous_id.filter(|&previous| previous == producer.id) else {
             return false;
@@ -213,16 +213,16 @@ impl Transaction {
         rotated || bumped_once
     }
 
-    /// When the open transaction is aborted if nobody ends it.
+    /// Returns the time at which the open transaction is aborted.
     pub(super) fn times_out_at(&self) -> Option<TimestampMs> {
         let started = self.started.filter(|_| self.state == TransactionState::Ongoing)?;
         Some(TimestampMs(started.0.saturating_add(self.timeout_ms.into())))
     }
 
-    /// The record that says all this.
+    /// Returns the record of this state.
     pub(super) fn record(&self, transactional_id: &str) -> CoordinatorRecord {
         let mut topics: Vec<TransactionLogPartitions> = Vec::new();
-        // In order, so the partitions of a topic follow each other.
+        // They are ordered, so the partitions of a topic are adjacent.
         for partition in &self.partitions {
             let (topic, number) = (partition.topic.as_str(), partition.partition.0);
             match topics.last_mut().filter(|last| last.topic == topic) {
@@ -250,7 +250,7 @@ impl Transaction {
         }
     }
 
-    /// What a record says.
+    /// Restores the state from a record.
     pub(super) fn from_record(value: &[u8]) -> Result<Self, ReplayError> {
         let value = TransactionLogValue::decode(value).map_err(|error| ReplayError(error.to_string()))?;
         let state = TransactionState::stored(value.status)
@@ -285,7 +285,7 @@ const fn prepared(committed: bool) -> TransactionState {
     if committed { TransactionState::PrepareCommit } else { TransactionState::PrepareAbort }
 }
 
-/// The key of a transactional id's records.
+/// Returns the key of a transactional id's records.
 pub(super) fn key(transactional_id: &str) -> bytes::Bytes {
     TransactionLogKey { transactional_id: transactional_id.to_owned() }.encode()
 }

@@ -1,4 +1,4 @@
-//! Requests that wait a moment for the markers of the transaction before, instead of being sent away and coming back.
+//! Requests that wait for the markers of the previous transaction, instead of being refused and retried.
 
 use tailrace_types::TimestampMs;
 
@@ -9,7 +9,7 @@ use super::waiting::Waiting;
 use crate::coordinator::{Coordinator, Effects, Moment};
 
 impl TransactionCoordinator {
-    /// Lets a request wait, or sends it away if too many do.
+    /// Lets a request wait, or refuses it if too many wait.
     pub(super) fn wait(&mut self, waiting: Waiting, effects: &mut Effects<Self>) {
         if self.waiting.len() >= WAITING_MAX {
             answer(effects, waiting.token, Err(TransactionError::Concurrent));
@@ -18,8 +18,8 @@ impl TransactionCoordinator {
         }
     }
 
-    /// The transaction before is complete: those who waited for it are decided about anew, in the order they came in.
-    /// One that has to wait once more does so no longer than it would have.
+    /// Retries the requests that waited for a transaction, which is now complete, in the order in which they
+    /// arrived. A request that has to wait again keeps its deadline.
     pub(super) fn wake(&mut self, transactional_id: &str, moment: &Moment<'_>, effects: &mut Effects<Self>) {
         let all = std::mem::take(&mut self.waiting);
         let (woken, others): (Vec<_>, Vec<_>) =
@@ -33,7 +33,7 @@ impl TransactionCoordinator {
         }
     }
 
-    /// Those whose time is up are sent away.
+    /// Refuses requests that have waited too long.
     pub(super) fn give_up_waiting(&mut self, now: TimestampMs, effects: &mut Effects<Self>) {
         for late in self.waiting.extract_if(.., |waiting| waiting.until <= now) {
             answer(effects, late.token, Err(TransactionError::Concurrent));

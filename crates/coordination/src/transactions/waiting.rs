@@ -1,4 +1,4 @@
-//! A request that waits.
+//! A waiting request.
 
 use tailrace_types::TimestampMs;
 
@@ -6,13 +6,13 @@ use super::event::TransactionEvent;
 use super::timers::Timers;
 use crate::coordinator::Token;
 
-/// One request that waits.
+/// A waiting request.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) token: Token,
     pub(super) transactional_id: String,
     pub(super) event: TransactionEvent,
-    /// When it is sent away.
+    /// The time at which it is refused.
     pub(super) until: TimestampMs,
 }
 

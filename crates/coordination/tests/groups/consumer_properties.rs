@@ -1,7 +1,7 @@
-//! Consumer groups under everything that can go wrong between members and coordinator: requests and answers that get lost
-//! or come twice, members that die, go and come back, topics that come, grow and go, and a coordinator that is replayed at
-//! any moment, or loses what it had just written. At no time do two members own one partition; when the trouble is over,
-//! everything is assigned.
+//! Consumer groups under all failures between members and coordinator. Requests and replies are lost or
+//! duplicated. Members die, leave and come back. Topics are created, extended and deleted. The coordinator is
+//! replayed at any moment, or loses its last writes. At no time may two members own the same partition. When
+//! the failures stop, everything must be assigned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,10 +21,11 @@ use tailrace_types::{LeaderEpoch, Offset, TimestampMs, TopicId};
 const MEMBERS: usize = 6;
 const TOPICS: usize = 3;
 const GROUP: &str = "g";
-/// A client that was not heard for this long sends a heartbeat, whatever the script says, in milliseconds.
+/// A client that has heard nothing for this long sends a heartbeat, whatever the script says, in
+/// milliseconds.
 const PATIENCE_MS: i64 = 10_000;
 
-/// Nothing of these tests draws a generation.
+/// These tests draw no generations.
 static DRAWN: AtomicU32 = AtomicU32::new(0);
 
 fn moment(now: TimestampMs, image: &Arc<MetadataImage>) -> Moment<'_> {
@@ -33,7 +34,7 @@ fn moment(now: TimestampMs, image: &Arc<MetadataImage>) -> Moment<'_> {
 
 type Owned = BTreeSet<(TopicId, i32)>;
 
-/// A coordinator whose log is a list and whose clock a number.
+/// A coordinator with a list as its log and a number as its clock.
 struct Rig {
     controller: Controller,
     core: GroupCoordinator,
@@ -96,7 +97,7 @@ impl Rig {
         self.now = end;
     }
 
-    /// The coordinator begins anew with the first `batches` batches of its log.
+    /// Restarts the coordinator with the first `batches` batches of its log.
     fn restart(&mut self, batches: usize) {
         self.log.truncate(batches);
         self.core = GroupCoordinator::new();
@@ -130,7 +131,8 @@ impl Rig {
     }
 }
 
-/// A client as the Java and C clients behave: it gives back what it must before it says so, and uses what it gets.
+/// A client that behaves like the Java and C clients: it gives partitions back before it reports that, and
+/// uses what it is assigned.
 #[derive(Clone, Debug)]
 struct Client {
     incarnation: u32,
@@ -141,7 +143,7 @@ struct Client {
     names: Vec<String>,
     expression: Option<String>,
     assignor: Option<String>,
-    /// The last request may not have come through: everything is said again.
+    /// The last request may be lost, so the next one sends everything again.
     say_all: bool,
     reported: Option<Owned>,
     said_names: Vec<String>,
@@ -184,7 +186,8 @@ impl Client {
         self.say_all = false;
     }
 
-    /// Takes an answer. What is no longer assigned is given back at once, and reported with the next heartbeat.
+    /// Handles a reply. Partitions that are no longer assigned are given back at once, and reported with the
+    /// next heartbeat.
     fn hear(&mut self, answer: Result<HeartbeatAnswer, GroupError>, now: i64) {
         self.heard_at = now;
         match answer {
@@ -221,7 +224,7 @@ enum Luck {
     RequestLost,
     AnswerLost,
     Twice,
-    /// The coordinator is replayed before its answer is sent, with this many of the last batches lost.
+    /// The coordinator is replayed before its reply is sent, and loses this many of its last batches.
     Crash(usize),
 }
 
@@ -310,7 +313,7 @@ impl World {
             Luck::AnswerLost => self.rig.heartbeat(&beat).err().map(Err),
             Luck::Fine => Some(self.rig.heartbeat(&beat)),
             Luck::Twice => {
-                // The answer to the second one is for nobody: a client that sends again says everything again.
+                // The second reply is dropped: a client that repeats a request sends everything again.
                 let answer = self.rig.heartbeat(&beat);
                 let _ = self.rig.heartbeat(&beat);
                 Some(answer)
@@ -400,7 +403,7 @@ impl World {
         }
     }
 
-    /// A client stops using everything, and says so or not.
+    /// Stops a client, which may announce it.
     fn stop(&mut self, number: usize, epoch: Option<i32>) {
         let client = &mut self.clients[number];
         if !client.alive {
@@ -419,7 +422,7 @@ impl World {
         }
     }
 
-    /// No two clients use one partition.
+    /// Checks that no two clients use the same partition.
     fn check(&self) {
         let mut owners: BTreeMap<(TopicId, i32), usize> = BTreeMap::new();
         for (number, client) in self.clients.iter().enumerate() {
@@ -440,7 +443,7 @@ impl World {
         matched || client.names.iter().any(|one| one == name)
     }
 
-    /// The trouble is over: everybody who lives gets through, and in the end everything is assigned.
+    /// Stops the failures: all live clients get through, and in the end everything is assigned.
     fn settle(&mut self) {
         for _ in 0..40 {
             for number in 0..MEMBERS {

@@ -1,7 +1,8 @@
-//! Conversations with a coordinator of groups. Each file under `conversations/` is a script: a line that is
-//! a request, a passing of time or a restart, and below it, indented, everything that follows from it: records, answers.
+//! Conversations with a group coordinator. Each file under `conversations/` is a script. A line is a request,
+//! an advance of time or a restart. Below it, indented, are all of its effects: records and replies.
 //!
-//! With TAILRACE_UPDATE=1 what happens is written into the scripts. Read the difference before you keep it.
+//! With TAILRACE_UPDATE=1 the actual effects are written into the scripts. Review the difference before you
+//! keep it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,7 +28,7 @@ struct Player {
     fresh: BTreeMap<String, u32>,
 }
 
-/// The words of a line: the verb, names, and `key=value`s.
+/// The words of a line: the verb, names, and `key=value` pairs.
 struct Words<'a> {
     plain: Vec<&'a str>,
     keyed: BTreeMap<&'a str, &'a str>,
@@ -192,8 +193,9 @@ impl Player {
         }
     }
 
-    /// `beat MEMBER [epoch=N] [instance=ID] [topics=T+T] [matching=REGEX] [assignor=NAME] [owned=T-0,T-1|none]`. A member that
-    /// joins (epoch 0) says that it has nothing, and a rebalance timeout of a minute.
+    /// `beat MEMBER [epoch=N] [instance=ID] [topics=T+T] [matching=REGEX] [assignor=NAME]
+    /// [owned=T-0,T-1|none]`. A joining member (epoch 0) reports no partitions, and a rebalance timeout of a
+    /// minute.
     fn beat(&self, words: &Words<'_>) -> ConsumerHeartbeat {
         let epoch = words.small("epoch", 0);
         let owned = words.get("owned").or((epoch == 0).then_some("none"));
@@ -221,7 +223,8 @@ impl Player {
         topics.collect()
     }
 
-    /// `join NAME [member=ID] [instance=ID] [session=MS] [rebalance=MS] [protocols=NAME:TOPIC+TOPIC;NAME:..] [data=TEXT] [v3|v4|v9]`
+    /// `join NAME [member=ID] [instance=ID] [session=MS] [rebalance=MS] [protocols=NAME:TOPIC+TOPIC;NAME:..]
+    /// [data=TEXT] [v3|v4|v9]`
     fn join(&mut self, words: &Words<'_>) -> JoinRequest {
         let name = words.name(1);
         let count = self.fresh.entry(name.to_owned()).or_default();
@@ -298,7 +301,7 @@ impl Player {
     }
 }
 
-/// `T-0:5,T-1` to topics, partitions and what stands behind the colon.
+/// Parses `T-0:5,T-1` to topics, partitions and the texts after the colons.
 fn by_topic(text: &str) -> Vec<(&str, Vec<(i32, &str)>)> {
     let mut topics: Vec<(&str, Vec<(i32, &str)>)> = Vec::new();
     for row in text.split(',') {
@@ -329,7 +332,8 @@ fn member(words: &Words<'_>) -> MemberReference {
     }
 }
 
-/// `sync NAME member=ID generation=N [assign=ID:TEXT,ID:TEXT]`; `!TEXT` is an assignment that is well-formed and holds that data.
+/// `sync NAME member=ID generation=N [assign=ID:TEXT,ID:TEXT]`. `!TEXT` is a well-formed assignment with that
+/// user data.
 fn sync(words: &Words<'_>) -> SyncRequest {
     let assignment = |text: &str| {
         let (member, bytes) = text.split_once(':').expect("MEMBER:TEXT");
@@ -356,7 +360,7 @@ fn leave(words: &Words<'_>) -> Vec<LeavingMember> {
     words.get("members").expect("members").split(',').map(leaving).collect()
 }
 
-/// Plays a script; what comes out is the script as it should be.
+/// Plays a script. Returns the script with its actual effects.
 fn play(script: &str) -> String {
     let mut player = Player::new();
     let mut played = String::new();

@@ -1,4 +1,4 @@
-//! The coordinator of groups, without a server: scripts, and random members over a bad network.
+//! The group coordinator without a server: scripts, and random members over an unreliable network.
 
 mod consumer_properties;
 mod conversations;

@@ -1,6 +1,6 @@
-//! Members of classic groups over a bad network: requests come late, twice or not at all, answers get lost, and the
-//! coordinator is replayed at any moment. Whatever happens, what was acknowledged holds, nobody is answered twice, and when the network
-//! is good again the group comes together.
+//! Members of classic groups over an unreliable network. Requests are late, duplicated or lost, replies are
+//! lost, and the coordinator is replayed at any moment. Whatever happens, acknowledged results hold, and no
+//! request is answered twice. When the network recovers, the group completes a generation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,10 +23,10 @@ const CLIENTS: usize = 4;
 const PARTITIONS: i32 = 2;
 const GROUP: &str = "g";
 
-/// What a client wants to do next, or what happens to what it sent.
+/// The next step of a client, or an event on the network.
 #[derive(Clone, Debug)]
 enum Op {
-    /// A client takes its next step by the protocol.
+    /// A client takes its next step in the protocol.
     Act(usize),
     /// A client leaves.
     Leave(usize),
@@ -34,19 +34,19 @@ enum Op {
     Commit(usize, i32, i64, Option<i64>),
     /// A transaction ends.
     Marker(i64, bool),
-    /// Of the requests on their way, one arrives.
+    /// One of the requests in flight arrives.
     Deliver(usize),
     /// One arrives, and will arrive again.
     Duplicate(usize),
-    /// One gets lost.
+    /// One is lost.
     Drop(usize),
-    /// The next answer to this client gets lost.
+    /// The next reply to this client is lost.
     Deaf(usize),
     /// Time passes.
     Wait(u16),
     /// The coordinator is replayed.
     Restart,
-    /// A client's process starts anew, and forgets who it was.
+    /// A client's process restarts, and forgets its member id.
     Reborn(usize),
 }
 
@@ -78,7 +78,7 @@ enum Phase {
 #[derive(Debug)]
 struct Client {
     name: String,
-    /// Half of them are static.
+    /// Half of the clients are static.
     instance: Option<Arc<str>>,
     member: Arc<str>,
     generation: i32,
@@ -99,19 +99,19 @@ enum Request {
 
 struct World {
     rig: Rig,
-    /// Another server, whose coordinator knows what the log says and nothing else.
+    /// Another server, whose coordinator has only replayed the log.
     twin: Rig,
     clients: Vec<Client>,
     on_their_way: Vec<(usize, Request)>,
-    /// Who asked, and in which process.
+    /// The client and its process that sent each request.
     asked: BTreeMap<Token, (usize, u32)>,
     open: BTreeSet<Token>,
     fresh: u32,
-    /// What the leaders' assignments were, by generation, as written.
+    /// The leaders' assignments by generation, as written.
     written: BTreeMap<i32, BTreeMap<String, Bytes>>,
-    /// What was committed last, as acknowledged.
+    /// The last committed offsets, as acknowledged.
     committed: BTreeMap<i32, i64>,
-    /// What transactions are about to commit, in order.
+    /// The offsets in open transactions, in order.
     pending: BTreeMap<i64, BTreeMap<i32, (u64, i64)>>,
     committed_order: BTreeMap<i32, u64>,
     order: u64,
@@ -198,7 +198,7 @@ impl World {
             Phase::Out => Request::Join(JoinRequest {
                 client: ClientIdentity { client_id: client.name.clone(), client_host: "/h".to_owned() },
                 member: by.member,
-                // Filled in when it arrives, as the server does.
+                // Filled in when the request arrives, as the server does.
                 fresh_member: shared(""),
                 instance: by.instance,
                 session_timeout_ms: 6000,
@@ -313,7 +313,7 @@ impl World {
 
     fn restart(&mut self) {
         let effects = self.rig.restart();
-        // Who waited is told that the coordinator is gone.
+        // Pending requests are told that the coordinator is gone.
         self.open.clear();
         self.take(effects);
     }
@@ -346,7 +346,7 @@ impl World {
         self.written.insert(value.generation, value.members.iter().map(member).collect());
     }
 
-    /// Who is given something is given what is written for it.
+    /// Checks that an assignment given to a member was written for it.
     fn check(&self, reply: &GroupReply) {
         if let GroupReply::Classic(ClassicReply::Sync(Ok(synced))) = reply {
             let known = self.written.values().flat_map(BTreeMap::values);
@@ -381,7 +381,7 @@ impl World {
         }
     }
 
-    /// What the log says is what the coordinator knows.
+    /// Checks that replaying the log yields the coordinator's state.
     fn check_replay(&mut self) {
         self.twin.now = self.rig.now;
         self.twin.core = self.rig.replayed();
@@ -389,7 +389,7 @@ impl World {
             assert_eq!(fetch(&mut self.rig, require_stable), fetch(&mut self.twin, require_stable));
         }
         let live = describe(&mut self.rig);
-        // What happens between two generations is not written.
+        // Changes between two generations are not written.
         if live.starts_with("Stable") || (live.starts_with("Empty") && self.written_something()) {
             assert_eq!(live, describe(&mut self.twin));
         }
@@ -418,7 +418,7 @@ impl World {
         assert_eq!(found, self.committed);
     }
 
-    /// The network is good again: everybody who lives comes together, and nobody is left waiting.
+    /// Repairs the network: all live clients join the same generation, and no request stays pending.
     fn settle(&mut self) {
         for client in &mut self.clients {
             client.deaf = false;
@@ -454,7 +454,7 @@ impl World {
         self.commit_all();
     }
 
-    /// Each member of the present generation may commit, in a transaction and without one.
+    /// Checks that each member of the current generation can commit, with and without a transaction.
     fn commit_all(&mut self) {
         for (number, offset) in (0..CLIENTS).zip(100..) {
             for producer in [Some(0), None] {
@@ -473,7 +473,7 @@ impl World {
 }
 
 impl Client {
-    /// As clients do.
+    /// Reacts to an error as clients do.
     fn fail(&mut self, error: GroupError) {
         match error {
             GroupError::MemberIdRequired { member } => {

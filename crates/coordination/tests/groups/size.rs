@@ -1,5 +1,5 @@
-//! Large groups: what a rebalance writes grows with the number of members, not with its square. How long it takes is a
-//! question for benchmarks.
+//! Large groups: the size of a rebalance's records grows with the number of members, not with its square.
+//! Benchmarks measure its duration.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ fn sync(
     effects.replies.len()
 }
 
-/// Bytes and records that the log has.
+/// Returns the bytes and records of the log.
 fn written(rig: &Rig) -> (usize, usize) {
     let bytes = rig.log.iter().map(|logged| match logged {
         Logged::Record { record, .. } => record.key.len() + record.value.as_ref().map_or(0, Bytes::len),
@@ -51,7 +51,7 @@ fn written(rig: &Rig) -> (usize, usize) {
     (bytes.sum(), rig.log.len())
 }
 
-/// A group forms, is rebalanced, and is replayed. Returns what it wrote: bytes and records.
+/// Forms a group, rebalances it, and replays it. Returns the bytes and records that it wrote.
 fn life_of_a_group(members: usize) -> (usize, usize) {
     let settings = BTreeMap::from([("group.initial.rebalance.delay.ms".to_owned(), "100".to_owned())]);
     let mut rig = Rig::new(settings);
@@ -83,8 +83,8 @@ fn life_of_a_group(members: usize) -> (usize, usize) {
 fn ten_times_the_members_write_ten_times_as_much() {
     let (small, small_records) = life_of_a_group(500);
     let (large, large_records) = life_of_a_group(5_000);
-    // The group as a whole, once for each generation: whoever comes or goes meanwhile is no record.
+    // One record for the whole group in each generation. Members that come or go in between write none.
     assert_eq!((small_records, large_records), (2, 2));
-    // A hundred times, if it were quadratic.
+    // It would be a hundred times as much if it were quadratic.
     assert!(large < small * 11, "500 members write {small} bytes, 5,000 write {large}");
 }

@@ -1,5 +1,5 @@
-//! The coordinator of transactions, without I/O: conversations with golden answers, and a network that loses, delays and
-//! repeats what it carries.
+//! The transaction coordinator without I/O: conversations with golden replies, and a network that loses,
+//! delays and repeats messages.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 

@@ -1,8 +1,9 @@
-//! Producers that share a transactional id, over a network that loses, delays and repeats, with a coordinator that is
-//! restarted at any moment, loses steps, and has its markers written late and more than once.
+//! Producers that share a transactional id, over a network that loses, delays and repeats messages. The
+//! coordinator is restarted at any moment and loses steps, and its markers are written late and more than
+//! once.
 //!
-//! The model is plain: the set of what each transaction wrote, and what its producer decided. All speak the protocol
-//! with an epoch per transaction; the classic one cannot promise this.
+//! The model is simple: the set of what each transaction wrote, and what its producer decided. All producers
+//! use the protocol with an epoch per transaction. The classic one cannot give these guarantees.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,14 +17,14 @@ use crate::world::{World, partition};
 const ID: &str = "t";
 const PARTITIONS: i32 = 3;
 
-/// Names a transaction: the producer's id and epoch while it was open.
+/// A transaction: the producer's id and epoch while it was open.
 type Name = (i64, i16);
 
 fn name(producer: TransactionalProducer) -> Name {
     (producer.id.get(), producer.epoch.get())
 }
 
-/// One partition: which writes are open, and which were decided on.
+/// A partition, with its open and its decided writes.
 #[derive(Default)]
 struct Partition {
     epochs: BTreeMap<i64, i16>,
@@ -34,7 +35,7 @@ struct Partition {
 }
 
 impl Partition {
-    /// A batch of an old epoch is refused.
+    /// Writes to a transaction. Returns false for an old epoch.
     fn write(&mut self, transaction: Name) -> bool {
         let (id, epoch) = transaction;
         let present = self.epochs.entry(id).or_insert(epoch);
@@ -51,7 +52,8 @@ impl Partition {
 
     fn mark(&mut self, (id, epoch): Name, committed: bool) {
         if self.epochs.get(&id).is_some_and(|&present| epoch <= present) {
-            // A marker that was repeated, perhaps after a later transaction had begun: the partition knows the epoch.
+            // A repeated marker, perhaps after a later transaction has started: the partition knows its epoch
+            // already.
             return;
         }
         self.epochs.insert(id, epoch);
@@ -62,22 +64,22 @@ impl Partition {
     }
 }
 
-/// What a producer is doing.
+/// The state of a producer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
     /// It has asked for an epoch.
     Starting,
-    /// It may begin, or go on with, a transaction.
+    /// It may start or continue a transaction.
     Free(TransactionalProducer),
     /// It has asked for the end of its transaction.
     Ending(TransactionalProducer, bool),
-    /// It was fenced off and gave up.
+    /// It was fenced and has stopped.
     Gone,
 }
 
 struct Producer {
     stage: Stage,
-    /// What it asked last and has no answer to.
+    /// Its last request, if it has not been answered.
     asked: Option<TransactionEvent>,
 }
 
@@ -85,19 +87,19 @@ struct Net {
     world: World,
     partitions: Vec<Partition>,
     producers: Vec<Producer>,
-    /// Requests under way, and whose they are. They may arrive in any order, twice, or never.
+    /// Requests in flight, with their producers. They may arrive in any order, twice, or never.
     requests: Vec<(usize, TransactionEvent)>,
-    /// Whose request a token belongs to, and which one it was.
+    /// The producer and the request of each token.
     tokens: BTreeMap<Token, (usize, TransactionEvent)>,
-    /// Answers under way.
+    /// Replies in flight.
     answers: Vec<(usize, TransactionEvent, TransactionReply)>,
     markers: Vec<WriteMarkers>,
     fresh: i64,
-    /// Every transaction that its producer asked to commit.
+    /// Transactions that their producers asked to commit.
     commits_asked: BTreeSet<Name>,
-    /// Every transaction whose producer was told the outcome.
+    /// Transactions whose producers know the outcome.
     told: BTreeMap<Name, bool>,
-    /// Epochs that were given out, to whom.
+    /// Epochs that were given out, with their owners.
     given: BTreeMap<Name, usize>,
 }
 
@@ -123,12 +125,12 @@ impl Net {
         self.requests.push((who, event));
     }
 
-    /// A producer does what comes next, as `choice` says; a producer that is gone is replaced.
+    /// Takes a producer's next step, according to `choice`. A producer that has stopped is replaced.
     fn act(&mut self, who: usize, choice: usize) {
         while self.producers.len() <= who {
             self.producers.push(Producer { stage: Stage::Gone, asked: None });
         }
-        // It asks again what was not answered.
+        // A request without a reply is repeated.
         if let Some(event) = self.producers[who].asked.clone() {
             self.requests.push((who, event));
             return;
@@ -164,7 +166,7 @@ impl Net {
         }
     }
 
-    /// A request arrives; `keep` leaves a copy under way, `fails` loses its step.
+    /// Delivers a request. `keep` leaves a copy in flight, `fails` loses its step.
     fn arrive(&mut self, at: usize, keep: bool, fails: bool) {
         if self.requests.is_empty() {
             return;
@@ -191,7 +193,7 @@ impl Net {
         self.markers.append(&mut self.world.work);
     }
 
-    /// An answer arrives at its producer.
+    /// Delivers a reply to its producer.
     fn answer(&mut self, at: usize) {
         if self.answers.is_empty() {
             return;
@@ -204,7 +206,7 @@ impl Net {
         match reply {
             TransactionReply::Refused(TransactionError::Concurrent) => return,
             TransactionReply::FreshIdNeeded => {
-                // What the shell does: the same again, with another id.
+                // As in the server: the same request with another id.
                 self.fresh += 1;
                 return self.ask(who, with_fresh(event, ProducerId(self.fresh)));
             }
@@ -225,7 +227,8 @@ impl Net {
                 let Stage::Ending(_, true) = self.producers[who].stage else {
                     panic!("an abort is never refused for the state")
                 };
-                // A commit of nothing. Clients give up at that: the epoch might be committed yet, by a repetition.
+                // A commit of an empty transaction. Clients stop here: a repetition might still commit this
+                // epoch.
                 self.producers[who].stage = Stage::Gone;
             }
             TransactionReply::Refused(_) => self.producers[who].stage = Stage::Gone,
@@ -234,13 +237,14 @@ impl Net {
         self.producers[who].asked = None;
     }
 
-    /// No epoch may be in the hands of two producers.
+    /// Checks that no epoch is given to two producers.
     fn give(&mut self, who: usize, producer: TransactionalProducer) {
         let owner = *self.given.entry(name(producer)).or_insert(who);
         assert_eq!(owner, who, "{producer:?} was given to two");
     }
 
-    /// What a producer does with partitions that were added, or thinks that it may do: the partition may refuse.
+    /// Writes to partitions that were added, or that the producer believes to be added. The partition may
+    /// refuse.
     fn write(&mut self, event: &TransactionEvent) {
         let TransactionEvent::Add(add) = event else { panic!("added what?") };
         for partition in &add.partitions {
@@ -248,8 +252,8 @@ impl Net {
         }
     }
 
-    /// Markers are written, in part if `part`; then they are to be written again. `again` keeps them although they are
-    /// done: the report is repeated later.
+    /// Writes markers. With `part` only some of them, and they have to be written again. With `again` the
+    /// work is kept after it is done, and its report is repeated later.
     fn mark(&mut self, at: usize, part: bool, again: bool) {
         if self.markers.is_empty() {
             return;
@@ -272,8 +276,8 @@ impl Net {
         self.gather();
     }
 
-    /// Everything under way arrives, everything to be done is done, until nothing happens any more. Then the last
-    /// transaction is aborted by a new producer, which commits one of its own, and the outcome is compared.
+    /// Delivers everything in flight and does all work until nothing is left. Then a new producer aborts the
+    /// last transaction and commits one of its own, and the outcomes are compared.
     fn settle(mut self) {
         self.finish();
         self.producers.push(Producer { stage: Stage::Starting, asked: None });
@@ -309,8 +313,9 @@ impl Net {
         }
     }
 
-    /// Commits a transaction in two partitions, while nobody else does anything. It may have to begin twice: if it had asked again for an
-    /// epoch while its first request waited, the second one has fenced off what the first one gave.
+    /// Commits a transaction in two partitions while no other producer is active. It may have to start twice:
+    /// if it repeated its request for an epoch while the first one waited, the second has fenced the epoch
+    /// from the first.
     fn commit_one(&mut self, who: usize) -> Name {
         for _ in 0..2 {
             let Stage::Free(producer) = self.producers[who].stage else {
@@ -339,7 +344,7 @@ impl Net {
             while !self.answers.is_empty() {
                 self.answer(0);
             }
-            // Those who were sent away, or heard nothing, ask again.
+            // Producers that were refused, or got no reply, retry.
             for who in 0..self.producers.len() {
                 if self.producers[who].asked.is_some() {
                     self.act(who, 0);
@@ -391,7 +396,7 @@ fn with_token(event: TransactionEvent, token: Token) -> TransactionEvent {
     }
 }
 
-/// Something that happens: what, and two numbers that choose among what is there.
+/// A random event: its kind, and two numbers that choose among the candidates.
 type Happening = (u8, u8, u8);
 
 fn run(happenings: &[Happening], epoch: i16) {
@@ -414,7 +419,7 @@ fn run(happenings: &[Happening], epoch: i16) {
                 net.world.pass(if b % 4 == 1 { 60_000 } else { 50 });
                 net.gather();
             }
-            // Lost.
+            // A message is lost.
             _ if b % 2 == 0 && !net.requests.is_empty() => {
                 drop(net.requests.swap_remove(a % net.requests.len()))
             }
@@ -425,7 +430,7 @@ fn run(happenings: &[Happening], epoch: i16) {
     net.settle();
 }
 
-/// The transactional id begins with an epoch near the end.
+/// Starts the transactional id at an epoch near the maximum.
 fn start_at(net: &mut Net, epoch: i16) {
     use tailrace_coordination::coordinator::CoordinatorRecord;
     use tailrace_records::internal::{TransactionLogKey, TransactionLogValue};

@@ -1,5 +1,5 @@
-//! Conversations with the coordinator, as text: a line that begins with `>` is said, the lines below it are what comes
-//! of it. `records N` after an answer is what was written to the log.
+//! Conversations with the coordinator, as text. A line that starts with `>` is a request, and the lines below
+//! it are its effects. `records N` after a reply is the number of records written to the log.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use tailrace_types::{ProducerEpoch, ProducerId, TimestampMs, TopicPartition};
 
 use crate::world::{World, partition};
 
-/// Says every line of `script` and compares.
+/// Plays every line of `script` and compares the effects.
 pub(crate) fn play(name: &str, script: &str) {
     let mut player = Player::new();
     let mut heard = String::new();
@@ -31,7 +31,7 @@ pub(crate) fn play(name: &str, script: &str) {
 struct Player {
     world: World,
     names: Vec<(Token, String)>,
-    /// All work that was ever given out.
+    /// All work that was ever requested.
     given: Vec<WriteMarkers>,
 }
 
@@ -77,7 +77,8 @@ impl Player {
         self.outcome(before, line)
     }
 
-    /// The work that is reported: the newest for the id and producer, or the oldest; or work that was never given out.
+    /// Returns the work to report: the newest for the id and producer, or the oldest, or work that was never
+    /// requested.
     fn written(&self, words: &[&str]) -> WriteMarkers {
         let id = words[0];
         let producer = producer(words.iter().find_map(|word| word.strip_prefix("as=")).expect("as=ID/EPOCH"));
@@ -94,7 +95,7 @@ impl Player {
         })
     }
 
-    /// Brings an id to an epoch that would take long to get to: by a record, as if it had been written.
+    /// Brings an id to a high epoch by means of a record, because requests would take too long.
     fn bump(&mut self, transactional_id: &str, epoch: i16) {
         let token = self.world.token();
         self.world.step(TransactionEvent::Describe { token, transactional_id: transactional_id.to_owned() });
@@ -119,7 +120,7 @@ impl Player {
         self.world.restart();
     }
 
-    /// Reports everything that the coordinator wanted done as done.
+    /// Reports all requested work as done.
     fn markers(&mut self) {
         for work in std::mem::take(&mut self.world.work) {
             let token = self.world.token();
@@ -128,8 +129,8 @@ impl Player {
         }
     }
 
-    /// What was answered, what is to be done beyond the first pieces of work, and what was written beyond the first
-    /// records.
+    /// Returns the replies, the requested work except for the first `work` pieces, and the number of records
+    /// except for the first `records`.
     fn outcome(&mut self, (records, work): (usize, usize), line: &str) -> String {
         let mut out = String::new();
         for (token, reply) in std::mem::take(&mut self.world.replies) {

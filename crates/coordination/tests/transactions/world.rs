@@ -1,4 +1,4 @@
-//! A coordinator over a log in memory: what the shell does, in few lines.
+//! A coordinator with a log in memory: a small version of the server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tailrace_coordination::transactions::{
 use tailrace_metadata::{Controller, MetadataImage};
 use tailrace_types::{LeaderEpoch, Offset, PartitionId, TimestampMs, TopicName, TopicPartition};
 
-/// Nothing of these tests draws a generation.
+/// These tests draw no generations.
 static DRAWN: AtomicU32 = AtomicU32::new(0);
 
 fn moment(now: TimestampMs, image: &Arc<MetadataImage>) -> Moment<'_> {
@@ -50,21 +50,21 @@ impl World {
         Token(self.tokens)
     }
 
-    /// One step whose effects all come about.
+    /// Runs a step whose effects all happen.
     pub(crate) fn step(&mut self, event: TransactionEvent) {
         let image = Arc::clone(&self.image);
         let effects = self.coordinator.step(event, &moment(TimestampMs(self.now), &image));
         self.take(effects);
     }
 
-    /// One step whose append fails: nothing of it is left, and the coordinator is loaded anew.
+    /// Runs a step whose append fails: its effects are lost, and the coordinator is reloaded.
     pub(crate) fn failing_step(&mut self, event: TransactionEvent) {
         let image = Arc::clone(&self.image);
         let _ = self.coordinator.step(event, &moment(TimestampMs(self.now), &image));
         self.restart();
     }
 
-    /// Lets time pass, with every tick that becomes due.
+    /// Advances the time, with every tick that is due.
     pub(crate) fn pass(&mut self, ms: i64) {
         let end = self.now + ms;
         while let Some(deadline) = self.coordinator.deadline().filter(|deadline| deadline.0 <= end) {
@@ -77,7 +77,7 @@ impl World {
         self.now = end;
     }
 
-    /// The process ends and begins again. Whoever waits hears nothing, and work is forgotten.
+    /// Restarts the process. Pending requests get no reply, and work is forgotten.
     pub(crate) fn restart(&mut self) {
         self.coordinator = TransactionCoordinator::new();
         self.work.clear();

@@ -1,4 +1,4 @@
-//! An address on which connections are taken, as those have it who accept.
+//! The listening socket that callers use.
 
 use std::future::poll_fn;
 use std::io;
@@ -7,28 +7,29 @@ use std::net::SocketAddr;
 use super::socket::Listen;
 use super::stream::Stream;
 
-/// An address on which connections are taken. Those that come wait until they are accepted.
+/// A listening address. Incoming connections wait until they are accepted.
 pub struct Listener(Box<dyn Listen>);
 
 impl Listener {
-    /// That of this socket.
+    /// Wraps a world's listening socket.
     pub fn new(socket: Box<dyn Listen>) -> Self {
         Self(socket)
     }
 
-    /// Waits for the next connection; returns it with the address of its other end. Who stops waiting loses none.
+    /// Waits for the next connection. Returns it with the address of its peer. Cancel safe: no connection is
+    /// lost.
     ///
     /// # Errors
-    /// This connection, or the world, failed; the next one may not.
+    /// This connection or the world failed. The next call may succeed.
     pub async fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
         let (socket, peer) = poll_fn(|cx| self.0.poll_accept(cx)).await?;
         Ok((Stream::new(socket), peer))
     }
 
-    /// Where it listens; with the port that was picked where 0 was asked for.
+    /// Returns the local address. If port 0 was requested, it has the port that was picked.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }

@@ -1,9 +1,9 @@
-//! Connections: [`listen`] takes them, [`connect`] makes them, a [`Stream`] is one end of one.
+//! Connections. [`listen`] accepts them, [`connect`] makes them, and a [`Stream`] is one end of one.
 //!
-//! A world gives them as [`Socket`] and [`Listen`], and resolves names. A call is one through a table, and in the real
-//! world one system call: nothing is copied or kept on the way.
+//! A world supplies [`Socket`] and [`Listen`], and resolves names. Each call is dispatched through a vtable
+//! and, in the real world, makes one system call. Nothing is copied or buffered in between.
 //!
-//! Deliberately not here: TLS, which is `tailrace-tls`, over any stream.
+//! Deliberately not here: TLS. `tailrace-tls` provides it over any stream.
 
 mod listener;
 mod socket;
@@ -17,19 +17,20 @@ pub use listener::Listener;
 pub use socket::{BufferSizes, Listen, Opening, Socket};
 pub use stream::{Stream, WriteHalf};
 
-/// An address that cannot be listened on.
+/// An error of [`listen`].
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address} ({key}): {error}")]
 pub struct ListenError {
-    /// The setting.
+    /// The setting that holds the address.
     pub key: &'static str,
-    /// Its value.
+    /// The setting's value.
     pub address: String,
-    /// What the system said.
+    /// The system's error.
     pub error: io::Error,
 }
 
-/// Listens on HOST:PORT, the value of the setting `key`: on the first of the name's addresses that can be taken.
+/// Listens on HOST:PORT, the value of the setting `key`. Uses the first of the name's addresses that is
+/// available.
 ///
 /// # Errors
 /// [`ListenError`].
@@ -43,10 +44,10 @@ pub async fn listen(key: &'static str, address: &str) -> Result<Listener, Listen
     }
 }
 
-/// Connects to HOST:PORT; every address of the host is tried. It may take long: limit it.
+/// Connects to HOST:PORT. Tries every address of the host. It may take long, so callers should set a timeout.
 ///
 /// # Errors
-/// The name is not known, or nobody answers at its addresses.
+/// The name cannot be resolved, or no address answers.
 ///
 /// # Panics
 /// If there is no world.

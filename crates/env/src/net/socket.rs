@@ -1,4 +1,4 @@
-//! What a world's network is made of.
+//! The traits that a world's network implements.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -9,87 +9,91 @@ use std::task::{Context, Poll};
 
 use crate::io::ReadBuf;
 
-/// One end of a connection that carries bytes in order, both ways. What is written leaves at once: nothing waits for
-/// more to come, or for acknowledgements.
+/// One end of a connection that carries bytes in order, both ways. Written bytes leave at once: they wait
+/// neither for more data nor for acknowledgements.
 ///
-/// All of it works by `&self`. One task at a time may wait for each direction: of several, the last one is woken.
+/// All methods take `&self`. One task at a time may wait for each direction. If several wait, only the last
+/// one is woken.
 pub trait Socket: Send + Sync {
-    /// Ready when a read may find something: bytes, the end of the stream, or an error. It may find nothing all the
-    /// same.
+    /// Ready when a read may find something: bytes, the end of the stream, or an error. The read may still
+    /// find nothing.
     ///
     /// # Errors
     /// The world is ending.
     fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Appends what has arrived to `buffer`; ready with nothing added at the end of the stream.
+    /// Appends what has arrived to `buffer`. Ready with nothing added at the end of the stream.
     ///
     /// # Errors
     /// The connection is broken.
     fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>>;
 
-    /// Ready when a write may take something, or find an error. It may take nothing all the same.
+    /// Ready when a write may take something or find an error. The write may still take nothing.
     ///
     /// # Errors
     /// The world is ending.
     fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Takes as many of these bytes as there is room for, and says how many. `more`: others follow at once, so these
-    /// may wait for them. Who is told that there is no room goes on with [`Socket::poll_write_ready`].
+    /// Writes as many of these bytes as there is room for, and returns their number. With `more`, further
+    /// bytes follow at once, so these may wait for them. A caller that finds no room continues with
+    /// [`Socket::poll_write_ready`].
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] if there is no room; else the connection is broken.
+    /// [`io::ErrorKind::WouldBlock`] if there is no room. Any other error means that the connection is
+    /// broken.
     fn try_write(&self, buffers: &[IoSlice<'_>], more: bool) -> io::Result<usize>;
 
-    /// As [`Socket::try_write`], of up to `count` bytes of a file from `position` on; 0 if it ends there. They are not
-    /// copied through the process. Not asked in a world whose files have no descriptors.
+    /// Like [`Socket::try_write`], for up to `count` bytes of a file from `position`. Returns 0 if the file
+    /// ends there. The bytes are not copied through the process. Not called in a world whose files have no
+    /// descriptors.
     ///
     /// # Errors
-    /// Those of [`Socket::try_write`], and those of the disk.
+    /// Those of [`Socket::try_write`], and errors of the disk.
     fn try_send_file(&self, file: BorrowedFd<'_>, position: u64, count: usize) -> io::Result<usize>;
 
-    /// Ends what this end sends. What was written arrives before that; reading goes on.
+    /// Closes the sending direction. Bytes already written still arrive, and reading continues.
     ///
     /// # Errors
     /// The connection is broken.
     fn shutdown_write(&self) -> io::Result<()>;
 
-    /// Sets how many bytes the world holds for either direction, where they are given. It may hold others, and does not
-    /// say so.
+    /// Sets how many bytes the world buffers per direction, where given. The world may pick other sizes
+    /// without reporting them.
     ///
     /// # Errors
-    /// The connection is broken, or the world does not allow it.
+    /// The connection is broken, or the world does not permit it.
     fn set_buffers(&self, sizes: BufferSizes) -> io::Result<()>;
 
-    /// The address of this end.
+    /// Returns the address of this end.
     ///
     /// # Errors
     /// The connection is broken.
     fn local_addr(&self) -> io::Result<SocketAddr>;
 }
 
-/// Bytes that the world holds for a connection; `None` leaves what it chooses.
+/// Sizes of the buffers that the world keeps for a connection. `None` leaves the world's choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BufferSizes {
-    /// Written, and not yet with the other end.
+    /// For bytes written and not yet received by the peer.
     pub send: Option<usize>,
-    /// Arrived, and not yet read.
+    /// For bytes that arrived and were not yet read.
     pub receive: Option<usize>,
 }
 
-/// An address on which connections are taken.
+/// A listening address.
 pub trait Listen: Send + Sync {
-    /// The next connection, with the address of its other end. One task at a time may wait.
+    /// Accepts the next connection. Returns it with the address of its peer. One task at a time may wait.
     ///
     /// # Errors
-    /// This connection, or the world, failed; the next one may not.
+    /// This connection or the world failed. The next call may succeed.
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Arc<dyn Socket>, SocketAddr)>>;
 
-    /// Where it listens; with the port that was picked where 0 was asked for.
+    /// Returns the local address. If port 0 was requested, it has the port that was picked.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     fn local_addr(&self) -> io::Result<SocketAddr>;
 }
 
-/// A socket on its way.
+/// A socket being opened.
 pub type Opening<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;

@@ -1,4 +1,4 @@
-//! A connection as those have it who use it.
+//! The connection that callers use.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -10,13 +10,13 @@ use std::task::{Context, Poll, ready};
 use super::socket::{BufferSizes, Socket};
 use crate::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// One end of a connection. Cheap to clone; it is closed when the last clone is dropped. One task at a time may wait
-/// for each direction, whichever clone it has: of several, the last one is woken.
+/// One end of a connection. Cheap to clone. Dropping the last clone closes it. One task at a time may wait
+/// for each direction, on any clone. If several wait, only the last one is woken.
 #[derive(Clone)]
 pub struct Stream(Arc<dyn Socket>);
 
 impl Stream {
-    /// That of this socket.
+    /// Wraps a world's socket.
     pub fn new(socket: Arc<dyn Socket>) -> Self {
         Self(socket)
     }
@@ -39,20 +39,22 @@ impl Stream {
         self.0.poll_write_ready(cx)
     }
 
-    /// Writes what there is room for now, and says how many bytes that were. `more`: others follow at once.
+    /// Writes as many bytes as there is room for now, and returns their number. With `more`, further bytes
+    /// follow at once.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] if there is no room; else the connection is broken.
+    /// [`io::ErrorKind::WouldBlock`] if there is no room. Any other error means that the connection is
+    /// broken.
     #[inline]
     pub fn try_write(&self, buffers: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
         self.0.try_write(buffers, more)
     }
 
-    /// Sends up to `count` bytes of a file from `position` on, as many as there is room for now; 0 if the file ends
-    /// there.
+    /// Sends up to `count` bytes of a file from `position`, as many as there is room for now. Returns 0 if
+    /// the file ends there.
     ///
     /// # Errors
-    /// Those of [`Stream::try_write`], and those of the disk.
+    /// Those of [`Stream::try_write`], and errors of the disk.
     #[inline]
     pub fn try_send_file(&self, file: BorrowedFd<'_>, position: u64, count: usize) -> io::Result<usize> {
         self.0.try_send_file(file, position, count)
@@ -61,12 +63,12 @@ impl Stream {
     /// See [`Socket::set_buffers`].
     ///
     /// # Errors
-    /// The connection is broken, or the world does not allow it.
+    /// The connection is broken, or the world does not permit it.
     pub fn set_buffers(&self, sizes: BufferSizes) -> io::Result<()> {
         self.0.set_buffers(sizes)
     }
 
-    /// The address of this end.
+    /// Returns the address of this end.
     ///
     /// # Errors
     /// The connection is broken.
@@ -74,7 +76,7 @@ impl Stream {
         self.0.local_addr()
     }
 
-    /// A half for who reads, and one for who writes, each with a task of its own.
+    /// Splits the connection into a half that reads and a half that writes, for two tasks.
     pub fn into_split(self) -> (Self, WriteHalf) {
         (self.clone(), WriteHalf(self))
     }
@@ -113,12 +115,12 @@ impl AsyncWrite for Stream {
         true
     }
 
-    /// Nothing is held back here.
+    /// There is no buffer here.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// Ends what this end sends; reading goes on.
+    /// Closes the sending direction. Reading continues.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(self.0.shutdown_write())
     }
@@ -130,8 +132,8 @@ impl std::fmt::Debug for Stream {
     }
 }
 
-/// The half of a connection that writes. What this end sends is ended when it is dropped, even while the other half
-/// goes on.
+/// The half of a connection that writes. Dropping it closes the sending direction, even if the other half
+/// lives on.
 #[derive(Debug)]
 pub struct WriteHalf(Stream);
 
@@ -145,7 +147,7 @@ impl std::ops::Deref for WriteHalf {
 
 impl Drop for WriteHalf {
     fn drop(&mut self) {
-        // A connection that is broken has ended anyway.
+        // Ignored: a broken connection has ended anyway.
         let _ = self.0.0.shutdown_write();
     }
 }

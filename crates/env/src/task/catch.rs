@@ -1,4 +1,4 @@
-//! A panic of a task is its own.
+//! Confines a panic to its task.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use pin_project_lite::pin_project;
 use super::join_error::JoinError;
 
 pin_project! {
-    /// A future whose panics are its outcome.
+    /// A future that returns its panic as an error.
     pub(super) struct Caught<F> {
         #[pin]
         pub(super) work: F,
@@ -21,7 +21,7 @@ impl<F: Future> Future for Caught<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let work = self.project().work;
-        // What panicked is never polled again.
+        // A future that panicked is never polled again.
         match catch_unwind(AssertUnwindSafe(|| work.poll(cx))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),

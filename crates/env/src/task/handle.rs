@@ -1,4 +1,4 @@
-//! Who waits for the end of a task.
+//! The handle that waits for the end of a task.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use super::catch::Caught;
 use super::join_error::JoinError;
 use crate::world::{Running, Task, Work};
 
-/// A task, or work that may block. It goes on when this is dropped.
+/// A handle of a task, or of work that may block. Dropping it does not stop them.
 pub struct JoinHandle<T> {
     outcome: oneshot::Receiver<Result<T, JoinError>>,
     /// `None` for work that may block, which cannot be stopped.
@@ -24,7 +24,7 @@ pub(super) fn spawn<T: Send + 'static>(
     let (tell, outcome) = oneshot::channel();
     let work = Caught { work };
     let task = async move {
-        // Nobody may be waiting.
+        // The handle may be gone.
         let _ = tell.send(work.await);
     };
     JoinHandle { outcome, running: Some(start(Box::pin(task))) }
@@ -42,14 +42,14 @@ pub(super) fn spawn_blocking<T: Send + 'static>(
 }
 
 impl<T> JoinHandle<T> {
-    /// Drops the task where it waits. Work that may block goes on.
+    /// Drops the task at its await point. Work that may block continues.
     pub fn abort(&self) {
         if let Some(running) = &self.running {
             running.abort();
         }
     }
 
-    /// True once it has ended.
+    /// True once the task has ended.
     pub fn is_finished(&self) -> bool {
         self.running.as_ref().map_or(!self.outcome.is_empty(), |running| running.is_finished())
     }

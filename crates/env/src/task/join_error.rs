@@ -1,11 +1,12 @@
-//! Why a task gave no result.
+//! The error of a task that gave no result.
 
 use std::any::Any;
 use std::sync::Mutex;
 
 type Panic = Box<dyn Any + Send>;
 
-/// A task that gave no result: it panicked, or it was dropped, by an abort or with its world.
+/// The error of a task that gave no result. The task panicked, or it was dropped by an abort or together with
+/// its world.
 pub struct JoinError(Option<Mutex<Panic>>);
 
 impl JoinError {
@@ -17,15 +18,15 @@ impl JoinError {
         Self(Some(Mutex::new(panic)))
     }
 
-    /// True if it panicked.
+    /// True if the task panicked.
     pub fn is_panic(&self) -> bool {
         self.0.is_some()
     }
 
-    /// What it panicked with.
+    /// Returns the payload of the panic.
     ///
     /// # Errors
-    /// The error itself, if it was dropped.
+    /// The error itself if the task was dropped.
     pub(crate) fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.0 {
             Some(panic) => Ok(panic.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)),

@@ -1,8 +1,8 @@
 //! Tasks, and work that may block.
 //!
-//! The content of each task lies in a piece of memory of its own. tokio aligns its own piece to a cache line or two, and what
-//! glibc before 2.38 frees of aligned pieces leaves holes into which no further one fits (its bug 14581). Small ones cost
-//! little. A server whose requests held 35 MiB took 220 MiB without this.
+//! The future of each task is boxed separately. tokio aligns its task cell to one or two cache lines. When
+//! such aligned blocks are freed, glibc before 2.38 leaves holes that no later block fits into (glibc bug
+//! 14581). Small cells cost little. Without the boxing, a server whose requests held 35 MiB took 220 MiB.
 
 mod catch;
 mod handle;
@@ -19,7 +19,7 @@ pub use join_error::JoinError;
 pub use next_turn::NextTurn;
 pub use set::JoinSet;
 
-/// Runs `work` as a task among those around the caller.
+/// Runs `work` as a task next to the caller's task.
 ///
 /// # Panics
 /// Outside of a task, or if there is no world.
@@ -27,7 +27,7 @@ pub fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) 
     handle::spawn(|task| current().spawn(task), work)
 }
 
-/// Runs what may block, on a thread for it.
+/// Runs `work`, which may block, on a thread for blocking work.
 ///
 /// # Panics
 /// Outside of a task, or if there is no world.
@@ -35,7 +35,7 @@ pub fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stat
     handle::spawn_blocking(|work| current().spawn_blocking(work), work)
 }
 
-/// Lets the other tasks that are ready have their turn.
+/// Yields to the other tasks that are ready.
 ///
 /// # Panics
 /// If there is no world.
@@ -43,20 +43,20 @@ pub async fn yield_now() {
     current().yield_now().await;
 }
 
-/// The tasks around somebody, for threads that start some.
+/// A handle that spawns tasks from threads without a task context.
 #[derive(Clone)]
 pub struct Spawner(Arc<dyn Spawn>);
 
 impl Spawner {
-    /// Those around the caller.
+    /// Returns the spawner of the calling task.
     ///
     /// # Panics
     /// Outside of a task, or if there is no world.
     pub fn current() -> Self {
-        Self::try_current().expect("no tasks here: a thread takes a Spawner along")
+        Self::try_current().expect("no tasks here: a thread needs a Spawner")
     }
 
-    /// Those around the caller; `None` outside of all.
+    /// Returns the spawner of the calling task. `None` outside of a task.
     ///
     /// # Panics
     /// If there is no world.
@@ -64,11 +64,12 @@ impl Spawner {
         current().spawner().map(Self)
     }
 
-    /// Starts more threads on which tasks run: `loops`, and up to `blocking` for what may block. They and their tasks end when this
-    /// and its clones are dropped; nobody waits for that.
+    /// Starts more threads that run tasks: `loops` of them, and up to `blocking` for work that may block.
+    /// They and their tasks end when this spawner and its clones are dropped. The drop does not wait for
+    /// that.
     ///
     /// # Errors
-    /// The operating system's, if it gives no threads.
+    /// The operating system's error if it cannot start the threads.
     ///
     /// # Panics
     /// If there is no world.
@@ -76,12 +77,12 @@ impl Spawner {
         current().start_loops(name, loops, blocking).map(Self)
     }
 
-    /// As [`spawn`].
+    /// Like [`spawn`], from any thread.
     pub fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
         handle::spawn(|task| self.0.spawn(task), work)
     }
 
-    /// As [`spawn_blocking`].
+    /// Like [`spawn_blocking`], from any thread.
     pub fn spawn_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -96,7 +97,7 @@ impl std::fmt::Debug for Spawner {
     }
 }
 
-/// Ends when the owner of `receiver` is stopping, also if that was before somebody subscribed.
+/// Waits until the owner of `receiver` is stopping. Returns at once if it already is.
 pub async fn stopped(receiver: &mut tokio::sync::watch::Receiver<bool>) {
     // An error means that the owner is gone.
     let _ = receiver.wait_for(|stopping| *stopping).await;

@@ -1,18 +1,19 @@
-//! How a task that is polled by hand lets others have their turn.
+//! Yielding for tasks that are polled by hand.
 
 use std::task::Context;
 
 use crate::world::{Task, current};
 
-/// The next turn of a task that has more to do than a turn allows, where it cannot wait for [`super::yield_now`].
+/// The next turn of a hand-polled task that has more work than one turn allows and cannot await
+/// [`super::yield_now`].
 ///
-/// A task that wakes itself keeps its event loop's own queue from getting empty. The loop then looks seldom at the
-/// sockets, and at tasks that other threads have woken.
+/// A task that wakes itself keeps its event loop's local queue from becoming empty. The loop then rarely
+/// polls its sockets and the tasks that other threads have woken.
 #[derive(Default)]
 pub struct NextTurn(Option<Task>);
 
 impl NextTurn {
-    /// Has the task polled again once the others that are ready have had their turn.
+    /// Schedules the task to be polled again after the other ready tasks have had their turn.
     ///
     /// # Panics
     /// If there is no world.
@@ -21,7 +22,7 @@ impl NextTurn {
         if turn.as_mut().poll(cx).is_ready() {
             cx.waker().wake_by_ref();
         }
-        // It is kept: a world may forget whoever does not wait any more.
+        // Kept alive: a world may forget a future that was dropped.
         self.0 = Some(turn);
     }
 }

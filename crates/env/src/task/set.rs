@@ -1,4 +1,4 @@
-//! Tasks that belong together.
+//! Sets of tasks with one owner.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,13 @@ use super::catch::Caught;
 use super::join_error::JoinError;
 use crate::world::{Running, current};
 
-/// Tasks of one owner: their ends are waited for in the order in which they come. Those that still run are dropped with it.
+/// A set of tasks with one owner. They are joined in the order in which they end. Dropping the set drops the
+/// tasks that still run.
 pub struct JoinSet<T> {
     tasks: BTreeMap<u64, Box<dyn Running>>,
     next_id: u64,
     tell: mpsc::UnboundedSender<Ended<T>>,
-    /// Never closed, and bounded by the number of tasks.
+    /// Never closed. Bounded by the number of tasks.
     ended: mpsc::UnboundedReceiver<Ended<T>>,
 }
 
@@ -22,7 +23,7 @@ struct Ended<T> {
     outcome: Result<T, JoinError>,
 }
 
-/// Says that a task ended, also if it is dropped.
+/// Reports the end of a task, even if the task is dropped.
 struct Teller<T> {
     id: u64,
     tell: mpsc::UnboundedSender<Ended<T>>,
@@ -53,12 +54,12 @@ impl<T> Default for JoinSet<T> {
 }
 
 impl<T: Send + 'static> JoinSet<T> {
-    /// No task yet.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Runs `work` as a task among those around the caller; returns its number in this set.
+    /// Runs `work` as a task next to the caller's task. Returns the task's number in this set.
     ///
     /// # Panics
     /// Outside of a task, or if there is no world.
@@ -75,7 +76,7 @@ impl<T: Send + 'static> JoinSet<T> {
         id
     }
 
-    /// Waits for the next end, and tells whose it is; `None` if no task is left.
+    /// Waits for the next task to end. Returns its number and its outcome. `None` if no task is left.
     pub async fn join_next_with_id(&mut self) -> Option<(u64, Result<T, JoinError>)> {
         if self.tasks.is_empty() {
             return None;
@@ -85,25 +86,25 @@ impl<T: Send + 'static> JoinSet<T> {
         Some((id, outcome))
     }
 
-    /// Waits for the next end; `None` if no task is left.
+    /// Waits for the next task to end. `None` if no task is left.
     pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
         self.join_next_with_id().await.map(|(_, outcome)| outcome)
     }
 
-    /// Drops the task with this number where it waits. Its end is told as all others.
+    /// Drops the task with this number at its await point. Its end is reported like any other.
     pub fn abort(&self, id: u64) {
         if let Some(task) = self.tasks.get(&id) {
             task.abort();
         }
     }
 
-    /// Drops all tasks where they wait, and waits until they are gone.
+    /// Drops all tasks at their await points, and waits until they are gone.
     pub async fn shutdown(&mut self) {
         self.tasks.values().for_each(|task| task.abort());
         while self.join_next_with_id().await.is_some() {}
     }
 
-    /// How many tasks have not been joined.
+    /// Number of tasks that were not joined yet.
     pub fn len(&self) -> usize {
         self.tasks.len()
     }

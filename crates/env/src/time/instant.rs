@@ -1,12 +1,12 @@
-//! A moment of a clock that never goes back.
+//! A point in time on a monotonic clock.
 
 use std::ops::{Add, AddAssign, Sub};
 
 use super::Duration;
 use crate::world::current;
 
-/// A moment, in nanoseconds since the beginning of its world. Sums and differences end at that beginning and 584 years after
-/// it.
+/// A point in time, in nanoseconds since the start of its world. Sums and differences saturate at that start
+/// and at 584 years after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
@@ -15,35 +15,35 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 impl Instant {
-    /// The present.
+    /// Returns the current time.
     ///
     /// # Panics
-    /// If there is no world, as all functions that ask it.
+    /// If there is no world. The same holds for all functions that call this.
     pub fn now() -> Self {
         Self::since_beginning(current().age())
     }
 
-    /// So long after the beginning.
+    /// Returns the instant `duration` after the start of the world.
     pub(crate) fn since_beginning(duration: Duration) -> Self {
         Self(nanos(duration))
     }
 
-    /// How long it was since the beginning.
+    /// Returns the time since the start of the world.
     pub(crate) fn age(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
-    /// How long ago it was; zero if it is still to come.
+    /// Returns the time since this instant. Zero if it is in the future.
     pub fn elapsed(&self) -> Duration {
         Self::now() - *self
     }
 
-    /// How long it is after `earlier`; zero if it is before.
+    /// Returns the time since `earlier`. Zero if `earlier` is later.
     pub fn duration_since(self, earlier: Self) -> Duration {
         self - earlier
     }
 
-    /// This much earlier, if the world had begun.
+    /// Returns the instant `duration` earlier. `None` if that is before the start of the world.
     pub fn checked_sub(self, duration: Duration) -> Option<Self> {
         self.0.checked_sub(nanos(duration)).map(Self)
     }

@@ -1,4 +1,4 @@
-//! Something that is done again and again.
+//! Periodic timers.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -6,15 +6,15 @@ use std::task::ready;
 
 use super::{Duration, Instant, Sleep, sleep_until};
 
-/// What becomes of ticks that nobody waited for in time.
+/// What happens to ticks that no one awaited in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTicks {
-    /// They follow at once, one after the other, until all are made up for.
+    /// They fire at once, one after the other, until all are caught up.
     #[default]
     CatchUp,
-    /// The next one comes a whole period after the late one.
+    /// The next tick fires a full period after the late one.
     Delay,
-    /// They are left out: the next one comes when one would have been due.
+    /// They are skipped. The next tick fires at its regular time.
     Skip,
 }
 
@@ -26,16 +26,16 @@ pub struct Interval {
     missed: MissedTicks,
 }
 
-/// Ticks once now, and once every `period` from then on.
+/// Returns an interval that ticks now and then every `period`.
 ///
 /// # Panics
 /// If `period` is zero.
 pub fn interval(period: Duration) -> Interval {
-    assert!(!period.is_zero(), "an interval of no time");
+    assert!(!period.is_zero(), "an interval needs a period above zero");
     Interval { sleep: sleep_until(Instant::now()), period, missed: MissedTicks::default() }
 }
 
-/// Ticks for the first time at `first`, and once every `period` from then on.
+/// Returns an interval that ticks at `first` and then every `period`.
 ///
 /// # Panics
 /// If `period` is zero.
@@ -44,12 +44,12 @@ pub fn interval_at(first: Instant, period: Duration) -> Interval {
 }
 
 impl Interval {
-    /// Sets what becomes of ticks that nobody waited for in time.
+    /// Sets what happens to ticks that no one awaited in time.
     pub fn set_missed(&mut self, missed: MissedTicks) {
         self.missed = missed;
     }
 
-    /// Waits for the next tick. Who stops waiting misses nothing.
+    /// Waits for the next tick. Cancel safe.
     pub async fn tick(&mut self) {
         poll_fn(|cx| {
             ready!(Pin::new(&mut self.sleep).poll(cx));
@@ -59,12 +59,12 @@ impl Interval {
         .await;
     }
 
-    /// When the next tick is due.
+    /// Returns when the next tick is due.
     pub fn next_at(&self) -> Instant {
         self.sleep.deadline()
     }
 
-    /// Takes the next tick if it is due. Several intervals take turns this way.
+    /// Takes the next tick if it is due. Lets one caller poll several intervals in turn.
     pub fn take_due(&mut self) -> bool {
         let now = Instant::now();
         let is_due = now >= self.next_at();
@@ -79,7 +79,7 @@ impl Interval {
     }
 }
 
-/// When the tick after that of `due` is due, which was taken `now`.
+/// Returns when the next tick is due, after the tick that was due at `due` was taken at `now`.
 fn next(due: Instant, now: Instant, period: Duration, missed: MissedTicks) -> Instant {
     let in_time = due + period;
     if now < in_time {

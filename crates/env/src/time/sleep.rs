@@ -1,4 +1,4 @@
-//! Waiting for a moment.
+//! Waiting for a point in time.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,30 +6,30 @@ use std::task::{Context, Poll};
 use super::{Duration, Instant};
 use crate::world::{Timer, current};
 
-/// Ends at its moment. A timer is taken only once somebody waits for it.
+/// A future that ends at its deadline. It takes a timer only once it is polled.
 #[must_use = "futures do nothing unless awaited"]
 pub struct Sleep {
     at: Instant,
     timer: Option<Pin<Box<dyn Timer>>>,
 }
 
-/// Waits for so long.
+/// Waits for `duration`.
 pub fn sleep(duration: Duration) -> Sleep {
     sleep_until(Instant::now() + duration)
 }
 
-/// Waits for that moment.
+/// Waits until `at`.
 pub fn sleep_until(at: Instant) -> Sleep {
     Sleep { at, timer: None }
 }
 
 impl Sleep {
-    /// Its moment.
+    /// The deadline.
     pub fn deadline(&self) -> Instant {
         self.at
     }
 
-    /// Sets another moment. Who waits must look again.
+    /// Sets another deadline. A task that waits must poll again.
     pub fn reset(&mut self, at: Instant) {
         self.at = at;
         if let Some(timer) = &mut self.timer {

@@ -1,4 +1,4 @@
-//! Waiting for something, but not for ever.
+//! Waiting with a deadline.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,7 +7,7 @@ use pin_project_lite::pin_project;
 
 use super::{Duration, Instant, Sleep, sleep_until};
 
-/// It took too long.
+/// The error of a wait that took too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 
@@ -30,10 +30,10 @@ pin_project! {
     }
 }
 
-/// Waits for `future`, for so long at most.
+/// Waits for `future` for at most `duration`.
 ///
 /// # Errors
-/// [`Elapsed`]; `future` is dropped with what is returned.
+/// [`Elapsed`]. Dropping the returned future drops `future`.
 ///
 /// # Panics
 /// If there is no world.
@@ -41,10 +41,11 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     timeout_at(Instant::now() + duration, future)
 }
 
-/// Waits for `future`, until that moment at most. What is ready at once is taken even after it.
+/// Waits for `future` until `deadline` at most. A future that is ready when first polled succeeds even after
+/// the deadline.
 ///
 /// # Errors
-/// [`Elapsed`]; `future` is dropped with what is returned.
+/// [`Elapsed`]. Dropping the returned future drops `future`.
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout { future: future.into_future(), sleep: sleep_until(deadline) }
 }

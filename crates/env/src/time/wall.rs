@@ -5,12 +5,12 @@ use tailrace_types::TimestampMs;
 use super::Duration;
 use crate::world::current;
 
-/// A time of day: so long after 1970 began, in UTC.
+/// A time of day: the time since the start of 1970 in UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WallTime(Duration);
 
 impl WallTime {
-    /// The present, as the world's clock tells it.
+    /// Returns the current time of day on the world's clock.
     ///
     /// # Panics
     /// If there is no world.
@@ -18,17 +18,17 @@ impl WallTime {
         Self(current().since_1970())
     }
 
-    /// How long it is after 1970 began.
+    /// Returns the time since the start of 1970.
     pub const fn after_epoch(self) -> Duration {
         self.0
     }
 
-    /// How long it is after `earlier`; zero if it is before.
+    /// Returns the time since `earlier`. Zero if `earlier` is later.
     pub const fn duration_since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// In whole milliseconds.
+    /// Converts to whole milliseconds.
     pub(crate) fn to_timestamp(self) -> TimestampMs {
         TimestampMs(i64::try_from(self.0.as_millis()).unwrap_or(i64::MAX))
     }
@@ -42,7 +42,7 @@ impl std::ops::Add<Duration> for WallTime {
     }
 }
 
-/// The time of day in milliseconds, as records and commands carry it.
+/// Returns the time of day in milliseconds, the unit of records and commands.
 ///
 /// # Panics
 /// If there is no world.

@@ -1,4 +1,4 @@
-//! A network in memory, on nothing but `tailrace_env`: whatever is sent arrives after the same time, in any world.
+//! A network in memory that uses only `tailrace_env`. All bytes arrive after the same latency, in any world.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice};
@@ -12,13 +12,13 @@ use tailrace_env::io::ReadBuf;
 use tailrace_env::net::{BufferSizes, Listen, Socket};
 use tailrace_env::time::{self, Duration, Instant, Sleep};
 
-/// Bytes that are on their way in one direction at most.
+/// The most bytes in flight in one direction.
 const ON_THE_WAY_MAX: usize = 64 * 1024;
 
-/// Ports that are given out follow this one.
+/// Ephemeral ports start after this one.
 const PORTS_AFTER: u16 = 1023;
 
-/// Addresses are literal: nothing has a name here.
+/// A network with literal addresses only. It resolves no names.
 pub(crate) struct Network {
     latency: Duration,
     ports: Mutex<BTreeMap<SocketAddr, Arc<Queue>>>,
@@ -53,7 +53,7 @@ impl Network {
 
     pub(crate) async fn connect(self: &Arc<Self>, address: &str) -> io::Result<Arc<dyn Socket>> {
         let there = parse(address)?;
-        // In the time of the run.
+        // The latency passes in simulated time.
         time::sleep(self.latency).await;
         let queue = self.ports.lock().unwrap().get(&there).cloned().ok_or(ErrorKind::ConnectionRefused)?;
         let here = SocketAddr::new(there.ip(), 0);
@@ -108,12 +108,12 @@ struct Pipe {
 
 #[derive(Default)]
 struct PipeState {
-    /// When each piece arrives. An empty one is the end.
+    /// The pieces with their arrival times. An empty piece is the end of the stream.
     pieces: VecDeque<(Instant, VecDeque<u8>)>,
     bytes: usize,
-    /// Nothing more is written.
+    /// The writer has ended the stream.
     ended: bool,
-    /// Nobody reads any more.
+    /// The reader is gone.
     deserted: bool,
     reader: Option<Waker>,
     writer: Option<Waker>,
@@ -136,7 +136,7 @@ impl Pipe {
         Pin::new(arrival).poll(cx)
     }
 
-    /// Takes what has arrived, as far as there is room for it.
+    /// Reads what has arrived, as far as there is room for it.
     fn take(&self, buffer: &mut ReadBuf<'_>) {
         let (mut state, now) = (self.state.lock().unwrap(), Instant::now());
         while let Some((_, piece)) =

@@ -1,5 +1,5 @@
-// Reads lines "KEY request|response VERSION HEX" from stdin, decodes each with Kafka's own generated classes, encodes
-// it again, and prints a line for each that does not come out the same; at last the number of those that do.
+// Reads lines "KEY request|response VERSION HEX" from stdin. Decodes each with Kafka's own generated classes and
+// encodes it again. Prints a line for each message that changes, and finally the number of unchanged ones.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;

@@ -1,4 +1,5 @@
-//! A global allocator that knows how much each thread holds, so that tests can say what decoding took.
+//! A global allocator that counts the memory each thread holds, so that tests can measure what decoding
+//! takes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -11,7 +12,7 @@ thread_local! {
 struct Counting;
 
 fn changed(bytes: isize) {
-    // A thread that ends may free memory after its thread-locals are gone; that is of no interest.
+    // An ending thread may free memory after its thread-locals are gone. The tests do not need to count that.
     let _ = HELD.try_with(|held| {
         held.set(held.get() + bytes);
         let _ = PEAK.try_with(|peak| peak.set(peak.get().max(held.get())));
@@ -23,26 +24,26 @@ fn signed(bytes: usize) -> isize {
 }
 
 #[expect(unsafe_code, reason = "an allocator can be written in no other way")]
-// SAFETY: every call is handed on to the system's allocator unchanged.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         changed(signed(layout.size()));
-        // SAFETY: the caller keeps the contract of `alloc`.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         changed(-signed(layout.size()));
-        // SAFETY: the caller keeps the contract of `dealloc`.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
-    // `realloc` is left as it is by default: alloc, copy, dealloc, which counts both blocks at once.
+    // `realloc` keeps its default of alloc, copy and dealloc, so both blocks count at the same time.
 }
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Runs `work` and says how many bytes more than before it held at its worst moment.
+/// Runs `work` and returns its peak of additional memory in bytes.
 pub(crate) fn peak_bytes<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.get();
     PEAK.set(before);

@@ -1,4 +1,4 @@
-//! Decoding and encoding a message whose type is known by its key only.
+//! Decodes and encodes a message whose type is known only by its key.
 
 use bytes::Bytes;
 use tailrace_kafka_wire::messages::with_request;
@@ -10,7 +10,7 @@ use super::schema;
 
 /// Decodes `bytes` as a body of `message` and encodes it again.
 ///
-/// Everything that can be decoded can be encoded at the same version, so a failure to do so panics.
+/// Panics if the encoding fails, because everything that was decoded can be encoded at the same version.
 pub(crate) fn decode_and_encode(
     message: &schema::Message,
     version: i16,
@@ -19,7 +19,7 @@ pub(crate) fn decode_and_encode(
     visit(message, Both { request: message.request, version, bytes })
 }
 
-/// Only decodes.
+/// Decodes `bytes` as a body of `message`.
 pub(crate) fn decode(message: &schema::Message, version: i16, bytes: Bytes) -> Result<(), DecodeError> {
     visit(message, DecodeOnly { request: message.request, version, bytes })
 }
@@ -69,7 +69,7 @@ impl RequestVisitor for DecodeOnly {
     }
 }
 
-/// Parts in memory, one after the other.
+/// Returns the parts, which must be in memory, as one piece.
 pub(crate) fn joined(parts: &[Part]) -> Bytes {
     let mut whole = Vec::new();
     for part in parts {

@@ -1,4 +1,4 @@
-//! Bytes from an enemy: decoding says what is wrong, never panics, and takes no more memory than its budget.
+//! Hostile bytes: decoding reports what is wrong, never panics, and takes no more memory than its budget.
 
 use bytes::Bytes;
 use tailrace_kafka_wire::messages::{
@@ -13,7 +13,7 @@ use super::allocations::peak_bytes;
 use super::vectors::{self, LengthMark, Random, Vector, Width};
 use super::{any, schema, schema_data};
 
-/// Decodes, and holds the memory that it took against the budget.
+/// Decodes `bytes` and checks that the memory it took is within the budget.
 fn decode(message: &schema::Message, version: i16, bytes: Bytes) -> Result<(), DecodeError> {
     let budget = memory_budget_bytes(bytes.len());
     let (result, peak) = peak_bytes(|| any::decode(message, version, bytes));
@@ -31,7 +31,7 @@ fn every_truncation_is_an_error() {
     }
 }
 
-/// `bytes` with the length at `mark` replaced.
+/// Returns `bytes` with the length at `mark` replaced.
 fn with_length(bytes: &[u8], mark: LengthMark, length: &[u8]) -> Bytes {
     let old = match mark.width {
         Width::Two => 2,
@@ -104,10 +104,10 @@ fn garbage_never_panics_and_what_decodes_can_be_encoded() {
     assert!(decoded > 1000, "only {decoded} were legal: the garbage is too bad to test anything");
 }
 
-/// Pure noise, or a legal message with some bytes changed.
+/// Returns pure noise, or a valid message with some bytes changed.
 fn garbage(message: &'static schema::Message, version: i16, random: &mut Random) -> Bytes {
     if random.one_in(3) {
-        // Small numbers are likelier to be taken for lengths.
+        // Small numbers are more likely to be read as lengths.
         return (0..random.below(200)).map(|_| (random.next() >> (56 + random.below(8))) as u8).collect();
     }
     let mut bytes = vectors::vector(message, version, random).bytes.to_vec();
@@ -161,10 +161,10 @@ fn many_tiny_elements_meet_the_limit_of_memory() {
     assert!(peak <= LIMIT, "{peak} bytes");
 }
 
-/// Allocators give no piece of fewer than 32 bytes, and keep a length beside each.
+/// Allocators return no block of fewer than 32 bytes, and keep a length beside each.
 #[test]
 fn short_strings_are_counted_as_the_pieces_that_they_take() {
-    // DescribeGroupsRequest v5: names of one letter.
+    // DescribeGroupsRequest v5 with one-letter names.
     const GROUPS: usize = 4_000;
     let mut writer = Writer::new();
     writer.varint(u32::try_from(GROUPS + 1).expect("few"));
@@ -205,7 +205,7 @@ fn a_frame_has_so_many_unknown_tagged_fields_at_most() {
         writer.varint(u32::try_from(fields).expect("few"));
         for tag in 0..fields {
             writer.varint(1000 + u32::try_from(tag).expect("few"));
-            // Smaller ones meet the memory budget first.
+            // Smaller fields meet the memory budget first.
             writer.varint(4);
             writer.i32(7);
         }
@@ -215,7 +215,7 @@ fn a_frame_has_so_many_unknown_tagged_fields_at_most() {
     assert!(decode(UNKNOWN_TAGS_MAX).is_ok());
     let error = decode(UNKNOWN_TAGS_MAX + 1).expect_err("one too many");
     assert!(matches!(error, DecodeError::TooManyUnknownTags { max: UNKNOWN_TAGS_MAX, .. }), "{error}");
-    // What would be decoded and thrown away costs next to nothing.
+    // Fields that would be decoded and dropped cost next to nothing.
     let bytes = frame(500_000);
     let (result, peak) = peak_bytes(|| decode_body::<OffsetForLeaderEpochRequest>(Reader::new(bytes), 4));
     assert!(result.is_err());
@@ -224,7 +224,7 @@ fn a_frame_has_so_many_unknown_tagged_fields_at_most() {
 
 #[test]
 fn errors_name_field_and_position() {
-    // acks, timeout, then one topic whose name of two bytes is cut off after one.
+    // acks, timeout, then one topic whose name of two bytes is truncated after one.
     let bytes = Bytes::from_static(&[0xff, 0xff, 0, 1, 0, 0, 0, 9, 0, 0, 0, 1, 0, 2, b'a']);
     let error = decode_body::<ProduceRequest>(Reader::new(bytes), 8).expect_err("it is cut off");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Kafka's own classes read what we write, at every version, and write the same.
+//! Kafka's own classes read what this crate writes, at every version, and write the same bytes.
 
 use std::env;
 use std::fmt::Write as _;
@@ -32,7 +32,7 @@ fn kafka_itself_agrees_about_every_message() {
         .spawn()
         .expect("java runs");
     let mut input = java.stdin.take().expect("piped");
-    // Java prints while it reads, so both pipes are served at once.
+    // Java prints while it reads, so the test serves both pipes at the same time.
     let writing = thread::spawn(move || input.write_all(lines.as_bytes()));
     let output = java.wait_with_output().expect("java ends");
     writing.join().expect("no panic").expect("java reads");

@@ -1,4 +1,4 @@
-//! Byte for byte: headers and frames.
+//! Headers and frames, byte for byte.
 
 use bytes::Bytes;
 use tailrace_kafka_wire::messages::{
@@ -24,7 +24,8 @@ fn a_request_frame_of_a_flexible_version() {
         ..Default::default()
     };
     let frame = request_frame(5, None, 3, &request).expect("encodes");
-    // The client id keeps its classic length; after it come the header's and at last the body's tagged fields.
+    // The client id keeps its classic length. The header's tagged fields come after it, and the body's come
+    // last.
     let expected = [0, 0, 0, 16, 0, 18, 0, 3, 0, 0, 0, 5, 0xff, 0xff, 0, 2, b'x', 2, b'1', 0];
     assert_eq!(frame.into_bytes().expect("in memory"), Bytes::copy_from_slice(&expected));
 }

@@ -1,7 +1,8 @@
-//! Messages on the wire. One binary, so that the description of all messages is compiled once.
+//! Messages on the wire. All tests are in one binary, so that the description of the messages is compiled
+//! once.
 //!
-//! `schema_data` says what Kafka's definitions say. `vectors` makes random encodings from it, written independently of
-//! the library, and everything else holds the library against them.
+//! `schema_data` has the content of Kafka's definitions. `vectors` makes random encodings from it,
+//! independently of the library. The other modules compare the library with them.
 
 mod allocations;
 mod any;

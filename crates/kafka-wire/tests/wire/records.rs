@@ -1,4 +1,4 @@
-//! Records go through without being copied, however many they are.
+//! Records pass through without being copied, however large they are.
 
 use bytes::Bytes;
 use tailrace_kafka_wire::messages::fetch_response::{FetchableTopicResponse, PartitionData};
@@ -12,7 +12,7 @@ use tailrace_kafka_wire::{
 use super::allocations::peak_bytes;
 
 const MEGABYTES: usize = 8 << 20;
-/// More than a frame without records and the lists of its parts take, and far less than records.
+/// More than a frame without records and its list of parts take, and far less than the records.
 const SMALL: usize = 4096;
 
 fn fetch_response(records: Records) -> FetchResponse {

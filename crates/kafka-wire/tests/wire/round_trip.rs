@@ -1,4 +1,4 @@
-//! Every message at every version comes out as it went in.
+//! Decoding and encoding returns the same bytes for every message at every version.
 
 use tailrace_kafka_wire::ApiKey;
 use tailrace_kafka_wire::messages::GENERATED;

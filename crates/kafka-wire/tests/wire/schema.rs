@@ -1,4 +1,4 @@
-//! What the message definitions say, as data.
+//! The content of the message definitions, as data.
 
 /// A request or response.
 pub(crate) struct Message {
@@ -25,7 +25,7 @@ pub(crate) struct Field {
     pub(crate) default_true: bool,
 }
 
-/// The type of a field. Numbers are as good as their size in bytes.
+/// The type of a field. Numbers are described by their size in bytes.
 pub(crate) enum Kind {
     Bool,
     Number(usize),

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::schema::{Field, Kind, Message, Structure};
 
-/// Tags from here on are known to nobody.
+/// First of the tags that no message uses.
 const UNKNOWN_TAG: u32 = 1000;
 
 /// SplitMix64: small, and the same on every machine.
@@ -53,7 +53,8 @@ pub(crate) struct Vector {
     pub(crate) lengths: Vec<LengthMark>,
 }
 
-/// A random body of `message` at `version`. Such a body is canonical: decoding and encoding yields the same bytes.
+/// Returns a random body of `message` at `version`. The body is canonical: decoding and encoding it yields
+/// the same bytes.
 pub(crate) fn vector(message: &'static Message, version: i16, random: &mut Random) -> Vector {
     let flexible = message.is_flexible(version);
     let mut maker = Maker { message, version, flexible, random, bytes: Vec::new(), lengths: Vec::new() };
@@ -62,7 +63,7 @@ pub(crate) fn vector(message: &'static Message, version: i16, random: &mut Rando
     Vector { message, version, bytes: bytes.into(), lengths }
 }
 
-/// `per_version` vectors of every message at every version.
+/// Returns `per_version` vectors of every message at every version.
 pub(crate) fn all(per_version: usize, seed: u64) -> impl Iterator<Item = Vector> {
     let mut random = Random(seed);
     let versions = super::schema_data::MESSAGES.iter().flat_map(move |message| {
@@ -116,7 +117,7 @@ impl Maker<'_> {
         }
     }
 
-    /// A tagged field that has its default is left out, so this value is another one.
+    /// Writes a value other than the default, because a tagged field with its default is left out.
     fn tagged_value(&mut self, field: &'static Field) {
         match &field.kind {
             Kind::Bool => self.bytes.push(u8::from(!field.default_true)),
@@ -132,7 +133,7 @@ impl Maker<'_> {
 
     fn field(&mut self, field: &'static Field) {
         let nullable = field.is_nullable(self.version);
-        // Responses write null records as empty ones, so that is no canonical vector.
+        // Responses write null records as empty ones, so a null would not be canonical.
         let may_be_null = nullable && (self.message.request || !matches!(field.kind, Kind::Records));
         let null = may_be_null && self.random.one_in(4);
         match &field.kind {
@@ -176,7 +177,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Never zero or one, as those are defaults of tagged fields.
+    /// Writes a number that is never zero or one, because those are defaults of tagged fields.
     fn number(&mut self, bytes: usize) {
         let value = self.random.next() | 0x0202_0202_0202_0202;
         self.bytes.extend(&value.to_be_bytes()[..bytes]);

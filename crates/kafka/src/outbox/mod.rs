@@ -1,5 +1,6 @@
-//! Answers on their way out of one connection: bytes in memory by vectored writes, record batches by sendfile, see
-//! `plain`; over TLS both through a bounded buffer, see `tls`. `queue` is what waits.
+//! Outgoing answers of one connection. On a plain socket, bytes in memory go out by vectored writes and
+//! record batches by sendfile (see `plain`). Over TLS, both pass through a bounded buffer (see `tls`).
+//! `queue` holds what waits.
 
 mod plain;
 mod queue;
@@ -17,10 +18,10 @@ pub(crate) use queue::ReplyPart;
 use queue::{Item, Queue};
 use tls::Staged;
 
-/// What is still to be sent, in order.
+/// Bytes still to be sent, in order.
 pub(crate) struct Outbox {
     queue: Queue,
-    /// What TLS is given next; stays empty on a plain connection.
+    /// The next bytes for TLS. Stays empty on a plain connection.
     staged: Staged,
 }
 
@@ -29,7 +30,7 @@ impl Outbox {
         Self { queue: Queue::new(metrics), staged: Staged::default() }
     }
 
-    /// Bytes not yet taken by the socket.
+    /// Bytes that the socket has not taken yet.
     pub(crate) fn pending_bytes(&self) -> u64 {
         self.queue.pending_bytes()
     }
@@ -39,12 +40,12 @@ impl Outbox {
         self.queue.taken_bytes()
     }
 
-    /// True if everything was handed to the kernel.
+    /// Reports whether everything has been handed to the kernel.
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.items.is_empty() && self.staged.is_empty()
     }
 
-    /// Since when the socket has taken nothing; `None` if there is nothing to take.
+    /// Returns the time at which the socket last took something. `None` if nothing is left to send.
     pub(crate) fn stalled_since(&self) -> Option<Instant> {
         (!self.is_empty()).then_some(self.queue.last_progress)
     }
@@ -57,17 +58,18 @@ impl Outbox {
         self.queue.push(api_key, started, parts);
     }
 
-    /// True if an answer that is not sent holds memory that others may wait for.
+    /// Reports whether an unsent answer holds memory that others may wait for.
     pub(crate) fn holds_room(&self) -> bool {
         self.queue.items.iter().any(|item| matches!(item, Item::End { room: Some(_), .. }))
     }
 
-    /// Sends until the socket takes no more, the disk has to be waited for, the turn is over, or all is sent.
+    /// Sends until the socket takes no more, the disk has to be waited for, the turn is over, or everything
+    /// is sent.
     ///
-    /// Ready: everything was sent. Pending: the task is woken when it can go on.
+    /// Ready once everything is sent. While pending, the task is woken when it can continue.
     ///
     /// # Errors
-    /// The socket's, or the disk's; the connection is of no use then.
+    /// An error of the socket or the disk. The connection is unusable after it.
     pub(crate) fn poll_send(
         &mut self,
         transport: &mut Transport,

@@ -1,4 +1,4 @@
-//! Answers on a bare socket: bytes in memory by vectored writes, record batches by sendfile.
+//! Answers on a plain socket: bytes in memory by vectored writes, record batches by sendfile.
 
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
@@ -10,7 +10,8 @@ use tailrace_node::NodeDisk;
 
 use super::queue::{Item, Queue, too_short};
 
-/// Most bytes that one sendfile call moves: what a socket takes at once, and a bound on the time of the call.
+/// Most bytes that one sendfile call moves: what a socket takes at once, and a bound on the duration of the
+/// call.
 const SENDFILE_BYTES: u64 = 512 * 1024;
 
 /// Most bytes that are copied at once.
@@ -19,7 +20,7 @@ const COPIED_BYTES: usize = 64 * 1024;
 /// Buffers of one vectored write.
 const VECTORS: usize = 16;
 
-/// Sends until the socket takes no more, the disk has to be waited for, or all is sent.
+/// Sends until the socket takes no more, the disk has to be waited for, or everything is sent.
 pub(super) fn poll_send(queue: &mut Queue, stream: &Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
     loop {
         settle(queue);
@@ -31,7 +32,7 @@ pub(super) fn poll_send(queue: &mut Queue, stream: &Stream, cx: &mut Context<'_>
     }
 }
 
-/// Drops what is sent from the front, and times the answers that are complete.
+/// Drops sent items from the front, and records the response times of completed answers.
 fn settle(queue: &mut Queue) {
     while let Some(front) = queue.items.front() {
         match front {
@@ -62,7 +63,7 @@ fn poll_bytes(queue: &mut Queue, stream: &Stream, cx: &mut Context<'_>) -> Poll<
             Item::Bytes(_) => break,
         }
     }
-    // A header alone would wake the client for nothing: the records follow at once.
+    // Sent alone, a header would wake the client for nothing, because the records follow at once.
     match stream.try_write(&vectors[..count], file_follows) {
         Ok(sent) => {
             queue.took(sent as u64);
@@ -111,14 +112,14 @@ fn poll_file(queue: &mut Queue, stream: &Stream, cx: &mut Context<'_>) -> Poll<i
     }
 }
 
-/// What sendfile does, for a disk whose files have no descriptor.
+/// Replaces sendfile for a disk whose files have no descriptor.
 fn copy(extent: &Extent<NodeDisk>, count: usize, stream: &Stream) -> io::Result<usize> {
     let mut bytes = vec![0; count.min(COPIED_BYTES)];
     let read = extent.read_at(&mut bytes, 0)?;
     stream.try_write(&[IoSlice::new(&bytes[..read])], false)
 }
 
-/// A full socket is no error: the next look at its readiness registers the task.
+/// A full socket is not an error. The next check of its readiness registers the task.
 fn unless_would_block(error: io::Error) -> Poll<io::Result<()>> {
     if error.kind() == io::ErrorKind::WouldBlock { Poll::Ready(Ok(())) } else { Poll::Ready(Err(error)) }
 }

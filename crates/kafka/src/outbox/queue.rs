@@ -1,4 +1,4 @@
-//! What is still to be sent on one connection, in order, whatever it is sent by.
+//! The unsent parts of a connection's answers, in order, independent of how they are sent.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,7 +16,7 @@ use crate::metrics::KafkaMetrics;
 use tailrace_env::budget::Reservation;
 use tailrace_node::NodeDisk;
 
-/// Bytes whose presence in memory is checked, or ensured, at once.
+/// Bytes that are checked for presence in memory, or read into it, at once.
 const WARM_BYTES: u64 = 1024 * 1024;
 
 /// One part of an answer.
@@ -24,19 +24,19 @@ const WARM_BYTES: u64 = 1024 * 1024;
 pub(crate) enum ReplyPart {
     Bytes(Bytes),
     File(Extent<NodeDisk>),
-    /// What the answer takes in memory, until all of it is sent.
+    /// The memory of the answer, held until all of it is sent.
     Room(Arc<Reservation>),
 }
 
-/// A step of sending.
+/// An item to send.
 pub(super) enum Item {
     Bytes(Bytes),
     File {
         extent: Extent<NodeDisk>,
-        /// So many bytes at its beginning are in memory.
+        /// Number of bytes at the start of the file that are in memory.
         warm_bytes: u64,
     },
-    /// The answer's end: the request took from `started` to now.
+    /// The end of an answer. The request has taken from `started` until now.
     End {
         api_key: i16,
         started: Instant,
@@ -44,7 +44,7 @@ pub(super) enum Item {
     },
 }
 
-/// What is still to be sent, in order.
+/// Items still to be sent, in order.
 pub(super) struct Queue {
     pub(super) items: VecDeque<Item>,
     pending_bytes: u64,
@@ -52,7 +52,7 @@ pub(super) struct Queue {
     taken_bytes: u64,
     warming: Option<JoinHandle<io::Result<()>>>,
     pub(super) metrics: Arc<KafkaMetrics>,
-    /// When the socket last took something, or nothing was left to send.
+    /// Time at which the socket last took something, or nothing was left to send.
     pub(super) last_progress: Instant,
 }
 
@@ -95,13 +95,13 @@ impl Queue {
         self.items.push_back(Item::End { api_key, started, room });
     }
 
-    /// Makes sure that the next bytes of the file in front are in memory.
+    /// Brings the next bytes of the first file into memory.
     pub(super) fn poll_warm(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let Some(warming) = &mut self.warming {
             let outcome = ready!(Pin::new(warming).poll(cx));
             self.warming = None;
             outcome.map_err(io::Error::other)??;
-            // Waiting for our disk is not the client's stall.
+            // The client is not to blame for the time that our disk takes.
             self.last_progress = Instant::now();
         }
         let Some(Item::File { extent, warm_bytes }) = self.items.front_mut() else {
@@ -120,7 +120,7 @@ impl Queue {
         self.poll_warm(cx)
     }
 
-    /// The socket, or TLS before it, has taken so much.
+    /// Counts `bytes` that the socket, or TLS in front of it, has taken.
     pub(super) fn took(&mut self, bytes: u64) {
         self.pending_bytes -= bytes;
         self.taken_bytes += bytes;

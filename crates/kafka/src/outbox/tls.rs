@@ -1,7 +1,7 @@
-//! The same answers over TLS: copied into one bounded buffer, from memory and from files, and encrypted from there.
+//! Answers over TLS: copied from memory and from files into one bounded buffer, and encrypted from there.
 //!
-//! The copy is small beside the encryption, and it lets an answer's header and its records leave in one TLS record.
-//! Files are read only where they are in memory, as for sendfile.
+//! The copy is cheap compared to the encryption, and lets an answer's header and its records leave in one TLS
+//! record. As for sendfile, files are read only where they are in memory.
 
 use std::io;
 use std::pin::Pin;
@@ -15,21 +15,21 @@ use tailrace_tls::TlsStream;
 
 use super::queue::{Item, Queue, too_short};
 
-/// Bytes staged at once: four TLS records. rustls holds as much again. An idle connection has neither.
+/// Bytes staged at once: four TLS records. rustls holds as much again. An idle connection has neither buffer.
 const STAGED_BYTES: usize = 64 * 1024;
 
-/// Bytes that are encrypted before others have their turn: some tenths of a millisecond.
+/// Bytes encrypted before other tasks get a turn. This takes some tenths of a millisecond.
 const TURN_BYTES: usize = 256 * 1024;
 
 /// Bytes on their way into TLS.
 #[derive(Default)]
 pub(super) struct Staged {
     bytes: Vec<u8>,
-    /// So many of them are in TLS's hands.
+    /// Number of bytes that TLS has taken.
     taken: usize,
-    /// The answers that end within them.
+    /// The answers that end within the buffer.
     ends: Vec<(i16, Instant)>,
-    /// TLS may hold what the socket has not taken.
+    /// TLS may hold bytes that the socket has not taken yet.
     unflushed: bool,
     next_turn: NextTurn,
 }
@@ -43,7 +43,8 @@ impl Staged {
         &self.bytes[self.taken..]
     }
 
-    /// Sends until the socket takes no more, the disk has to be waited for, the turn is over, or all is sent.
+    /// Sends until the socket takes no more, the disk has to be waited for, the turn is over, or everything
+    /// is sent.
     pub(super) fn poll_send(
         &mut self,
         queue: &mut Queue,
@@ -80,7 +81,7 @@ impl Staged {
         Poll::Ready(Ok(()))
     }
 
-    /// Times the answers that TLS has taken whole.
+    /// Records the response times of the answers that TLS has taken completely.
     fn settle(&mut self, queue: &Queue) {
         for (api_key, started) in self.ends.drain(..) {
             queue.metrics.answered(api_key, started.elapsed());
@@ -89,7 +90,7 @@ impl Staged {
         self.taken = 0;
     }
 
-    /// Fills the buffer with what comes next, as far as it is in memory. Pending: nothing is.
+    /// Fills the buffer with the next bytes that are in memory. Pending if none are.
     fn poll_stage(&mut self, queue: &mut Queue, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.bytes.len() < STAGED_BYTES {
             let room = STAGED_BYTES - self.bytes.len();
@@ -120,7 +121,7 @@ impl Staged {
         Poll::Ready(Ok(()))
     }
 
-    /// Copies the next part of the file in front, whose first `warm_bytes` are in memory.
+    /// Copies the next part of the first file, whose first `warm_bytes` are in memory.
     fn stage_file(&mut self, queue: &mut Queue, room: usize) -> io::Result<()> {
         let Some(Item::File { extent, warm_bytes }) = queue.items.front_mut() else { return Ok(()) };
         let wanted = extent.bytes().min(*warm_bytes).min(room as u64);

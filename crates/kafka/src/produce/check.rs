@@ -1,24 +1,25 @@
-//! What the records for a partition must be: one legal batch that the topic's rules admit.
+//! Checks the records for a partition: they must be one legal batch that the topic's rules allow.
 
 use tailrace_kafka_wire::Records;
 use tailrace_records::{AppendRules, BatchError, Validated, validate};
 
 use tailrace_env::workers::{Panicked, Workers};
 
-/// Batches above this size are checked on a worker thread if they are compressed, or are to be: that takes longer than an event loop may be
-/// kept from its other connections.
+/// Compressed batches above this size, and batches to be compressed, are checked on a worker thread, because
+/// that would block an event loop for too long.
 const CHECK_INLINE_BYTES: usize = 32 * 1024;
 
-/// What a smaller one expands to decides, too: a few bytes may expand to very many. No more than [`CHECK_INLINE_BYTES`] is compressed anew.
+/// Largest decompressed size of a smaller batch, because few bytes may expand to very many. If the batch is
+/// to be recompressed, the limit is [`CHECK_INLINE_BYTES`].
 const EXPAND_INLINE_BYTES: usize = 256 * 1024;
 
-/// And the number of records that it claims to have.
+/// Most records that such a batch may claim to have.
 const RECORDS_INLINE: i32 = 16_384;
 
-/// The number of the codec zstd.
+/// The number of the zstd codec.
 const ZSTD: u8 = 4;
 
-/// Validates on the event loop what is quickly validated, and on a worker what is not.
+/// Validates a batch on the event loop if that is quick, and on a worker otherwise.
 pub(super) async fn check(
     records: Records,
     rules: AppendRules,
@@ -32,7 +33,7 @@ pub(super) async fn check(
     let compressed_anew = rules.compression.filter(|&target| target as u8 != codec);
     let heavy = count > RECORDS_INLINE
         || (is_work && bytes.len() > CHECK_INLINE_BYTES)
-        // At such a level even little takes long.
+        // At a slow level, even a small batch takes long.
         || compressed_anew.is_some_and(|target| rules.levels.are_slow(target));
     if !heavy {
         let inline = if compressed_anew.is_some() { CHECK_INLINE_BYTES } else { EXPAND_INLINE_BYTES };
@@ -46,18 +47,19 @@ pub(super) async fn check(
     workers.work(move || validate(bytes, &rules)).await
 }
 
-/// Whether the batch says so; nothing else of it is looked at.
+/// Reports whether the batch claims to be compressed with zstd. Checks nothing else.
 pub(super) fn is_zstd(records: &Records) -> bool {
     codec(records) == ZSTD
 }
 
-/// The number of the codec, which the attributes' low three bits at the batch's byte 22 name; 0 if there is no batch.
+/// Returns the number of the codec: the low three bits of the attributes, in byte 22 of the batch. 0 if there
+/// is no batch.
 fn codec(records: &Records) -> u8 {
     let Records::Bytes(bytes) = records else { return 0 };
     bytes.get(22).map_or(0, |low| low & 0x07)
 }
 
-/// The number at the batch's byte 57; 0 if there is no batch.
+/// Returns the record count, at byte 57 of the batch. 0 if there is no batch.
 fn record_count(records: &Records) -> i32 {
     let Records::Bytes(bytes) = records else { return 0 };
     bytes.get(57..).and_then(|bytes| bytes.first_chunk()).map_or(0, |count| i32::from_be_bytes(*count))

@@ -1,11 +1,11 @@
-//! Produce (0): check, append, answer as `acks` says.
+//! Produce (0): checks batches, appends them, and answers as `acks` demands.
 //!
-//! Batches are validated before the partition is locked. Appends happen while the request is decided, so they keep the
-//! order of the connection; only the answer may have to wait, for the high watermark.
+//! Batches are validated before the partition is locked. They are appended while the request is decided, so
+//! they keep the connection's order. Only the answer may have to wait, for the high watermark.
 //!
-//! This file has the request and its answer, `topic` which topic it means, `partition` what is done for one partition of
-//! it, `check` what a batch must be, `transaction` what comes before a batch of a transaction, and `refusal` how a
-//! partition's answer says no.
+//! This file handles the request and its answer. `topic` finds the topic, `partition` handles one partition,
+//! `check` validates a batch, `transaction` prepares a transaction for a batch, and `refusal` builds the
+//! answer for a refused partition.
 
 mod check;
 mod partition;
@@ -34,11 +34,11 @@ use tailrace_node::partitions::{PartitionHandle, WaitOutcome};
 use topic::find_topic;
 use transaction::Transaction;
 
-/// An append that is committed only once the partition's high watermark gets there.
+/// An append that is not committed until the partition's high watermark passes it.
 struct Uncommitted {
-    /// Replicas that must have it, if these are more than a majority.
+    /// Number of replicas that must have it, if more than a majority.
     replicas: Option<usize>,
-    /// Where in the response its answer is: which topic, and which partition of it.
+    /// Index of the topic and of the partition in the response.
     place: (usize, usize),
     handle: Arc<PartitionHandle>,
     appended: Appended,
@@ -78,7 +78,7 @@ fn refuse_all(request: &ProduceRequest, code: ErrorCode) -> ProduceResponse {
     ProduceResponse { responses: request.topic_data.iter().map(topic).collect(), ..Default::default() }
 }
 
-/// A client that asked for no answer is told of an error by a closed connection, as in Kafka.
+/// Closes the connection of a client that asked for no answer if there was an error, as Kafka does.
 fn unless_failed(response: &ProduceResponse) -> Result<Decided, Closed> {
     let partitions = response.responses.iter().flat_map(|topic| &topic.partition_responses);
     match partitions.map(|p| p.error_code).find(|&code| code != ErrorCode::None.code()) {
@@ -89,7 +89,7 @@ fn unless_failed(response: &ProduceResponse) -> Result<Decided, Closed> {
     }
 }
 
-/// Appends what can be appended. The answer holds once everything uncommitted is committed.
+/// Appends what can be appended. The answer is valid once all uncommitted appends are committed.
 async fn append_all(
     context: &Context,
     mut request: ProduceRequest,
@@ -111,7 +111,8 @@ async fn append_all(
             let index = partition.index;
             let response = match &topic {
                 Err(code) => PartitionRefusal::from(*code).answer(index),
-                // Kafka keeps one of several batches for the same partition; refusing the others says so.
+                // Kafka keeps one of several batches for the same partition. tailrace reports the others as
+                // refused.
                 Ok(topic) if !seen.insert((topic.id, index)) => {
                     let message = "the partition appears twice in the request";
                     PartitionRefusal::new(ErrorCode::InvalidRequest, message).answer(index)
@@ -141,7 +142,7 @@ async fn append_all(
     (ProduceResponse { responses, ..Default::default() }, uncommitted)
 }
 
-/// Waits until everything appended is committed, or the request's time is up.
+/// Waits until all appends are committed, or the request's deadline passes.
 async fn when_committed(
     context: Context,
     mut response: ProduceResponse,

@@ -1,4 +1,4 @@
-//! What a produce request has for one partition: found its place, checked, appended.
+//! One partition of a produce request: finds it, checks its batch, and appends it.
 
 use std::sync::Arc;
 
@@ -22,17 +22,18 @@ const ALL: i16 = -1;
 /// First version in which a batch may be compressed with zstd (KIP-110).
 const ZSTD_FROM: i16 = 7;
 
-/// Records that are in the log, though perhaps not committed.
+/// Records that are in the log, but perhaps not committed.
 pub(super) struct Written {
     pub(super) handle: Arc<PartitionHandle>,
     pub(super) appended: Appended,
-    /// What the producer is told, once they count.
+    /// The answer to the producer, valid once the records are committed.
     pub(super) answer: PartitionProduceResponse,
-    /// Replicas that must have it before it is acknowledged, if these are more than a majority.
+    /// Number of replicas that must have the records before they are acknowledged, if more than a majority.
     pub(super) replicas: Option<usize>,
 }
 
-/// Appends the batch of one partition. `transaction` is the request's, which only transactional batches belong to.
+/// Appends the batch of one partition. `transaction` is the request's. Only transactional batches belong to
+/// it.
 pub(super) async fn append_to_partition(
     context: &Context,
     topic: &Topic,
@@ -62,7 +63,7 @@ pub(super) async fn append_to_partition(
     })?;
     let batch = batch.map_err(|error| PartitionRefusal::of_batch(&error, handle.reader.log_start()))?;
     let (bytes, records) = (batch.bytes.len() as u64, batch.header.record_count.max(0).unsigned_abs());
-    // Those who tap the topic get the records from the log, later: only whether anybody might is looked at here.
+    // Taps of the topic read the records from the log later. This only checks whether there may be any.
     let wanted = node.wanted(topic);
     let appended = match (batch.header.attributes.is_transactional(), transaction) {
         (false, _) => {
@@ -93,13 +94,14 @@ fn without_transaction() -> PartitionRefusal {
     PartitionRefusal::new(ErrorCode::TransactionalIdAuthorizationFailed, message)
 }
 
-/// How many replicas have to have what is acknowledged (`min.insync.replicas`), if a majority is not enough.
+/// Returns how many replicas must have acknowledged records (`min.insync.replicas`), or `None` if a majority
+/// is enough.
 ///
 /// # Errors
-/// There are not as many, so that waiting would be of no use.
+/// If fewer replicas are live, because waiting would be useless.
 fn replicas_needed(node: &Node, topic: &Topic, index: i32) -> Result<Option<usize>, PartitionRefusal> {
     let wanted = topic.config.min_insync_replicas.unsigned_abs() as usize;
-    // A node that is alone has one replica, whatever the setting says.
+    // A standalone server has one replica, whatever the setting says.
     if wanted <= 1 || node.is_alone() {
         return Ok(None);
     }
@@ -107,14 +109,14 @@ fn replicas_needed(node: &Node, topic: &Topic, index: i32) -> Result<Option<usiz
     let image = node.image();
     let live = partition.replicas.iter().filter(|replica| image.is_live(replica.node())).count();
     if live < wanted {
-        let message = format!("{live} replicas are there, and min.insync.replicas is {wanted}");
+        let message = format!("{live} replicas are live, but min.insync.replicas is {wanted}");
         return Err(PartitionRefusal::new(ErrorCode::NotEnoughReplicas, message));
     }
     let majority = partition.replicas.len() / 2 + 1;
     Ok((wanted > majority).then_some(wanted))
 }
 
-/// The partition, if clients may write to it.
+/// Returns the partition if clients may write to it.
 fn writable(topic: &Topic, index: i32) -> Result<&Arc<PartitionHandle>, PartitionRefusal> {
     if topic.internal {
         let message = format!("topic {} is internal", topic.name);

@@ -1,4 +1,4 @@
-//! What a producer is told about a partition that its records are not written to.
+//! The answer for a partition whose records were not written.
 
 use std::fmt::Display;
 
@@ -14,12 +14,12 @@ use crate::errors::{batch_code, failure_code};
 use tailrace_env::workers::Panicked;
 use tailrace_node::partitions::AppendFailure;
 
-/// Why the records for a partition are not written. From a bare code: without a text.
+/// The reason why a partition's records were not written. Made from a bare code, it has no text.
 #[derive(Debug)]
 pub(super) struct PartitionRefusal {
     code: ErrorCode,
     message: Option<String>,
-    /// Told if it is the log that refuses what could be read of the batch, as in Kafka.
+    /// The log start offset, set if the log refuses a readable batch, as in Kafka.
     log_start: Option<Offset>,
     record_errors: Vec<BatchIndexAndErrorMessage>,
 }
@@ -29,7 +29,8 @@ impl PartitionRefusal {
         Self { message: Some(message.into()), ..Self::from(code) }
     }
 
-    /// Of a batch that is broken, or that the topic's rules refuse; then with the records that are at fault.
+    /// A batch that is broken or that the topic's rules refuse. In the latter case with the offending
+    /// records.
     pub(super) fn of_batch(error: &BatchError, log_start: Offset) -> Self {
         let rejections = match error {
             BatchError::InvalidTimestamps(rejections) | BatchError::InvalidRecords(rejections) => {
@@ -50,14 +51,14 @@ impl PartitionRefusal {
         Self { log_start, record_errors, ..refusal }
     }
 
-    /// Of a batch that is legal and out of its order, or that cannot be written.
+    /// A legal batch that is out of order or cannot be written.
     pub(super) fn of_append(failure: AppendFailure, log_start: Offset) -> Self {
         let log_start =
             matches!(failure, AppendFailure::Refused(AppendError::Producer(_))).then_some(log_start);
         Self { log_start, ..Self::from(failure) }
     }
 
-    /// The same, noted in the metrics, and in the log for those who look for its cause.
+    /// Counts the refusal in the metrics and logs it for debugging.
     pub(super) fn counted(self, context: &Context, topic: &dyn Display, partition: i32) -> Self {
         context.server.metrics.produce_error(self.code.name());
         let (error, reason) = (self.code.name(), self.message.as_deref());
@@ -80,8 +81,8 @@ impl PartitionRefusal {
     }
 }
 
-/// Whether the error is one that Kafka finds when it has a log at hand. Before that it asks whether there is one batch of the present
-/// form, whether that is whole, and of which size.
+/// Reports whether Kafka finds this error only with a log. Before that, it checks that there is exactly one
+/// batch in the current format, that it is complete, and its size.
 fn refused_by_log(error: &BatchError) -> bool {
     match error {
         BatchError::Incomplete { .. }
@@ -130,7 +131,7 @@ impl From<AppendFailure> for PartitionRefusal {
     }
 }
 
-/// A bug of the server, and not of the batch that was being checked.
+/// A panic is a bug of the server, not of the batch.
 impl From<Panicked> for PartitionRefusal {
     fn from(_: Panicked) -> Self {
         Self::new(ErrorCode::UnknownServerError, "checking the batch failed; see the server's log")
@@ -154,6 +155,6 @@ mod tests {
         assert_eq!((answer.index, answer.error_code), (3, ErrorCode::UnknownServerError.code()));
         assert_eq!((answer.base_offset, answer.log_start_offset), (-1, -1));
         assert!(answer.record_errors.is_empty(), "no record is to blame");
-        assert_eq!(wait_for(workers.work(|| 7)), Ok(7), "the others go on");
+        assert_eq!(wait_for(workers.work(|| 7)), Ok(7), "the other workers continue");
     }
 }

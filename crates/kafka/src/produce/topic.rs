@@ -1,4 +1,4 @@
-//! Which topic a produce request means.
+//! Finds the topic of a produce request.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use tailrace_kafka_wire::messages::produce_request::TopicProduceData;
 use crate::context::Context;
 use tailrace_node::partitions::Topic;
 
-/// First version in which topics are named by id.
+/// First version that names topics by id.
 const IDS_FROM: i16 = 13;
 
-/// The topic, by id or by name as the version has it.
+/// Returns the topic by id or by name, depending on the version.
 pub(super) fn find_topic(context: &Context, data: &TopicProduceData) -> Result<Arc<Topic>, ErrorCode> {
     let topics = context.node().topics();
     if context.version() >= IDS_FROM {

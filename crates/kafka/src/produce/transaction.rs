@@ -1,7 +1,8 @@
-//! Batches of a transaction: before the first one in a partition, the transaction's coordinator is asked (KIP-890).
+//! Transactional batches. Before the first one in a partition, the transaction's coordinator is asked
+//! (KIP-890).
 //!
-//! A guard is drawn from the partition first. Nothing that ends a transaction there may come between guard and batch, so
-//! that a request that was delayed cannot write into the transaction after its own.
+//! First, a verification guard is drawn from the partition. No end of a transaction may come between guard
+//! and batch. A delayed request therefore cannot write into the transaction after its own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,24 +28,25 @@ use tailrace_node::taps::WantedBy;
 /// First version of Produce whose clients know TRANSACTION_ABORTABLE (KIP-890).
 const ABORTABLE_FROM: i16 = 11;
 
-/// Times that the coordinator is asked about one batch, at most. Each time but the first, a marker was written meanwhile.
+/// Most times that the coordinator is asked about one batch. It is asked again only if a marker was written
+/// in between.
 const VERIFICATIONS_MAX: usize = 5;
 
 /// The transaction that a request writes into.
 ///
-/// Partitions that the request brings into it are brought in at once where there are several: every answer of the
-/// coordinator waits for its log.
+/// If the request adds several partitions, they are added at once, because every answer of the coordinator
+/// waits for its log.
 pub(super) struct Transaction {
     id: String,
-    /// Of the partitions that the coordinator was asked about for the whole request.
+    /// Guards of the partitions about which the coordinator was asked for the whole request.
     guards: HashMap<TopicPartition, VerificationGuard>,
-    /// The coordinator's answer about them, if it was not yes.
+    /// The coordinator's answer about them, if it refused.
     refusal: Option<Refusal>,
 }
 
 impl Transaction {
-    /// Brings the partitions of a request into its transaction. Requests with one partition are left to [`Self::append`],
-    /// and clients that add partitions by themselves need nothing.
+    /// Adds the partitions of a request to its transaction. Requests with one partition are left to
+    /// [`Self::append`]. Clients that add partitions themselves need nothing.
     pub(super) async fn enter(context: &Context, id: String, topics: &[TopicProduceData]) -> Self {
         let mut entered = Self { id, guards: HashMap::new(), refusal: None };
         let partitions = topics.iter().map(|topic| topic.partition_data.len()).sum::<usize>();
@@ -58,9 +60,9 @@ impl Transaction {
         entered
     }
 
-    /// Draws the guards of the partitions in which the transaction begins with this request. Returns whose they are, if
-    /// there are any: the first producer's that the batches name. Those of others, if a client mixes them, are asked about
-    /// one by one.
+    /// Draws the guards of the partitions in which the transaction starts with this request. Returns their
+    /// producer, the first one in the batches, if there are any guards. If a client mixes producers, the
+    /// others are handled one by one.
     async fn draw_guards(
         &mut self,
         context: &Context,
@@ -87,8 +89,9 @@ impl Transaction {
         by.filter(|_| !self.guards.is_empty())
     }
 
-    /// Asks the coordinator before the first batch here. That comes before the batch is looked at, as in Kafka: a producer that is fenced off
-    /// shall learn of that, and of nothing else that it could mend.
+    /// Asks the coordinator before the first batch in this partition. As in Kafka, this comes before the
+    /// batch is checked, so that a fenced producer learns that it is fenced, and not of an error that it
+    /// might fix.
     pub(super) async fn enter_partition(
         &self,
         context: &Context,
@@ -109,10 +112,11 @@ impl Transaction {
         Ok(guard)
     }
 
-    /// Appends a batch, with the guard of [`Self::enter_partition`].
+    /// Appends a batch with the guard of [`Self::enter_partition`].
     ///
-    /// A producer begins its next transaction while the markers of the one before are being written. The coordinator's
-    /// answer waits for these, and the marker that comes meanwhile makes the guard worthless: then it is asked again.
+    /// A producer may start its next transaction while the markers of the previous one are being written. The
+    /// coordinator's answer waits for these markers. A marker written meanwhile invalidates the guard, and
+    /// then the coordinator is asked again.
     pub(super) async fn append(
         &self,
         context: &Context,
@@ -149,10 +153,10 @@ impl Transaction {
         TransactionOwner { transactional_id: &self.id, producer, writes: Writes::Records }
     }
 
-    /// The guard of a partition that the coordinator was asked about for the whole request.
+    /// Returns the guard of a partition about which the coordinator was asked for the whole request.
     ///
     /// # Errors
-    /// The coordinator's answer, if it was not yes.
+    /// The coordinator's answer, if it refused.
     fn guard(&self, handle: &PartitionHandle) -> Result<Option<VerificationGuard>, Refusal> {
         match (self.guards.get(&handle.id), &self.refusal) {
             (Some(_), Some(refusal)) => Err(refusal.clone()),
@@ -161,7 +165,7 @@ impl Transaction {
     }
 }
 
-/// The header of the batch, if there is one batch, and all of it. Nothing in it is vouched for.
+/// Returns the batch's header if there is exactly one complete batch. Its fields are not validated.
 pub(super) fn header(data: &PartitionProduceData) -> Option<BatchHeader> {
     let Records::Bytes(bytes) = &data.records else { return None };
     BatchHeader::parse(bytes).ok().filter(|header| header.total_bytes() == bytes.len())

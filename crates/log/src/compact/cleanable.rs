@@ -1,4 +1,5 @@
-//! What of a log could be compacted now. Kafka's rules (`LogCleanerManager`), in whole segments.
+//! The part of a log that could be compacted now. The rules are Kafka's (`LogCleanerManager`), in whole
+//! segments.
 
 use std::sync::Arc;
 
@@ -8,39 +9,40 @@ use crate::disk::Disk;
 use crate::reader::{LogReader, SegmentList};
 use crate::segment::Segment;
 
-/// What keeps records from being compacted.
+/// The limits of what may be compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactionLimits {
-    /// One past the last record whose transaction is decided and that is committed: the last stable offset.
+    /// One past the last record that is committed and whose transaction is decided: the last stable offset.
     pub stable: Offset,
-    /// `min.compaction.lag.ms`: segments with a record younger than this stay as they are.
+    /// `min.compaction.lag.ms`: segments with a younger record are not compacted.
     pub min_lag_ms: i64,
-    /// `max.compaction.lag.ms`: an uncompacted segment older than this is due whatever its share.
+    /// `max.compaction.lag.ms`: an older uncompacted segment is due, however small its dirty share.
     pub max_lag_ms: i64,
-    /// The clock.
+    /// The current time.
     pub now: TimestampMs,
 }
 
-/// The answer.
+/// The part of a log that could be compacted now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cleanable {
-    /// Compaction has seen to everything below.
+    /// Compaction has covered everything below.
     pub first_dirty: Offset,
-    /// Where the part ends that could be seen to now: the base of a segment.
+    /// End of the part that could be compacted now: the base of a segment.
     pub end: Offset,
     /// Bytes below `first_dirty`, in whole segments.
     pub clean_bytes: u64,
-    /// Bytes in between, in whole segments.
+    /// Bytes from `first_dirty` to `end`, in whole segments.
     pub dirty_bytes: u64,
-    /// `max.compaction.lag.ms` is set, and in what was compacted the time of a tombstone or a marker is over, or nobody has looked since
-    /// the start.
+    /// True if `max.compaction.lag.ms` is set and a tombstone or marker in the compacted part has expired, or
+    /// if this is unknown since the start.
     pub expired: bool,
-    /// By how many milliseconds `max.compaction.lag.ms` is exceeded; 0 if it is not.
+    /// Milliseconds by which `max.compaction.lag.ms` is exceeded, or 0.
     pub overdue_ms: i64,
 }
 
 impl Cleanable {
-    /// Share of the cleanable bytes that are dirty, 0 to 1: what `min.cleanable.dirty.ratio` is compared with.
+    /// Returns the dirty share of the cleanable bytes, 0 to 1, which is compared with
+    /// `min.cleanable.dirty.ratio`.
     pub fn dirty_ratio(&self) -> f64 {
         let total = self.clean_bytes + self.dirty_bytes;
         if total == 0 { 0.0 } else { self.dirty_bytes as f64 / total as f64 }
@@ -48,7 +50,8 @@ impl Cleanable {
 }
 
 impl<D: Disk> LogReader<D> {
-    /// What could be compacted now. A segment that takes batches never is. Takes no lock and reads no file.
+    /// Returns what could be compacted now, which never includes a segment that still takes batches. Takes no
+    /// lock and reads no file.
     pub fn cleanable(&self, limits: &CompactionLimits) -> Cleanable {
         cleanable(&self.segments.load(), self.first_dirty().max(self.log_start()), limits)
     }
@@ -76,7 +79,7 @@ pub(crate) fn cleanable<D: Disk>(
         let bytes = u64::from(segment.bytes());
         if segment.end_offset() > first_dirty {
             dirty_bytes += bytes;
-            // Records may bring later timestamps than the clock's.
+            // Records may have timestamps in the future.
             let begun = [segment.first_timestamp().0, segment.created.0];
             oldest = begun.into_iter().filter(|ms| *ms > 0).fold(oldest, i64::min);
         } else {

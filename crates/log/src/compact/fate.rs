@@ -1,4 +1,5 @@
-//! What becomes of one batch. Kafka's rules: `Cleaner.cleanInto` and `MemoryRecords.filterTo`.
+//! Decides what compaction does with each batch. Kafka's rules: `Cleaner.cleanInto` and
+//! `MemoryRecords.filterTo`.
 
 use tailrace_records::{BatchHeader, BatchRewriter, RawRecord, RawRecords, is_lost, write_empty};
 use tailrace_types::{Offset, TimestampMs};
@@ -10,51 +11,51 @@ use super::{CompactionSettings, CompactionStats, later};
 use crate::disk::Disk;
 use crate::error::LogError;
 
-/// The answer.
+/// The decision about one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It stays as it is.
+    /// It stays unchanged.
     Stays,
-    /// It goes.
+    /// It is removed.
     Goes,
-    /// What is left of it was appended to the output, under this header.
+    /// It was changed. What remains was appended to the output, under this header.
     Changed(BatchHeader),
 }
 
-/// What holds for all of a batch's records.
+/// The rules for all records of a batch.
 struct Retention {
-    /// The batch does not go, even if none of them stays.
+    /// True if the batch stays even without records.
     keep_header: bool,
-    /// The time of its tombstones, or of its marker, is over.
+    /// True if its tombstones or its marker have expired.
     expired: bool,
-    /// That time begins with this round, if it has not begun yet.
+    /// True if the batch should get a delete horizon in this round, unless it has one.
     horizon_due: bool,
 }
 
 /// Decides about batches, one after the other in the log's order.
 pub(crate) struct Judge<'c> {
     pub(crate) map: &'c KeyMap,
-    /// What lies below an earlier round has seen to, to its end.
+    /// An earlier round has covered everything below, completely.
     pub(crate) first_dirty: Offset,
-    /// The map knows all keys below.
+    /// The map has all keys below.
     pub(crate) mapped_end: Offset,
     pub(crate) settings: &'c CompactionSettings,
     pub(crate) aborted: &'c Aborted,
     pub(crate) seen: &'c mut SeenData,
     pub(crate) stats: &'c mut CompactionStats,
-    /// Offsets of abort markers that went.
+    /// Offsets of removed abort markers.
     pub(crate) removed_aborts: Vec<Offset>,
     pub(crate) scratch: Vec<u8>,
     pub(crate) rewriter: BatchRewriter,
-    /// Of each record: its key's hash, if it has one.
+    /// Per record: its key's hash, if it has a key.
     pub(crate) hashes: Vec<Option<KeyHash>>,
-    /// Of each record: whether it stays.
+    /// Per record: whether it stays.
     pub(crate) kept: Vec<bool>,
 }
 
 impl Judge<'_> {
-    /// Decides about `batch` and writes what is left of it, if it changes, to `out`. With `keep_header` it does not go: the
-    /// offset of the last batch of a group must not be lost.
+    /// Decides about `batch`, and appends what remains to `out` if it changes. With `keep_header` the batch
+    /// is not removed, because the offset of the last batch of a group must not be lost.
     pub(crate) fn judge<D: Disk>(
         &mut self,
         batch: &SourceBatch<'_, D>,
@@ -66,7 +67,8 @@ impl Judge<'_> {
         self.stats.records_before += records;
         let keep_header = keep_header || self.is_last_of_producer(header) || is_lost(header);
         let now = self.settings.limits.now;
-        // Not what a round that did not come to its end gave some time: nobody may take it for gone together with what it deletes.
+        // Not for a horizon set by a round that did not finish, because then the tombstone would be removed
+        // together with the records that it deletes.
         let expired = header.attributes.has_delete_horizon()
             && header.base_timestamp <= now
             && header.base_offset < self.first_dirty;
@@ -145,8 +147,8 @@ impl Judge<'_> {
         self.rewriter.finish(out).map(Fate::Changed).map_err(|error| batch.damaged(&error))
     }
 
-    /// The last of its key stays, a tombstone until its time is over. Records without a key go, as in Kafka: they are from
-    /// before the topic was compacted.
+    /// Keeps the last record of each key, and a tombstone until it expires. Removes records without a key, as
+    /// in Kafka: they are from before the topic was compacted.
     fn stays(
         &self,
         header: &BatchHeader,
@@ -164,7 +166,7 @@ impl Judge<'_> {
         later(self.settings.limits.now, self.settings.delete_retention_ms)
     }
 
-    /// The batch tells of the state of a producer that is active: its last sequence, or its epoch.
+    /// Reports whether the batch holds the state of an active producer: its last sequence, or its epoch.
     fn is_last_of_producer(&self, header: &BatchHeader) -> bool {
         let Some(last) = self.settings.producers.get(&header.producer_id) else { return false };
         match last.last_data_offset {
@@ -174,7 +176,7 @@ impl Judge<'_> {
     }
 }
 
-/// Nothing but, perhaps, the header stays.
+/// Removes the batch, or keeps only its header.
 fn emptied(header: &BatchHeader, keep_header: bool, out: &mut Vec<u8>) -> Fate {
     match (keep_header, header.record_count) {
         (false, _) => Fate::Goes,

@@ -1,4 +1,4 @@
-//! Putting in place what a round of compaction wrote.
+//! Putting the output of a round of compaction in place.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Release;
@@ -11,8 +11,8 @@ use crate::reader::SegmentList;
 use crate::sections::Sections;
 use crate::trim::Trim;
 
-/// What was written and has lost its place: retention removed what it was made of. Its files are removed when this is
-/// run, without the log's lock.
+/// Rewritten segments that cannot be installed, because retention removed their sources. Running this removes
+/// their files, without the log's lock.
 #[must_use = "the files are removed by run()"]
 pub struct Discarded<D: Disk>(Rewritten<D>);
 
@@ -24,13 +24,14 @@ impl<D: Disk> Discarded<D> {
 }
 
 impl<D: Disk> Log<D> {
-    /// Lets a rewritten group take the place of what it was made of, for readers at once. [`Trim::run`] then makes that
-    /// durable and removes the old files; readers that have them open go on reading. `sections` gives what is derived from the
-    /// log up to its end: a snapshot from before must not be used with what compaction has left. It is asked right before the exchange,
-    /// and only if there is one.
+    /// Replaces the sources of a rewritten group with the group, immediately for readers. [`Trim::run`] then
+    /// makes that durable and removes the old files. Readers that have these open can still read them.
+    /// `sections` returns the state derived from the log up to its end, because an older snapshot must not be
+    /// used with the compacted log. It is called right before the replacement, and only if there is one.
     ///
     /// # Errors
-    /// [`LogError::Poisoned`] if it was. The inner error: the group has lost its place, which is no failure.
+    /// [`LogError::Poisoned`] if the log is poisoned. The inner error is no failure: the sources of the group
+    /// are gone.
     pub fn install_compacted(
         &mut self,
         rewritten: Rewritten<D>,
@@ -54,7 +55,7 @@ impl<D: Disk> Log<D> {
     }
 }
 
-/// The list with the exchange made; `None` if the sources are no longer where they were.
+/// Returns the list with the replacement made. `None` if the sources are no longer in the list.
 fn exchanged<D: Disk>(
     list: &SegmentList<D>,
     rewritten: &Rewritten<D>,

@@ -1,64 +1,68 @@
-//! The last offset of every key in the part of a log that is to be cleaned.
+//! The last offset of every key in the part of a log to be cleaned.
 //!
-//! Open addressing over slots of 16 bytes: 96 bits of the key's hash, and 32 of the offset, counted from the first one. An
-//! offset that is too far from it, 2^32 - 1 or more, finds no place, as a new key finds none when the map is full.
+//! Open addressing over slots of 16 bytes: 96 bits of the key's hash, and 32 bits of the offset, relative to
+//! the first one. An offset that is 2^32 - 1 or more above the first one does not fit, like a new key in a
+//! full map.
 //!
 //! # Memory
-//! Address space for the whole bound is reserved at once, and memory is taken for as many slots as are needed. The map
-//! grows by a quarter, in place, so that never two tables are held: 18.8 to 23.5 bytes a key below the bound, where the
-//! table is 85% full before it grows (or as full as the load factor allows, if that is less), and never more than the
-//! bound. Dropped, it gives all of it back to the system.
+//! Address space for the whole bound is reserved at once, and memory is used for as many slots as are needed.
+//! The map grows by a quarter, in place, so that two tables never coexist. Below the bound it takes 18.8 to
+//! 23.5 bytes per key. The table grows when it is 85% full, or at the load factor if that is lower, and never
+//! beyond the bound. Dropping the map returns all memory to the system.
 //!
-//! # Two keys with the same 96 bits
-//! would be taken for one, and the last record of one of them be lost. The bits are those of a keyed hash whose secret is
-//! drawn for each round, so that nobody can look for such keys. Of `n` keys in the map and `m` others in the part of the log
-//! that was cleaned before, any two of the first or one of each are such with a probability below (n^2 / 2 + n m) / 2^96 a
-//! round: 6.4e-18 for a million keys and no others, 3.6e-16 for the 7.5 million of 128 MiB, 1.0e-14 for these beside 100
-//! million others.
+//! # Hash collisions
+//! Two keys with the same 96 bits would count as one, and the last record of one of them would be lost. The
+//! bits come from a keyed hash whose secret is drawn for each round, so that no one can search for such keys.
+//! Take `n` keys in the map and `m` others in the part of the log that was cleaned before. The probability
+//! per round of a collision among the first, or between one of each, is below (n^2 / 2 + n m) / 2^96. That is
+//! 6.4e-18 for a million keys and no others, 3.6e-16 for the 7.5 million keys of 128 MiB, and 1.0e-14 for
+//! these with 100 million others.
 
 use tailrace_types::Offset;
 
 use super::siphash::{HashSecret, hash};
 
-/// 64 bits of the hash; 32 more, and in the lower half the offset from the first one, + 1. There, 0 is an empty slot.
+/// 64 bits of the hash. Then 32 more, with the relative offset + 1 in the lower half, where 0 marks an empty
+/// slot.
 type Slot = [u64; 2];
 
 const EMPTY: Slot = [0; 2];
-/// The lower half, with the offset.
+/// The lower half, which holds the offset.
 const OFFSET_BITS: u64 = 0xffff_ffff;
-/// Bytes of memory that one slot takes.
+/// Memory per slot in bytes.
 const SLOT_BYTES: usize = size_of::<Slot>();
-/// Slots at the beginning: 64 KiB.
+/// Initial number of slots: 64 KiB.
 const SLOTS_FIRST: usize = 4096;
-/// Address space that is reserved at least, unless the slots at the beginning are all: glibc keeps nothing of allocations
-/// of 32 MiB and more when they are freed, of smaller ones it may.
+/// The least address space to reserve, unless the initial slots are enough. glibc retains nothing of freed
+/// allocations of 32 MiB and more, but may retain smaller ones.
 const RESERVED_BYTES_MIN: usize = 32 << 20;
-/// Share of the slots in use beyond which it grows, as long as it may. A present key is then found in the fourth slot that
-/// is looked at, on average; four share a cache line.
+/// The share of used slots above which the map grows, if it may. A present key is then found in the fourth
+/// probed slot on average. Four slots share a cache line.
 const LOAD_TO_GROW: f64 = 0.85;
-/// Largest share in use at the bound. Beyond, a look for an absent key would visit hundreds of slots.
+/// The largest share of used slots at the bound. Above it, the search for an absent key would visit hundreds
+/// of slots.
 const LOAD_MAX: f64 = 0.95;
 
-/// See the module.
+/// The map of keys. See the module documentation.
 pub struct KeyMap {
-    /// With capacity for `slots_max`.
+    /// Has capacity for `slots_max`.
     slots: Vec<Slot>,
     used: usize,
-    /// `used` at which it must grow, or is full.
+    /// The value of `used` at which the map must grow or is full.
     limit: usize,
     slots_max: usize,
     load_factor: f64,
     secret: HashSecret,
-    /// The first offset that was noted.
+    /// The first offset stored.
     first: Option<Offset>,
 }
 
-/// The part of a key's hash under a map's secret that the map keeps: 96 bits, the lower half of the second word is 0.
+/// The part of a key's hash that the map keeps: 96 bits. The lower half of the second word is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyHash([u64; 2]);
 
 impl std::fmt::Debug for KeyMap {
-    /// Without the secret.
+    /// Leaves out the secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KeyMap")
             .field("slots", &self.slots.len())
@@ -68,9 +72,10 @@ impl std::fmt::Debug for KeyMap {
 }
 
 impl KeyMap {
-    /// A map of at most `bytes_max` bytes (`log.cleaner.dedupe.buffer.size`), `load_factor` of which may be used
-    /// (`log.cleaner.io.buffer.load.factor`; clamped to 0.95). `secret` is drawn at random by the caller. If the system
-    /// refuses so much address space, the bound is halved until it does not.
+    /// Creates a map of at most `bytes_max` bytes (`log.cleaner.dedupe.buffer.size`), of which a share of
+    /// `load_factor` may be used (`log.cleaner.io.buffer.load.factor`, clamped to 0.95). The caller draws
+    /// `secret` at random. If the system refuses that much address space, the bound is halved until it
+    /// succeeds.
     pub fn new(bytes_max: usize, load_factor: f64, secret: HashSecret) -> Self {
         let slots_max = (bytes_max / SLOT_BYTES).max(2);
         let load_factor = if load_factor.is_finite() { load_factor.clamp(0.01, LOAD_MAX) } else { LOAD_MAX };
@@ -80,7 +85,7 @@ impl KeyMap {
         map
     }
 
-    /// Forgets all keys, and gives the memory back but for a beginning. The secret changes with `secret`.
+    /// Removes all keys, and frees the memory beyond the initial slots. Also changes the secret.
     pub fn clear(&mut self, secret: HashSecret) {
         self.secret = secret;
         self.used = 0;
@@ -89,22 +94,22 @@ impl KeyMap {
         self.begin();
     }
 
-    /// Keys held.
+    /// Number of keys.
     pub fn len(&self) -> usize {
         self.used
     }
 
-    /// True if it holds none.
+    /// True if there are no keys.
     pub fn is_empty(&self) -> bool {
         self.used == 0
     }
 
-    /// Keys that it can hold at its bound.
+    /// The most keys that fit at the bound.
     pub(crate) fn keys_max(&self) -> usize {
         ((self.slots_max as f64 * self.load_factor) as usize).clamp(1, self.slots_max - 1)
     }
 
-    /// Bytes that its slots take now.
+    /// Bytes that the slots take now.
     pub fn bytes(&self) -> usize {
         self.slots.len() * SLOT_BYTES
     }
@@ -115,16 +120,16 @@ impl KeyMap {
         KeyHash([low, high & !OFFSET_BITS])
     }
 
-    /// Begins to fetch what [`KeyMap::put`] and [`KeyMap::last_offset`] will look at. Independent reads in a row overlap; one
-    /// after the other each would wait for memory.
+    /// Prefetches the slots that [`KeyMap::put`] and [`KeyMap::last_offset`] will probe. Independent reads in
+    /// a row overlap. One after the other, each would wait for memory.
     #[inline]
     pub(crate) fn touch(&self, hashes: impl Iterator<Item = KeyHash>) {
         let sum = hashes.map(|hash| self.slots[self.home(hash.0[0])][1]).fold(0, u64::wrapping_add);
         std::hint::black_box(sum);
     }
 
-    /// Takes note that the key's last record so far lies at `offset`. False, and nothing noted, if the key is new and the
-    /// map full, or the offset before the first one or too far from it.
+    /// Records `offset` as that of the key's last record so far. Returns false, and records nothing, if the
+    /// key is new and the map is full, or if the offset is before the first one or too far from it.
     #[inline]
     pub(crate) fn put(&mut self, hash: KeyHash, offset: Offset) -> bool {
         let first = *self.first.get_or_insert(offset);
@@ -143,7 +148,7 @@ impl KeyMap {
         true
     }
 
-    /// Where the key's last record lies, if the map knows the key.
+    /// Returns the offset of the key's last record, if the map has the key.
     #[inline]
     pub(crate) fn last_offset(&self, hash: KeyHash) -> Option<Offset> {
         let stored = self.slots[self.find(hash)][1] & OFFSET_BITS;
@@ -151,20 +156,20 @@ impl KeyMap {
         self.first.map(|first| first.plus(since_first.cast_signed()))
     }
 
-    /// The slot at which the search for a hash begins. Keeps the order of the hashes, and never decreases when slots are
-    /// added.
+    /// Returns the slot where the search for a hash starts. Preserves the order of the hashes, and never
+    /// decreases when slots are added.
     #[inline]
     fn home(&self, low: u64) -> usize {
         ((u128::from(low) * self.slots.len() as u128) >> 64) as usize
     }
 
-    /// The slot of a hash, or the empty one where it belongs. There is always an empty one.
+    /// Returns the slot of a hash, or the empty slot where it belongs. There is always an empty one.
     #[inline]
     fn find(&self, hash: KeyHash) -> usize {
         self.search(hash.0[0], |[low, rest]| low == hash.0[0] && rest & !OFFSET_BITS == hash.0[1])
     }
 
-    /// The first slot from the home of `low` on that is empty or `is_it`.
+    /// Returns the first slot from the home of `low` on that is empty or satisfies `is_it`.
     #[inline]
     fn search(&self, low: u64, is_it: impl Fn(Slot) -> bool) -> usize {
         let mut at = self.home(low);
@@ -200,9 +205,10 @@ impl KeyMap {
         };
     }
 
-    /// Adds slots, and moves what is held to where it is now looked for. From the right, run by run of neighbours in use: no
-    /// home in a run lies before it, before and after, so that what is taken out of a run goes where the run was, or to
-    /// the right, where all is in its new place. What wraps around to the left lengthens the run there, which is the last.
+    /// Adds slots and moves every entry to its new place. Goes from right to left, by runs of adjacent used
+    /// slots. No home of a run's entries is before the run, neither in the old nor in the new table. So an
+    /// entry taken out of a run goes to where the run was, or to its right, where all entries are already in
+    /// their new places. Entries that wrap around to the left extend the run there, which comes last.
     fn grow(&mut self) -> bool {
         let before = self.slots.len();
         let slots = before.saturating_add(before / 4).min(self.slots_max);
@@ -232,7 +238,7 @@ fn is_empty(slot: Slot) -> bool {
     slot[1] & OFFSET_BITS == 0
 }
 
-/// How an offset is kept: from the first one, + 1. `None` if it does not fit.
+/// Returns the stored form of an offset: relative to the first one, + 1. `None` if it does not fit.
 #[inline]
 fn stored_offset(first: Offset, offset: Offset) -> Option<u32> {
     u32::try_from(offset.0.checked_sub(first.0)?).ok()?.checked_add(1)
@@ -292,7 +298,7 @@ mod tests {
             }
             assert_eq!((held, map.keys_max()), (keys, keys), "{slots} slots, load {load}");
             assert!(map.bytes() <= slots.max(2) * SLOT_BYTES);
-            // What it holds can still be replaced, and what it does not hold be looked for.
+            // Present keys can still be replaced, and absent ones searched.
             let first = map.hash(&0i64.to_le_bytes());
             assert!(map.put(first, Offset(20_000)));
             assert_eq!(map.last_offset(first), Some(Offset(20_000)));
@@ -300,8 +306,8 @@ mod tests {
         }
     }
 
-    /// Random operations against a plain map, at bounds from two slots to more than are needed, also with
-    /// hashes of which many have the last slot as their home, so that the table wraps around.
+    /// Random operations compared with a plain map, at bounds from two slots to more than needed. Includes
+    /// hashes that often have the last slot as their home, so that the table wraps around.
     #[test]
     fn it_agrees_with_a_plain_map_at_every_bound() {
         let mut state = 0;
@@ -329,7 +335,7 @@ mod tests {
                         hash.0[0] |= !0 << 20;
                     }
                     let first = *first.get_or_insert_with(|| random(1 << 40) as i64);
-                    // Before the first, near, and about the last one that fits.
+                    // Before the first one, near it, and around the last one that fits.
                     let offset = match (model.is_empty(), random(20)) {
                         (true, _) => first,
                         (_, 0) => first - 1 - random(10) as i64,

@@ -1,13 +1,14 @@
-//! Compaction: of every key the last record stays.
+//! Compaction keeps the last record of every key.
 //!
-//! A round has two halves. [`Compaction::index`] reads the part of the log that no round has seen yet and notes the last
-//! offset of each key in a [`KeyMap`]. [`Compaction::rewrite_next`] then writes the segments from the beginning of the log
-//! on anew, a group of neighbours into one, without the records that the map knows a later one of; each group is put in
-//! place by [`Log::install_compacted`] under the log's lock. Both halves run without it. The rules are those of Kafka's
-//! `Cleaner`: offsets never change, the batch that holds a producer's last sequence stays if only as a header, and
-//! tombstones and transaction markers stay for `delete.retention.ms` after the round that made them superfluous (KIP-534).
+//! A round has two halves. [`Compaction::index`] reads the part of the log that no round has covered yet, and
+//! stores the last offset of each key in a [`KeyMap`]. [`Compaction::rewrite_next`] then rewrites the
+//! segments from the start of the log, merging groups of adjacent segments into one each. It leaves out the
+//! records for which the map has a later one. [`Log::install_compacted`] puts each group in place under the
+//! log's lock. Both halves run without that lock. The rules are those of Kafka's `Cleaner`. Offsets never
+//! change. The batch with a producer's last sequence stays, at least as a header. Tombstones and transaction
+//! markers stay for `delete.retention.ms` after the round that made them unnecessary (KIP-534).
 //!
-//! docs/adr/0007 tells how segments are exchanged so that a crash leaves the old or the new ones.
+//! docs/adr/0007 describes how segments are replaced so that a crash leaves either the old or the new ones.
 
 mod cleanable;
 mod fate;
@@ -45,55 +46,55 @@ pub use siphash::HashSecret;
 use source::Source;
 use transactions::{Aborted, SeenData};
 
-/// Where an active producer's state can be read off the log.
+/// Where the state of an active producer can be read off the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastOfProducer {
-    /// Offset of its last data record; `None` if its last batch was a transaction marker.
+    /// Offset of its last data record. `None` if its last batch was a transaction marker.
     pub last_data_offset: Option<Offset>,
     /// Its newest epoch.
     pub epoch: ProducerEpoch,
 }
 
-/// What a round of compaction is told.
+/// The settings of a round of compaction.
 #[derive(Clone, Debug)]
 pub struct CompactionSettings {
-    /// What keeps records from being compacted.
+    /// The limits of what may be compacted.
     pub limits: CompactionLimits,
-    /// Transaction markers below it are final.
+    /// Transaction markers below this are final.
     pub committed: HighWatermark,
     /// `delete.retention.ms`.
     pub delete_retention_ms: i64,
-    /// Bytes read, and written, at once: half of `log.cleaner.io.buffer.size`.
+    /// Bytes per read and per write: half of `log.cleaner.io.buffer.size`.
     pub io_bytes: usize,
     /// The producers whose sequences must stay readable.
     pub producers: HashMap<ProducerId, LastOfProducer>,
 }
 
-/// What a round did.
+/// Statistics of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactionStats {
-    /// Bytes of the segments that were looked at for rewriting.
+    /// Bytes of the segments considered for rewriting.
     pub bytes_before: u64,
-    /// Bytes of what took their place.
+    /// Bytes of their replacements.
     pub bytes_after: u64,
-    /// Records looked at for rewriting.
+    /// Records considered for rewriting.
     pub records_before: u64,
-    /// Records that stayed.
+    /// Records kept.
     pub records_after: u64,
-    /// Records without a key that were dropped: from before the topic was compacted.
+    /// Removed records without a key, from before the topic was compacted.
     pub keyless: u64,
     /// Keys in the map.
     pub keys: u64,
 }
 
-/// A round of compaction of one log. At most one at a time exists of a log.
+/// A round of compaction of one log. Each log has at most one at a time.
 pub struct Compaction<D: Disk> {
     reader: Arc<LogReader<D>>,
-    /// All segments as of the beginning, and how many of them may be rewritten.
+    /// All segments at the start of the round, and the number of those that may be rewritten.
     segments: Vec<Arc<Segment<D>>>,
     eligible: usize,
     first_dirty: Offset,
-    /// One past the last offset that the map knows of.
+    /// One past the last offset that the map covers.
     mapped_end: Offset,
     segment_bytes: u64,
     settings: CompactionSettings,
@@ -101,18 +102,18 @@ pub struct Compaction<D: Disk> {
     seen: SeenData,
     groups: VecDeque<Vec<Arc<Segment<D>>>>,
     stats: CompactionStats,
-    /// Held by what must be gone before the next round begins.
+    /// Held by everything that must be dropped before the next round starts.
     token: Arc<()>,
 }
 
 impl<D: Disk> Log<D> {
-    /// Begins a round. `None` if there is nothing to be done, or a round is under way. Blocks if the log never had a checkpoint: without
-    /// one, what a round has written counts at the next start whether it was installed or not. So it does if segments were removed
-    /// or exchanged, and that is not durable yet: this round removes abort markers because their records are gone, and these
-    /// must not come back.
+    /// Starts a round. `None` if there is nothing to do, or if a round is under way. Blocks to write a
+    /// checkpoint in two cases. If the log never had one, the output of a round would count at the next start
+    /// whether it was installed or not. If segments were removed or replaced and that is not durable yet,
+    /// their records must not come back, because this round removes abort markers whose records are gone.
     ///
     /// # Errors
-    /// [`LogError::Poisoned`] if it was: nothing is rewritten then. The disk's.
+    /// [`LogError::Poisoned`] if the log is poisoned. Nothing is rewritten then. The disk's errors.
     pub fn begin_compaction(
         &mut self,
         settings: CompactionSettings,
@@ -147,7 +148,7 @@ impl<D: Disk> Log<D> {
     }
 }
 
-/// True if a start finds the segments that there are now, but for those that were begun since the checkpoint.
+/// True if the next start would find the current segments, apart from those created since the checkpoint.
 fn is_durable<D: Disk>(segments: &[Arc<Segment<D>>], written: Option<&Checkpoint>) -> bool {
     let Some(written) = written else { return false };
     let there = segments.iter().map(|s| (s.base_offset, s.generation));
@@ -156,13 +157,14 @@ fn is_durable<D: Disk>(segments: &[Arc<Segment<D>>], written: Option<&Checkpoint
 }
 
 impl<D: Disk> Compaction<D> {
-    /// The first half: fills `map`, which must be empty, with the keys of the part that no round has seen. Ends early when
-    /// the map is full, or at offsets too far from the first for it; what is left is the next round's. Reads that part,
-    /// and the rows of the whole log.
+    /// The first half. Fills `map`, which must be empty, with the keys of the part that no round has covered.
+    /// Stops early if the map is full, or at offsets too far from the first one. The rest is left to the next
+    /// round. Reads that part, and the rows of the whole log.
     ///
     /// # Errors
-    /// [`LogError::KeyMapTooSmall`] if the map cannot even hold the first batch's keys; [`LogError::ExpandsTooLarge`],
-    /// [`LogError::Damaged`], [`LogError::CompactionStopped`], or what the disk says. The log is as it was.
+    /// [`LogError::KeyMapTooSmall`] if the map cannot even hold the first batch's keys.
+    /// [`LogError::ExpandsTooLarge`], [`LogError::Damaged`], [`LogError::CompactionStopped`], and the disk's
+    /// errors. The log is unchanged.
     pub fn index(&mut self, map: &mut KeyMap, pace: &mut impl Pace) -> Result<(), LogError> {
         self.unless_overtaken(|this| this.index_segments(map, pace))?;
         self.stats.keys = map.len() as u64;
@@ -173,7 +175,8 @@ impl<D: Disk> Compaction<D> {
         Ok(())
     }
 
-    /// Where nothing is dirty: true if the time of a tombstone or a marker is over. Reads the headers of what has one.
+    /// If nothing is dirty: returns true if a tombstone or marker has expired. Reads the headers of batches
+    /// that may have one.
     fn has_expired(&self, pace: &mut impl Pace) -> Result<bool, LogError> {
         let now = self.settings.limits.now;
         let mut has_expired = false;
@@ -242,9 +245,10 @@ impl<D: Disk> Compaction<D> {
         Ok(())
     }
 
-    /// Some keys of the batch at `mapped_end` are in the map and some are not. That does no harm: records beyond
-    /// `mapped_end` stay whatever the map says, and what it says of older ones is true. A key whose last offset found no
-    /// place keeps an older record until the next round. The first batch's offsets always fit: they span less than 2^31.
+    /// Some keys of the batch at `mapped_end` may be in the map without the others. That is harmless: records
+    /// from `mapped_end` on stay whatever the map has, and its entries for older records are correct. A key
+    /// whose last offset did not fit keeps an older record until the next round. The first batch's offsets
+    /// always fit, because they span less than 2^31.
     fn full(&self, map: &KeyMap, records: &usize) -> Result<(), LogError> {
         if self.mapped_end > self.first_dirty {
             return Ok(());
@@ -252,7 +256,8 @@ impl<D: Disk> Compaction<D> {
         Err(LogError::KeyMapTooSmall { keys_max: map.keys_max() as u64, records: *records as u64 })
     }
 
-    /// Neighbours whose bytes together fit one segment, as Kafka groups them: by their sizes before.
+    /// Groups adjacent segments whose bytes together fit one segment, by their sizes before compaction, as
+    /// Kafka does.
     fn group(&self) -> VecDeque<Vec<Arc<Segment<D>>>> {
         let mut groups: VecDeque<Vec<Arc<Segment<D>>>> = VecDeque::new();
         let sources = self.segments[..self.eligible].iter().filter(|s| s.rows() > 0);
@@ -270,17 +275,17 @@ impl<D: Disk> Compaction<D> {
         groups
     }
 
-    /// What was done so far.
+    /// Returns the statistics so far.
     pub fn stats(&self) -> CompactionStats {
         self.stats
     }
 
-    /// One past the last offset that this round sees to. Known after [`Compaction::index`].
+    /// One past the last offset that this round covers. Known after [`Compaction::index`].
     pub fn end(&self) -> Offset {
         self.mapped_end
     }
 
-    /// Retention may remove a segment that is being read: that ends the round, and is no failure.
+    /// Ends the round without a failure if retention has removed a segment during a read.
     fn unless_overtaken<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, LogError>,
@@ -294,7 +299,7 @@ impl<D: Disk> Compaction<D> {
         let replaced = |segment: &Arc<Segment<D>>| {
             current.iter().any(|s| s.generation > 0 && s.base_offset <= segment.base_offset)
         };
-        // A copy of another replica may have taken the place of all.
+        // A copy of another replica may have replaced all segments.
         let is_file_of = |path: &Path| {
             let kinds = [Kind::Log, Kind::Index, Kind::Header];
             current.iter().any(|segment| kinds.iter().any(|kind| segment.path(*kind) == path))
@@ -309,7 +314,7 @@ impl<D: Disk> Compaction<D> {
     }
 }
 
-/// Milliseconds from now on, not beyond the end of time.
+/// Returns `now` plus `ms` milliseconds, saturating.
 fn later(now: TimestampMs, ms: i64) -> TimestampMs {
     TimestampMs(now.0.saturating_add(ms.max(0)))
 }

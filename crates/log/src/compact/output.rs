@@ -1,7 +1,7 @@
-//! The files of a new generation while they are written.
+//! The files of a new generation while they are being written.
 //!
-//! `.log` and `.index` get their names at once: as long as no whole `.header` stands beside them and no checkpoint lists
-//! them they count for nothing. The header comes last, when the other two are synced.
+//! `.log` and `.index` get their final names at once. They do not count as long as there is no whole
+//! `.header` for them and no checkpoint lists them. The header comes last, after the other two are synced.
 
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) struct Output<D: Disk> {
     reader: Arc<LogReader<D>>,
     segment: Segment<D>,
     files: SegmentFiles<D>,
-    /// What is not yet in the `.log`.
+    /// Bytes not yet in the `.log`.
     pub(crate) pending: Vec<u8>,
     rows: Vec<u8>,
     rows_written: u32,
@@ -33,14 +33,14 @@ pub(crate) struct Output<D: Disk> {
     first: Option<TimestampMs>,
     last: Option<Row>,
     now: TimestampMs,
-    /// An earlier round has seen to what lies below.
+    /// An earlier round has covered everything below.
     first_dirty: Offset,
     /// See [`Segment::next_horizon`].
     pub(crate) next_horizon: TimestampMs,
 }
 
 impl<D: Disk> Output<D> {
-    /// Creates the files for what `sources` become.
+    /// Creates the files for the replacement of `sources`.
     pub(crate) fn create(
         reader: &Arc<LogReader<D>>,
         sources: &[Arc<Segment<D>>],
@@ -74,7 +74,7 @@ impl<D: Disk> Output<D> {
 
     fn create_files(reader: &LogReader<D>, segment: &Segment<D>) -> Result<SegmentFiles<D>, LogError> {
         let disk = reader.store.disk();
-        // What an earlier round, which was given up, may have left.
+        // A leftover of an earlier, aborted round.
         remove_if_there(disk, &segment.path(Kind::Header))?;
         let create = |kind| {
             let path = segment.path(kind);
@@ -87,7 +87,8 @@ impl<D: Disk> Output<D> {
         Ok(files)
     }
 
-    /// Takes note of a batch whose bytes are the last ones of `pending`. `raft_index` is that of its row before.
+    /// Adds the row of a batch whose bytes are the last ones of `pending`. `raft_index` comes from its old
+    /// row.
     pub(crate) fn push(
         &mut self,
         header: &BatchHeader,
@@ -97,7 +98,7 @@ impl<D: Disk> Output<D> {
     ) -> Result<(), LogError> {
         let row = row_of(header, raft_index, self.bytes, self.running_max, 0);
         self.running_max = row.running_max_timestamp;
-        // What may go already has gone in this round, but for what no earlier one has seen to.
+        // What had expired was removed in this round, except in the part that no earlier round has covered.
         let stays = header.base_timestamp > self.now || header.base_offset >= self.first_dirty;
         if header.attributes.has_delete_horizon() && stays {
             self.next_horizon = self.next_horizon.min(header.base_timestamp);
@@ -185,13 +186,14 @@ impl<D: Disk> Output<D> {
         })
     }
 
-    /// Removes what was written. What cannot be removed goes at the next start.
+    /// Removes the files. What cannot be removed now is removed at the next start.
     pub(crate) fn abandon(&self) {
         remove_files(&self.reader, &self.segment);
     }
 }
 
-/// Removes the files of a generation that does not count. The header first: without it they never will.
+/// Removes the files of a generation that does not count. The header goes first: without it they can never
+/// count.
 pub(crate) fn remove_files<D: Disk>(reader: &LogReader<D>, segment: &Segment<D>) {
     for kind in [Kind::Header, Kind::Log, Kind::Index] {
         let _ = remove_if_there(reader.store.disk(), &segment.path(kind));

@@ -1,17 +1,17 @@
-//! How fast compaction may go.
+//! The rate of compaction.
 
 use crate::error::LogError;
 
 /// Slows compaction down, and stops it.
 pub trait Pace {
-    /// So many bytes were read or written. Waits as long as the rate that is allowed asks for.
+    /// Accounts for `bytes` read or written. Waits as long as the permitted rate requires.
     ///
     /// # Errors
-    /// [`LogError::CompactionStopped`] if it is to end here.
+    /// [`LogError::CompactionStopped`] if compaction has to stop here.
     fn spend(&mut self, bytes: u64) -> Result<(), LogError>;
 }
 
-/// As fast as it goes.
+/// No limit on the rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unhurried;
 

@@ -1,4 +1,4 @@
-//! The second half of a round: groups of segments become one each.
+//! The second half of a round: each group of segments becomes one.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ use crate::format::row::Row;
 use crate::reader::LogReader;
 use crate::segment::Segment;
 
-/// What takes the place of some segments. Durable, and of no account until [`Log::install_compacted`] put it in place.
+/// The replacement of some segments. It is durable, but does not count until [`Log::install_compacted`] has
+/// put it in place.
 ///
 /// [`Log::install_compacted`]: crate::Log::install_compacted
 pub struct Rewritten<D: Disk> {
@@ -24,45 +25,46 @@ pub struct Rewritten<D: Disk> {
     pub(crate) sources: Vec<Arc<Segment<D>>>,
     /// `None` if the round ended without another change.
     pub(crate) segment: Option<Arc<Segment<D>>>,
-    /// What the round has seen to, with its last group.
+    /// The end of what the round has covered. Set in its last group.
     pub(crate) first_dirty: Option<Offset>,
     pub(crate) removed_aborts: Vec<Offset>,
-    /// Of a segment that was mended: the offsets of all markers in it, ascending.
+    /// In a mended segment: the offsets of all its markers, ascending.
     pub(crate) markers: Option<Vec<Offset>>,
     pub(crate) _token: Arc<()>,
 }
 
-/// A new segment, and the offsets of the abort markers that are no longer in it.
+/// A new segment, and the offsets of the abort markers that were removed from it.
 type Group<D> = (Arc<Segment<D>>, Vec<Offset>);
 
 impl<D: Disk> Rewritten<D> {
-    /// Offsets of the abort markers that are no longer in it, ascending: their transactions need not be remembered.
+    /// Offsets of the removed abort markers, ascending. Their transactions can be forgotten.
     pub fn removed_aborts(&self) -> &[Offset] {
         &self.removed_aborts
     }
 
-    /// True of a segment that was mended, and not compacted.
+    /// True for a mended segment, false for a compacted one.
     pub fn is_mended(&self) -> bool {
         self.markers.is_some()
     }
 
-    /// Of `offsets`, ascending, where markers were: those that lie within a segment that was mended, and are no longer in it. The copy that
-    /// the batches came from may have been compacted once more.
+    /// Returns those of `offsets` (ascending, of former markers) that are within a mended segment and no
+    /// longer in it. The other replica's batches may have been compacted once more.
     pub fn lost_markers(&self, offsets: impl Iterator<Item = Offset>) -> Vec<Offset> {
         let (Some(markers), Some(segment)) = (&self.markers, &self.segment) else { return Vec::new() };
         let range = segment.base_offset..segment.end_offset();
         offsets.filter(|offset| range.contains(offset) && markers.binary_search(offset).is_err()).collect()
     }
 
-    /// The index row of its last batch, which is that of what it was made of; `None` if there is no new segment.
+    /// Returns the index row of its last batch, which is also the last batch of its sources. `None` if there
+    /// is no new segment.
     ///
     /// # Errors
-    /// The disk's; [`LogError::Damaged`] for a row with a wrong checksum.
+    /// The disk's errors. [`LogError::Damaged`] for a row with a wrong checksum.
     pub fn last_row(&self) -> Result<Option<Row>, LogError> {
         self.segment.as_ref().map_or(Ok(None), |segment| segment.last_row(&self.reader.store))
     }
 
-    /// Removes the files again. What cannot be removed goes at the next start.
+    /// Removes the files again. What cannot be removed now is removed at the next start.
     pub(crate) fn discard(&self) {
         if let Some(segment) = &self.segment {
             segment.close();
@@ -72,11 +74,12 @@ impl<D: Disk> Rewritten<D> {
 }
 
 impl<D: Disk> Compaction<D> {
-    /// The second half, group by group: writes the next group that changes, durably. `None` at the end of the round. Each
-    /// has to be put in place before the next is asked for.
+    /// The second half, group by group: writes the next group that changes, durably. `None` at the end of the
+    /// round. Put each group in place before you ask for the next.
     ///
     /// # Errors
-    /// As [`Compaction::index`], and [`LogError::NoSpace`]. What was put in place stays; the round is over.
+    /// Those of [`Compaction::index`], and [`LogError::NoSpace`]. Groups already put in place stay. The round
+    /// is over.
     pub fn rewrite_next(
         &mut self,
         map: &KeyMap,
@@ -108,7 +111,7 @@ impl<D: Disk> Compaction<D> {
         Ok(None)
     }
 
-    /// `None` if a lone segment would stay as it is.
+    /// Returns `None` if a lone segment would not change.
     fn rewrite(
         &mut self,
         sources: &[Arc<Segment<D>>],
@@ -135,7 +138,7 @@ impl<D: Disk> Compaction<D> {
         output.finish(sources, pace).map(|segment| Some((segment, removed_aborts)))
     }
 
-    /// Whether anything is not as it was, and the abort markers that went.
+    /// Returns whether anything changed, and the removed abort markers.
     fn fill(
         &mut self,
         output: &mut Output<D>,

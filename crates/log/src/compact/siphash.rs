@@ -1,10 +1,11 @@
-//! SipHash-2-4 with 128 bits of output (Aumasson and Bernstein; the output width is that of their reference code).
+//! SipHash-2-4 with 128 bits of output (Aumasson and Bernstein). The output width is that of their reference
+//! code.
 //!
-//! Two keys of records must not be taken for one. Kafka keeps the 128 bits of an MD5; the map here keeps 96 bits, and tells
-//! how improbable that makes a chance collision. Since the secret is drawn anew for each map, nobody can prepare keys that
-//! collide, which with MD5 everybody can.
+//! Two different record keys must not count as one. Kafka keeps the 128 bits of an MD5. The key map here
+//! keeps 96 bits, and documents how improbable that makes an accidental collision. The secret is drawn for
+//! each map, so no one can prepare colliding keys. With MD5 anyone can.
 
-/// The secret.
+/// The secret of a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashSecret(pub [u64; 2]);
 
@@ -43,7 +44,7 @@ impl SipState {
     }
 }
 
-/// The hash of `bytes`, low half first.
+/// Returns the hash of `bytes`, low half first.
 #[inline]
 pub(crate) fn hash(secret: HashSecret, bytes: &[u8]) -> [u64; 2] {
     let [k0, k1] = secret.0;
@@ -74,7 +75,7 @@ pub(crate) fn hash(secret: HashSecret, bytes: &[u8]) -> [u64; 2] {
 mod tests {
     use super::*;
 
-    /// From `vectors_sip128` of the authors' reference code: key 00 01 .. 0f, input 00 01 .. of each length.
+    /// The authors' `vectors_sip128`: key 00 01 .. 0f, input 00 01 .. of each length.
     #[test]
     fn the_authors_vectors_come_out() {
         let key = |from: u8| u64::from_le_bytes(std::array::from_fn(|i| from + i as u8));

@@ -1,4 +1,4 @@
-//! Reads the batches of one segment in order, rows and bytes in large pieces.
+//! Reads the batches of one segment in order. Reads rows and bytes in large chunks.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::format::row::{ROW_BYTES, Row};
 use crate::reader::LogReader;
 use crate::segment::{Segment, SegmentFiles};
 
-/// Rows read at once: 64 KiB.
+/// Rows per read: 64 KiB.
 const ROWS_AT_ONCE: u32 = 1024;
 
-/// Bytes of decompressed records whose buffer is kept for the next batch.
+/// The largest buffer of decompressed records that is kept for the next batch.
 const SCRATCH_BYTES_KEPT: usize = 8 << 20;
 
 pub(crate) struct Source<'s, D: Disk> {
@@ -28,12 +28,12 @@ pub(crate) struct Source<'s, D: Disk> {
     window_first: u32,
     window_rows: u32,
     bytes: Vec<u8>,
-    /// Of `bytes` in the `.log`.
+    /// Position of `bytes` in the `.log`.
     position: u64,
     chunk_bytes: usize,
 }
 
-/// A batch as it was read, and where it lies.
+/// A batch that was read, and its location.
 pub(crate) struct SourceBatch<'b, D: Disk> {
     pub(crate) header: BatchHeader,
     pub(crate) bytes: &'b [u8],
@@ -42,12 +42,13 @@ pub(crate) struct SourceBatch<'b, D: Disk> {
 }
 
 impl<D: Disk> SourceBatch<'_, D> {
-    /// Its uncompressed records, in `scratch` if they were compressed. The bound is what any setting allows: it may have been set higher when the
-    /// batch was accepted, and then the records took as much memory.
+    /// Returns its uncompressed records, in `scratch` if they were compressed. The bound is the most that any
+    /// setting allows, because the setting may have been higher when the batch was accepted.
     ///
     /// # Errors
-    /// [`LogError::ExpandsTooLarge`] for a batch that was accepted elsewhere. It ends the round, so that nothing goes from there on. If only the
-    /// batch stayed as it is, a tombstone behind it would go one day, and the older value in it come back.
+    /// [`LogError::ExpandsTooLarge`] for a batch that was accepted elsewhere. It ends the round, so that
+    /// nothing from there on is removed. If compaction continued past the batch, a later tombstone could be
+    /// removed one day, and the older value in the batch would come back.
     pub(crate) fn body<'s>(&'s self, scratch: &'s mut Vec<u8>) -> Result<&'s [u8], LogError> {
         let body = &self.bytes[HEADER_BYTES..];
         let compression = self.header.attributes.compression().map_err(|error| self.damaged(&error))?;
@@ -62,14 +63,14 @@ impl<D: Disk> SourceBatch<'_, D> {
         Ok(scratch)
     }
 
-    /// The error that names its place.
+    /// Returns the error with the batch's location.
     pub(crate) fn damaged(&self, error: &BatchError) -> LogError {
         LogError::damaged(&self.segment.path(Kind::Log), self.position, error.to_string())
     }
 }
 
 impl<'s, D: Disk> Source<'s, D> {
-    /// `chunk_bytes` are read at once, or one batch if it is larger.
+    /// Reads `chunk_bytes` at once, or one batch if it is larger.
     pub(crate) fn open(
         reader: &LogReader<D>,
         segment: &'s Arc<Segment<D>>,
@@ -106,12 +107,12 @@ impl<'s, D: Disk> Source<'s, D> {
         Ok(Some(row))
     }
 
-    /// The last row was handed out.
+    /// True after the last row was returned.
     pub(crate) fn is_at_end(&self) -> bool {
         self.next >= self.rows
     }
 
-    /// The batch of a row, checked.
+    /// Returns the batch of a row, checked.
     pub(crate) fn batch(&mut self, row: &Row, pace: &mut impl Pace) -> Result<SourceBatch<'_, D>, LogError> {
         let (position, bytes) = (u64::from(row.position), row.batch_bytes as usize);
         let path = || self.segment.path(Kind::Log);

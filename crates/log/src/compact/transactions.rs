@@ -1,8 +1,8 @@
-//! What compaction has to know of transactions, from the markers in the log itself.
+//! The state of transactions that compaction needs, read from the markers in the log itself.
 //!
-//! Records of aborted transactions are removed. A marker is kept as long as records of its transaction are there, since
-//! readers need it, and then for `delete.retention.ms`, as a tombstone is (KIP-534): as Kafka's `CleanedTransactionMetadata`
-//! has it.
+//! Records of aborted transactions are removed. A marker is kept as long as records of its transaction exist,
+//! since readers need it, and then for `delete.retention.ms` like a tombstone (KIP-534). This is the rule of
+//! Kafka's `CleanedTransactionMetadata`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use crate::error::LogError;
 use crate::reader::LogReader;
 use crate::segment::Segment;
 
-/// What a control batch says.
+/// The content of a control batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Marker {
     Abort,
     Commit,
-    /// Of another kind, or not understood: kept for ever.
+    /// Of another kind, or not decodable. Kept for ever.
     Other,
-    /// Compaction has taken its record: only the producer's epoch counts.
+    /// Compaction has removed its record. Only the producer's epoch matters.
     Empty,
 }
 
-/// Reads the marker of a control batch. Control batches are never compressed. The record's key is a version and a type,
+/// Reads the marker of a control batch, which is never compressed. The record's key is a version and a type,
 /// two `i16`.
 pub(crate) fn marker(header: &BatchHeader, bytes: &[u8]) -> Marker {
     if header.record_count == 0 {
@@ -43,16 +43,17 @@ pub(crate) fn marker(header: &BatchHeader, bytes: &[u8]) -> Marker {
     }
 }
 
-/// The aborted transactions of a log, by producer: offsets of the marker before, and of the abort marker. About 16 bytes
-/// each, for those whose markers are still there.
+/// The aborted transactions of a log, by producer: the offset of the previous marker and of the abort marker.
+/// About 16 bytes each, for those whose markers still exist.
 #[derive(Debug, Default)]
 pub(crate) struct Aborted {
     by_producer: HashMap<ProducerId, Vec<(Offset, Offset)>>,
-    /// The last batch that is lost. Any of them may have ended a transaction.
+    /// The last lost batch. Any lost batch may have ended a transaction.
     last_lost: Option<Offset>,
-    /// Offsets between which nobody knows how a producer's transactions ended: of the marker before, and of a lost batch.
+    /// Offset ranges in which the outcome of a producer's transactions is unknown: from the previous marker
+    /// to a lost batch.
     undecided: HashMap<ProducerId, Vec<(Offset, Offset)>>,
-    /// Only if batches are lost: the last marker of each producer.
+    /// The last marker of each producer. Filled only if batches are lost.
     last_marker: HashMap<ProducerId, Offset>,
 }
 
@@ -101,8 +102,8 @@ impl Aborted {
         Ok(aborted)
     }
 
-    /// True if a data batch belongs to a transaction whose marker may be among what is lost. It must neither go nor take the place of an
-    /// older record of its key.
+    /// Reports whether a data batch belongs to a transaction whose marker may be in a lost batch. Such a
+    /// batch must neither be removed nor supersede an older record of its key.
     pub(crate) fn is_undecided(&self, batch: &BatchHeader) -> bool {
         let Some(last_lost) = self.last_lost.filter(|_| batch.attributes.is_transactional()) else {
             return false;
@@ -114,7 +115,7 @@ impl Aborted {
         self.undecided.get(&batch.producer_id).is_some_and(|ranges| is_within(ranges, batch.base_offset))
     }
 
-    /// True if a data batch belongs to an aborted transaction.
+    /// Reports whether a data batch belongs to an aborted transaction.
     pub(crate) fn holds(&self, batch: &BatchHeader) -> bool {
         if !batch.attributes.is_transactional() {
             return false;
@@ -123,25 +124,26 @@ impl Aborted {
     }
 }
 
-/// True if `offset` lies behind the first and before the second of a pair. The pairs are ascending.
+/// True if `offset` is strictly between the two offsets of a pair. The pairs are ascending.
 fn is_within(ranges: &[(Offset, Offset)], offset: Offset) -> bool {
     let at = ranges.partition_point(|range| range.1 < offset);
     ranges.get(at).is_some_and(|range| range.0 < offset)
 }
 
-/// Producers with a batch of an open transaction among the batches seen so far.
+/// Producers with an open transaction among the batches seen so far.
 #[derive(Debug, Default)]
 pub(crate) struct SeenData(HashSet<ProducerId>);
 
 impl SeenData {
-    /// Takes note of a data batch that was in the log before this cleaning.
+    /// Records a data batch that was in the log before this round.
     pub(crate) fn data(&mut self, batch: &BatchHeader) {
         if batch.attributes.is_transactional() {
             self.0.insert(batch.producer_id);
         }
     }
 
-    /// Takes note of a marker. True if nothing of its transaction was in the log any more, so that it may go.
+    /// Records a marker. Returns true if no records of its transaction were left in the log, so that it may
+    /// be removed.
     pub(crate) fn ends(&mut self, batch: &BatchHeader, marker: Marker) -> bool {
         match marker {
             Marker::Abort | Marker::Commit => !self.0.remove(&batch.producer_id),

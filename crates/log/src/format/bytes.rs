@@ -1,4 +1,4 @@
-//! Fixed-width little-endian numbers. The callers have checked lengths.
+//! Fixed-width little-endian numbers. Callers check lengths.
 
 macro_rules! read_at {
     ($($name:ident: $type:ty),*) => { $(
@@ -17,7 +17,7 @@ read_at!(u16_at: u16, u32_at: u32, u64_at: u64, i32_at: i32, i64_at: i64);
 pub(crate) struct Writer(pub(crate) Vec<u8>);
 
 impl Writer {
-    /// Begins a file of version 1.
+    /// Starts a file of version 1.
     pub(crate) fn with_lead(magic: &[u8; 8], bytes: usize) -> Self {
         Self::with_version(magic, 1, bytes)
     }
@@ -58,13 +58,13 @@ impl Writer {
         self
     }
 
-    /// Zeros up to `bytes`.
+    /// Pads with zeros up to `bytes`.
     pub(crate) fn zeros_to(mut self, bytes: usize) -> Self {
         self.0.resize(bytes, 0);
         self
     }
 
-    /// Ends with the CRC-32C of all before.
+    /// Appends the CRC-32C of everything before.
     pub(crate) fn sealed(self) -> Vec<u8> {
         let crc = crc32c::crc32c(&self.0);
         self.u32(crc).0

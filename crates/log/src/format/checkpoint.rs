@@ -1,4 +1,4 @@
-//! `checkpoint`: the recovery point and what is known about all that lies below it.
+//! `checkpoint`: the recovery point, and what is known about everything below it.
 
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs, TopicId};
 
@@ -8,17 +8,17 @@ use super::{FormatError, check_sealed};
 const MAGIC: &[u8; 8] = b"TRCKPNT\n";
 const FIXED_BYTES: usize = 60;
 const SEGMENT_BYTES: usize = 64;
-/// What version 2 has more of each: the first dirty offset, and the generation.
+/// The additional fields of version 2: the first dirty offset, and each segment's generation.
 const FIXED_BYTES_MORE: usize = 8;
 const SEGMENT_BYTES_MORE: usize = 4;
 const EPOCH_BYTES: usize = 12;
-/// Largest file: about a million segments.
+/// The largest file: about a million segments.
 pub(crate) const BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentEntry {
     pub(crate) base_offset: Offset,
-    /// 0 as appended; else how often compaction has rewritten it.
+    /// 0 as appended, otherwise the number of times that compaction has rewritten it.
     pub(crate) generation: u32,
     pub(crate) first_raft_index: RaftIndex,
     pub(crate) end_offset: Offset,
@@ -37,7 +37,7 @@ pub(crate) struct Checkpoint {
     pub(crate) log_start: Offset,
     pub(crate) end_offset: Offset,
     pub(crate) next_raft_index: RaftIndex,
-    /// Compaction has seen to everything below. 0 if there was none.
+    /// Compaction has covered everything below. 0 if there was none.
     pub(crate) first_dirty: Offset,
     pub(crate) segments: Vec<SegmentEntry>,
     pub(crate) epochs: Vec<(LeaderEpoch, Offset)>,
@@ -112,7 +112,7 @@ impl Checkpoint {
     }
 }
 
-/// Bytes before the segments, and of each segment.
+/// Returns the bytes before the segments, and the bytes per segment.
 fn widths(version: u32) -> (usize, usize) {
     if version >= 2 {
         (FIXED_BYTES + FIXED_BYTES_MORE, SEGMENT_BYTES + SEGMENT_BYTES_MORE)

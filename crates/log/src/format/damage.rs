@@ -1,4 +1,4 @@
-//! `damage`: what of a log is known not to be what was written.
+//! `damage`: the known damage of a log.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,12 @@ use crate::damage::{DAMAGED_RANGES_MAX, Damage, DamagedRange};
 
 const MAGIC: &[u8; 8] = b"TRDAMAG\n";
 const HEAD_BYTES: usize = 16;
-/// Fields of fixed width of one range.
+/// Fixed-width fields of one range.
 const RANGE_BYTES: usize = 32;
-/// Bytes of a file name or a reason; what is longer is cut.
+/// The most bytes of a file name or a reason. Longer ones are truncated.
 const TEXT_BYTES_MAX: usize = 512;
 
-/// Most bytes of a file.
+/// The most bytes of a file.
 pub(crate) const BYTES_MAX: u64 =
     (HEAD_BYTES + DAMAGED_RANGES_MAX * (RANGE_BYTES + 2 * TEXT_BYTES_MAX) + 4) as u64;
 
@@ -38,7 +38,7 @@ pub(crate) fn encode(ranges: &[DamagedRange]) -> Vec<u8> {
     out.sealed()
 }
 
-/// The ranges in a whole file; `dir` is the partition's folder.
+/// Returns the ranges in a whole file. `dir` is the partition's folder.
 pub(crate) fn decode(file: &[u8], dir: &Path) -> Result<Vec<DamagedRange>, FormatError> {
     check_sealed(file, MAGIC)?;
     let short = || FormatError::damaged(file.len() as u64, "it ends early");

@@ -18,9 +18,9 @@ pub struct Entry {
     pub raft_index: RaftIndex,
     /// Its leader epoch.
     pub leader_epoch: LeaderEpoch,
-    /// The log end when it was appended: it stands before the batch with this offset.
+    /// The log end when it was appended. The entry comes before the batch at this offset.
     pub offset: Offset,
-    /// Opaque; belongs to the caller.
+    /// Opaque payload of the caller.
     pub payload: Bytes,
 }
 
@@ -42,7 +42,7 @@ impl Entry {
         Writer::default().raw(&payload_bytes).u32(crc).raw(&body).0
     }
 
-    /// The record at the beginning of `bytes` and its length. `None` if it is torn or damaged.
+    /// Returns the record at the start of `bytes` and its length. `None` if it is torn or damaged.
     fn decode(bytes: &Bytes) -> Option<(Self, usize)> {
         if bytes.len() < FIXED_BYTES {
             return None;
@@ -66,7 +66,7 @@ impl Entry {
     }
 }
 
-/// What a side file holds.
+/// The content of a side file.
 #[derive(Debug, Default)]
 pub(crate) struct EntryFile {
     pub(crate) entries: Vec<Entry>,
@@ -74,18 +74,18 @@ pub(crate) struct EntryFile {
     pub(crate) good_bytes: u64,
 }
 
-/// Bytes behind a bad record in which another one is looked for.
+/// How many bytes after a bad record are searched for another one.
 const SEARCH_BYTES_MAX: usize = 8192;
 
-/// True if a whole record lies behind the bad one that begins `rest`. Each was synced before the next was written, so it is damage then,
-/// and no torn end.
+/// True if there is a whole record after the bad one at the start of `rest`. Each record was synced before
+/// the next was written, so this is damage and no torn end.
 fn is_followed(rest: &Bytes, last: Option<&Entry>) -> bool {
     let look = 1..rest.len().min(SEARCH_BYTES_MAX);
     let mut found = look.filter_map(|at| Entry::decode(&rest.slice(at..)));
     found.any(|(entry, _)| entry.raft_index.0 > last.map_or(0, |last| last.raft_index.0))
 }
 
-/// The entries before the first record that is torn or damaged, whatever the head says.
+/// Returns the entries before the first torn or damaged record, whatever the head says.
 pub(crate) fn leading(file: &[u8]) -> Vec<Entry> {
     let mut rest = Bytes::copy_from_slice(file.get(HEAD_BYTES..).unwrap_or_default());
     let mut entries: Vec<Entry> = Vec::new();

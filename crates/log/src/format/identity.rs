@@ -8,7 +8,7 @@ use crate::PartitionIdentity;
 
 const MAGIC: &[u8; 8] = b"TRPARTN\n";
 const FIXED_BYTES: usize = 34;
-/// Longest file: a name of 249 bytes.
+/// The largest file: a name of 249 bytes.
 pub(crate) const BYTES_MAX: u64 = 1024;
 
 pub(crate) fn encode(identity: &PartitionIdentity) -> Vec<u8> {

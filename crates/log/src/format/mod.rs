@@ -1,4 +1,4 @@
-//! Every byte that the log writes, as docs/format.md describes it. No I/O here: bytes in, values out.
+//! Every byte that the log writes, as documented in docs/format.md. No I/O here: bytes in, values out.
 
 pub(crate) mod bytes;
 pub(crate) mod checkpoint;
@@ -10,20 +10,21 @@ pub(crate) mod row;
 pub(crate) mod segment_header;
 pub(crate) mod snapshot;
 
-/// Newest version of the files of our own. A file is written in the oldest version that can say what it has to: only compaction needs
-/// version 2, in a checkpoint and in the headers of the segments it wrote, and only several sections need version 3, in a snapshot.
+/// The newest version of tailrace's own files. Each file is written in the oldest version that suffices. Only
+/// compaction needs version 2, in a checkpoint and in the headers of its segments, and only several sections
+/// need version 3, in a snapshot.
 pub const FORMAT_VERSION: u32 = SECTIONS_VERSION;
 
-/// Newest version of all files but snapshots.
+/// The newest version of all files except snapshots.
 const COMPACTION_VERSION: u32 = 2;
 
 /// The version of snapshots with sections.
 const SECTIONS_VERSION: u32 = 3;
 
-/// Why bytes are not what they should be.
+/// The reason why bytes are not a valid file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FormatError {
-    /// Written by a newer tailrace: its version.
+    /// Written by a newer tailrace. Holds its version.
     Newer(u32),
     /// Position and reason.
     Damaged(u64, String),
@@ -54,9 +55,9 @@ impl std::fmt::Display for FormatError {
     }
 }
 
-/// Checks what leads every file: its magic, the checksum at `crc_at` of all before, and a version that is not above
-/// `newest`. Returns the version. The checksum comes before the version: bytes that nobody wrote as they are tell of no
-/// newer tailrace.
+/// Checks the start of every file: the magic, the checksum at `crc_at` over everything before it, and a
+/// version of at most `newest`. Returns the version. The checksum is checked before the version, because
+/// corrupt bytes say nothing about a newer tailrace.
 pub(crate) fn check_lead(
     bytes: &[u8],
     magic: &[u8; 8],
@@ -77,12 +78,12 @@ pub(crate) fn check_lead(
     }
 }
 
-/// The same of a file that ends with a checksum of all before.
+/// Like [`check_lead`], for a file that ends with a checksum of everything before.
 pub(crate) fn check_sealed(bytes: &[u8], magic: &[u8; 8]) -> Result<u32, FormatError> {
     check_lead(bytes, magic, bytes.len().saturating_sub(4).max(12), COMPACTION_VERSION)
 }
 
-/// A file that ends with a checksum of all before, as a build of another version might have written it.
+/// A file that ends with a checksum, as a build of another version might have written it.
 #[cfg(test)]
 fn resealed(mut file: Vec<u8>, version: u32) -> Vec<u8> {
     let crc_at = file.len() - 4;
@@ -92,7 +93,7 @@ fn resealed(mut file: Vec<u8>, version: u32) -> Vec<u8> {
     file
 }
 
-/// The version that `bytes` begin with, unchecked.
+/// Returns the version at the start of `bytes`, unchecked.
 pub(crate) fn version_of(bytes: &[u8], magic: &[u8; 8]) -> Result<u32, FormatError> {
     let Some(found) = bytes.get(..12) else {
         return Err(FormatError::damaged(0, format!("{} bytes, too short for a head", bytes.len())));

@@ -8,10 +8,10 @@ pub(crate) const IDENTITY: &str = "partition.meta";
 pub(crate) const CHECKPOINT: &str = "checkpoint";
 pub(crate) const ENTRIES: &str = "entries";
 pub(crate) const DAMAGE: &str = "damage";
-/// Of what no longer counts and holds batches that nothing else may have.
+/// Suffix of a `.log` that no longer counts but may hold the only copy of some batches.
 pub(crate) const ASIDE_SUFFIX: &str = ".aside";
 pub(crate) const DELETED_SUFFIX: &str = ".deleted";
-/// Of folders that were set aside.
+/// Suffix of folders that were set aside.
 pub(crate) const FOLDER_ASIDE_SUFFIX: &str = ".damaged";
 pub(crate) const TEMPORARY_SUFFIX: &str = ".tmp";
 
@@ -35,20 +35,20 @@ impl Kind {
     }
 }
 
-/// `00000000000000004711.log` in `dir`.
+/// Returns `00000000000000004711.log` in `dir`.
 pub(crate) fn path(dir: &Path, offset: Offset, kind: Kind) -> PathBuf {
     dir.join(format!("{:020}.{}", offset.0, kind.suffix()))
 }
 
-/// `path` with `suffix` added to its name.
+/// Returns `path` with `suffix` appended to its name.
 pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// `00000000000000004711.2.log` in `dir`: what compaction made of a segment in its second round. Generation 0 is the
-/// segment as appended, whose name has no generation.
+/// Returns `00000000000000004711.2.log` in `dir`: the output of the second compaction of a segment.
+/// Generation 0 is the segment as appended, whose name has no generation.
 pub(crate) fn path_of(dir: &Path, offset: Offset, generation: u32, kind: Kind) -> PathBuf {
     match generation {
         0 => path(dir, offset, kind),
@@ -56,11 +56,11 @@ pub(crate) fn path_of(dir: &Path, offset: Offset, generation: u32, kind: Kind) -
     }
 }
 
-/// The offset, generation and kind in a file name, `None` for any other file.
+/// Returns the offset, generation and kind in a file name. `None` for any other file.
 pub(crate) fn parse(name: &str) -> Option<(Offset, u32, Kind)> {
     let (digits, rest) = name.split_once('.')?;
     let (generation, suffix) = match rest.split_once('.') {
-        // Only the one way to write it that is ours.
+        // Accepts only the canonical spelling.
         Some((text, suffix)) => {
             (text.parse().ok().filter(|g: &u32| *g > 0 && g.to_string() == text)?, suffix)
         }

@@ -1,4 +1,4 @@
-//! `NNN.index`: a head, then one row of the same size per batch.
+//! `NNN.index`: a head, then one row of fixed size per batch.
 
 use tailrace_records::{Attributes, BatchHeader};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
@@ -7,11 +7,11 @@ use super::bytes::{Writer, i32_at, i64_at, u16_at, u32_at, u64_at};
 use super::{COMPACTION_VERSION, FormatError, check_lead};
 
 const MAGIC: &[u8; 8] = b"TRINDEX\n";
-/// Size of a row, and of the head. Divides a sector, so that no row is ever torn.
+/// The size of a row, and of the head. It divides a sector, so that no row is ever torn.
 pub(crate) const ROW_BYTES: usize = 64;
 const CRC_AT: usize = 60;
 
-/// What the index says about one batch.
+/// The index entry of one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Its raft index.
@@ -20,13 +20,13 @@ pub struct Row {
     pub leader_epoch: LeaderEpoch,
     /// Offset of its first record.
     pub base_offset: Offset,
-    /// Distance from its first offset to its last.
+    /// Difference between its last and first offset.
     pub last_offset_delta: u32,
-    /// Records in it. Fewer than offsets after compaction.
+    /// Its number of records. Less than the number of offsets after compaction.
     pub record_count: u32,
-    /// Where it begins in the `.log`.
+    /// Its position in the `.log`.
     pub position: u32,
-    /// Its whole length.
+    /// Its total length.
     pub batch_bytes: u32,
     /// Its largest timestamp.
     pub max_timestamp: TimestampMs,
@@ -56,7 +56,7 @@ impl Row {
         self.position.saturating_add(self.batch_bytes)
     }
 
-    /// True if the row describes this very batch, wherever it lies.
+    /// True if the row describes this very batch, wherever it is stored.
     pub(crate) fn describes(&self, batch: &BatchHeader) -> bool {
         self.base_offset == batch.base_offset
             && self.leader_epoch == batch.leader_epoch
@@ -65,8 +65,8 @@ impl Row {
     }
 
     pub(crate) fn encode(&self, segment_base: Offset) -> [u8; ROW_BYTES] {
-        // A damaged batch, of which an index is built again, may say that it lies before its segment: then the row does not fit it, and
-        // the damage is found.
+        // If an index is rebuilt, a damaged batch may claim an offset before its segment. Then the row does
+        // not fit the batch, and the damage is found.
         let delta = u32::try_from(self.base_offset.0 - segment_base.0).unwrap_or(u32::MAX);
         let mut row = [0; ROW_BYTES];
         let mut put = |at: usize, bytes: &[u8]| row[at..at + bytes.len()].copy_from_slice(bytes);
@@ -87,15 +87,15 @@ impl Row {
         row
     }
 
-    /// `None` if the checksum is wrong. `row` has [`ROW_BYTES`] bytes.
+    /// Decodes a row. `None` if the checksum is wrong. `row` has [`ROW_BYTES`] bytes.
     pub(crate) fn decode(row: &[u8], segment_base: Offset) -> Option<Self> {
         (row.len() >= ROW_BYTES && u32_at(row, CRC_AT) == row_crc(row, segment_base))
             .then(|| Self::decode_unchecked(row, segment_base))
     }
 
-    /// The row that was damaged only where its batch tells what stood there: with the batch's fields its checksum is right again.
-    /// `batch` is what the batch alone gives; raft index, running maximum and synced bytes are those of `row`, which has
-    /// [`ROW_BYTES`] bytes.
+    /// Restores a row that is damaged only in fields that its batch also has: with the batch's fields its
+    /// checksum is right again. `batch` holds what the batch alone provides. Raft index, running maximum and
+    /// synced bytes come from `row`, which has [`ROW_BYTES`] bytes.
     pub(crate) fn restored(row: &[u8], segment_base: Offset, batch: &Self) -> Option<Self> {
         let old = Self::decode_unchecked(row, segment_base);
         let restored = Self {
@@ -108,7 +108,7 @@ impl Row {
         (u32_at(&written, CRC_AT) == u32_at(row, CRC_AT)).then_some(restored)
     }
 
-    /// What the bytes say, whether they are what was written or not. `row` has [`ROW_BYTES`] bytes.
+    /// Decodes the bytes without checking them. `row` has [`ROW_BYTES`] bytes.
     pub(crate) fn decode_unchecked(row: &[u8], segment_base: Offset) -> Self {
         Self {
             raft_index: RaftIndex(u64_at(row, 0)),
@@ -131,7 +131,7 @@ fn row_crc(row: &[u8], segment_base: Offset) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&row[..CRC_AT]), &segment_base.0.to_le_bytes())
 }
 
-/// Where row `number` begins in the file.
+/// Position of row `number` in the file.
 pub(crate) fn row_position(number: u32) -> u64 {
     (u64::from(number) + 1) * ROW_BYTES as u64
 }

@@ -12,7 +12,7 @@ pub(crate) const BYTES: u64 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) base_offset: Offset,
-    /// Of the segment's first batch.
+    /// Raft index of the segment's first batch.
     pub(crate) first_raft_index: RaftIndex,
     pub(crate) created: TimestampMs,
     /// Present if compaction wrote the segment.
@@ -22,9 +22,9 @@ pub(crate) struct SegmentHeader {
 /// What the `.log` of a compacted segment no longer tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Compacted {
-    /// As in the file's name.
+    /// The generation in the file's name.
     pub(crate) generation: u32,
-    /// One past the last offset of what it was made of.
+    /// One past the last offset of its sources.
     pub(crate) end_offset: Offset,
     /// One past the raft index of its last batch.
     pub(crate) next_raft_index: RaftIndex,

@@ -1,6 +1,7 @@
-//! `NNN.snapshot`: sections of what is derived from the log, opaque here.
+//! `NNN.snapshot`: sections of state derived from the log, opaque here.
 //!
-//! Version 1 is of one section alone, the state of producers; it is written as long as there is no other.
+//! Version 1 holds a single section, the state of producers. It is written as long as there is no other
+//! section.
 
 use bytes::Bytes;
 use tailrace_types::Offset;
@@ -13,17 +14,17 @@ use crate::sections::{PRODUCERS, SECTION_NAME_BYTES_MAX, SECTIONS_MAX, Section, 
 const MAGIC: &[u8; 8] = b"TRPRODS\n";
 /// The head of version 1.
 const HEAD_BYTES: usize = 32;
-/// Before the table of sections, which ends with a checksum of all before.
+/// Bytes before the table of sections, which ends with a checksum of everything before.
 const FIXED_BYTES: usize = 24;
 const ENTRY_BYTES: usize = SECTION_NAME_BYTES_MAX + 3 * 4;
 const HEAD_BYTES_MAX: usize = FIXED_BYTES + SECTIONS_MAX * ENTRY_BYTES + 4;
-/// Most bytes of a whole file.
+/// The most bytes of a whole file.
 pub(crate) const FILE_BYTES_MAX: u64 = (SNAPSHOT_BYTES_MAX + HEAD_BYTES_MAX) as u64;
 
-/// The only version of the section that files of version 1 are.
+/// The only version of the section in files of version 1.
 const PRODUCERS_VERSION: u32 = 1;
 
-/// The head; the content of the sections follows it in the file, one after the other.
+/// Encodes the head. The content of the sections follows it in the file, one after the other.
 pub(crate) fn encode_head(offset: Offset, sections: &Sections) -> Vec<u8> {
     let mut all = sections.iter();
     if let (Some(only), None) = (all.next(), all.next())
@@ -54,13 +55,13 @@ fn length(section: &Section) -> u32 {
     u32::try_from(section.bytes.len()).expect("SNAPSHOT_BYTES_MAX is far below")
 }
 
-/// What a head says of one section.
+/// A section as listed in a head.
 struct Listed {
     name: String,
     version: u32,
     bytes: usize,
     crc: u32,
-    /// Where the head has its checksum, for a message.
+    /// Position of the checksum in the head, for a message.
     crc_at: usize,
 }
 
@@ -86,7 +87,7 @@ fn decode_head(file: &[u8]) -> Result<Head, FormatError> {
     let sections = sections.map(|(entry, at)| decode_entry(entry, at)).collect::<Result<Vec<_>, _>>()?;
     for (index, section) in sections.iter().enumerate() {
         if sections[..index].iter().any(|other| other.name == section.name) {
-            return Err(FormatError::damaged(12, format!("section {} is there twice", section.name)));
+            return Err(FormatError::damaged(12, format!("section {} occurs twice", section.name)));
         }
     }
     Ok(Head { offset: i64_at(file, 16), bytes: crc_at + 4, sections })
@@ -119,8 +120,8 @@ fn decode_entry(entry: &[u8], at: usize) -> Result<Listed, FormatError> {
     })
 }
 
-/// The sections of a whole file, also those that this build does not know. One that is damaged takes the others with it: an older file
-/// has all of them as of one offset.
+/// Decodes the sections of a whole file, including those that this build does not know. One damaged section
+/// invalidates the others, because an older file has all of them as of one offset.
 pub(crate) fn decode(file: &Bytes, offset: Offset) -> Result<Sections, FormatError> {
     let head = decode_head(&file[..file.len().min(HEAD_BYTES_MAX)])?;
     let bytes: usize = head.sections.iter().map(|section| section.bytes).sum();

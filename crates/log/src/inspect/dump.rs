@@ -1,4 +1,4 @@
-//! Walking over all batches of a folder.
+//! Iteration over all batches of a folder.
 
 use std::path::{Path, PathBuf};
 
@@ -15,9 +15,9 @@ use crate::scan::{BatchScanner, Scanned};
 /// One batch of a dump.
 #[derive(Clone, Debug)]
 pub struct DumpedBatch {
-    /// The `.log` it lies in.
+    /// The `.log` that holds it.
     pub file: PathBuf,
-    /// Where.
+    /// Its position.
     pub position: u64,
     /// Its header.
     pub header: BatchHeader,
@@ -25,16 +25,16 @@ pub struct DumpedBatch {
     pub bytes: Bytes,
 }
 
-/// The batches of a folder in order. See [`dump_dir`].
+/// Iterates over the batches of a folder in order. See [`dump_dir`].
 pub struct Dump<D: Disk> {
     disk: D,
-    /// `.log` files that are left, last first.
+    /// Remaining `.log` files, last first.
     files: Vec<PathBuf>,
     open: Option<(D::File, PathBuf, u64, u64)>,
 }
 
-/// Walks over all batches of a partition's folder, or over those of one `.log` if `path` is one. A bad batch is an
-/// error; the walk goes on with the next segment.
+/// Iterates over all batches of a partition's folder, or over those of one `.log` if `path` is one. A bad
+/// batch yields an error, and the iteration continues with the next segment.
 ///
 /// # Errors
 /// If the folder cannot be listed.
@@ -44,7 +44,7 @@ pub fn dump_dir<D: Disk>(disk: &D, path: &Path) -> Result<Dump<D>, LogError> {
         vec![path.to_owned()]
     } else {
         let mut listing = Listing::read(disk, path)?;
-        // What cannot be read is not asked: the log itself is what is looked at.
+        // An unreadable checkpoint is ignored, because only the log itself is inspected.
         let checkpoint = read_checkpoint(disk, path)?.and_then(Result::ok);
         let names = counting(disk, path, &mut listing, checkpoint.as_ref())?;
         names

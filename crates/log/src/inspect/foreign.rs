@@ -1,4 +1,5 @@
-//! Folders that tailrace cannot open: Kafka's, and those that are too damaged. Only the `.log` files are looked at.
+//! Folders that tailrace cannot open: Kafka's, and those with too much damage. Only the `.log` files are
+//! inspected.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ use crate::format::names::{self, Kind};
 use crate::listing::{Listing, SegmentName};
 use crate::scan::{BatchScanner, Scanned};
 
-/// The checkpoint, if there is one, or what is wrong with it.
+/// Reads the checkpoint, if there is one, or what is wrong with it.
 pub(super) fn read_checkpoint<D: Disk>(
     disk: &D,
     dir: &Path,
@@ -23,7 +24,7 @@ pub(super) fn read_checkpoint<D: Disk>(
     Ok(bytes.map(|bytes| Checkpoint::decode(&bytes).map_err(|error| error.in_file(&path))))
 }
 
-/// The segments that count, in order. What compaction has left beside them goes at the next start.
+/// Returns the segments that count, in order. The next start removes what compaction has left besides them.
 pub(super) fn counting<D: Disk>(
     disk: &D,
     dir: &Path,
@@ -46,7 +47,7 @@ pub(super) fn counting<D: Disk>(
     Ok(names)
 }
 
-/// Reads every batch of the `.log` files. A segment is left at the first bad one.
+/// Reads every batch of the `.log` files. Leaves a segment at its first bad batch.
 pub(super) fn verify_batches<D: Disk>(
     disk: &D,
     dir: &Path,

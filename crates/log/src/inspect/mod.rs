@@ -1,5 +1,5 @@
-//! Looking at a partition's folder offline: `tailrace log verify` and `tailrace log dump`. Read only: what the log does at a start is
-//! done in memory. Also reads folders that Kafka wrote, as far as the `.log` files go.
+//! Offline inspection of a partition's folder: `tailrace log verify` and `tailrace log dump`. Read only: the
+//! steps of a start run in memory. Also reads the `.log` files of folders that Kafka wrote.
 
 mod dump;
 mod foreign;

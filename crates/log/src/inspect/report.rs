@@ -1,4 +1,4 @@
-//! What looking at a folder tells.
+//! The report on a folder.
 
 use std::path::{Path, PathBuf};
 
@@ -6,35 +6,35 @@ use tailrace_types::{Offset, TimestampMs};
 
 use crate::config::PartitionIdentity;
 
-/// What [`verify_dir`](super::verify_dir) found.
+/// The findings of [`verify_dir`](super::verify_dir).
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Whose log it is, if the folder says.
+    /// The partition that the log belongs to, if the folder says.
     pub identity: Option<PartitionIdentity>,
-    /// First offset that may be read, if there is a checkpoint.
+    /// The first offset that may be read, if there is a checkpoint.
     pub log_start: Option<Offset>,
-    /// The recovery point, if there is a checkpoint: what lies beyond is not known to be durable.
+    /// The recovery point, if there is a checkpoint. Anything beyond it may not be durable.
     pub recovery_point: Option<Offset>,
-    /// Entries without records.
+    /// The number of entries without records.
     pub entries: u64,
     /// The segments, oldest first.
     pub segments: Vec<SegmentReport>,
-    /// What is wrong with the folder as a whole. Each segment has its own list.
+    /// Problems of the folder as a whole. Each segment has its own list.
     pub problems: Vec<Problem>,
 }
 
-/// What one segment holds.
+/// The findings about one segment.
 #[derive(Clone, Debug)]
 pub struct SegmentReport {
     /// The `.log`.
     pub file: PathBuf,
-    /// From its name.
+    /// Base offset, from its name.
     pub base_offset: Offset,
     /// One past the last offset of the last good batch.
     pub next_offset: Offset,
-    /// Good batches.
+    /// The number of good batches.
     pub batches: u64,
-    /// Records in them.
+    /// The number of records in good batches.
     pub records: u64,
     /// Length of the `.log`.
     pub bytes: u64,
@@ -42,30 +42,30 @@ pub struct SegmentReport {
     pub good_bytes: u64,
     /// Largest timestamp.
     pub max_timestamp: TimestampMs,
-    /// What is wrong.
+    /// The segment's problems.
     pub problems: Vec<Problem>,
 }
 
-/// Something that is not as it should be.
+/// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where.
+    /// The file.
     pub file: PathBuf,
     /// Position in the file.
     pub position: u64,
     /// What was expected and what was found.
     pub reason: String,
-    /// The next start puts it right by itself.
+    /// True if the next start fixes it by itself.
     pub is_recoverable: bool,
 }
 
 impl Report {
-    /// All problems, those of segments included.
+    /// Iterates over all problems, including those of segments.
     pub fn all_problems(&self) -> impl Iterator<Item = &Problem> {
         self.problems.iter().chain(self.segments.iter().flat_map(|s| &s.problems))
     }
 
-    /// True if there is no problem but those that the next start puts right.
+    /// True if the next start fixes all problems, if any, by itself.
     pub fn is_sound(&self) -> bool {
         self.all_problems().all(|problem| problem.is_recoverable)
     }

@@ -1,4 +1,5 @@
-//! Opens a folder as the next start does, in memory, and reads all of it: what is said of it is what would happen.
+//! Opens a folder in memory as the next start would, and reads all of it. So the report says what would
+//! happen.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,21 +25,22 @@ use crate::scrub::Walk;
 use crate::segment::{LenOf, Segment};
 use crate::store::LogStore;
 
-/// Most bytes that recovery may write before it is given up: it happens in memory.
+/// The most bytes that recovery may write in memory before it is abandoned.
 const OVERLAY_BYTES_MAX: u64 = 1 << 30;
 
-/// Reads every byte of a partition's folder and says what is wrong with it, and what the next start makes of that.
+/// Reads every byte of a partition's folder. Reports what is wrong with it, and what the next start does
+/// about that.
 ///
 /// # Errors
-/// Only what the disk says. Damage is in the report.
+/// Only the disk's errors. Damage is in the report.
 pub fn verify_dir<D: Disk>(disk: &D, dir: &Path) -> Result<Report, LogError> {
     verify_dir_paced(disk, dir, &mut Unhurried)
 }
 
-/// The same, no faster than `pace` lets it.
+/// Like [`verify_dir`], at the rate of `pace`.
 ///
 /// # Errors
-/// As [`verify_dir`], and what `pace` stops with.
+/// Those of [`verify_dir`], and the error with which `pace` stops.
 pub fn verify_dir_paced<D: Disk>(disk: &D, dir: &Path, pace: &mut impl Pace) -> Result<Report, LogError> {
     let mut report = Report::default();
     match read_identity(disk, dir) {
@@ -78,10 +80,11 @@ pub fn verify_dir_paced<D: Disk>(disk: &D, dir: &Path, pace: &mut impl Pace) -> 
     Ok(report)
 }
 
-/// Whose folder this is: what its identity says, else the checkpoint and the folder's name. `None` if tailrace did not write it.
+/// Returns the partition of this folder: from its identity, or else from the checkpoint and the folder's
+/// name. `None` if tailrace did not write it.
 ///
 /// # Errors
-/// The disk's.
+/// The disk's errors.
 pub(crate) fn identity_of<D: Disk>(disk: &D, dir: &Path) -> Result<Option<PartitionIdentity>, LogError> {
     match read_identity(disk, dir) {
         Ok(Some(identity)) => return Ok(Some(identity)),
@@ -97,7 +100,7 @@ pub(crate) fn identity_of<D: Disk>(disk: &D, dir: &Path) -> Result<Option<Partit
     Ok(named.map(|topic_partition| PartitionIdentity { topic_id: checkpoint.topic_id, topic_partition }))
 }
 
-/// What the next start does, as problems that are no damage, and the damage that it finds in what it reads.
+/// Adds the next start's recovery steps as problems that are no damage, and the damage that recovery finds.
 fn note_recovery(dir: &Path, recovery: &Recovery, problems: &mut Vec<Problem>) {
     problems.extend(recovery.notes.iter().map(|note| Problem::new(dir, 0, note, true)));
     if let Some(torn) = &recovery.truncated {
@@ -109,7 +112,7 @@ fn note_recovery(dir: &Path, recovery: &Recovery, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Damage becomes a problem; what the disk says stays an error.
+/// Turns damage into a problem. The disk's errors stay errors.
 fn problem_of(error: LogError) -> Result<Problem, LogError> {
     match error {
         LogError::Damaged { file, position, reason } => {
@@ -133,7 +136,7 @@ fn check_snapshots<D: Disk>(disk: &D, dir: &Path, problems: &mut Vec<Problem>) -
     Ok(())
 }
 
-/// Indexes that the next use builds again.
+/// Returns the indexes that the next use rebuilds.
 fn unusable_indexes<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<Problem>, LogError> {
     let Some(Ok(checkpoint)) = read_checkpoint(disk, dir)? else { return Ok(Vec::new()) };
     let mut problems = Vec::new();
@@ -152,7 +155,7 @@ fn unusable_indexes<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<Problem>, LogEr
                 }
             }
         };
-        problems.push(Problem::new(&path, 0, format!("{reason}; it will be built again"), true));
+        problems.push(Problem::new(&path, 0, format!("{reason}; it will be rebuilt"), true));
     }
     Ok(problems)
 }
@@ -193,7 +196,7 @@ fn verify_segment<D: Disk>(
             is_recoverable: false,
         });
     };
-    // Builds the index, if it cannot be used. What cannot be built is named by the walk.
+    // Builds the index if it is unusable. The walk reports what cannot be built.
     drop(reader.files(segment));
     let mut walk = Walk::open(reader, segment, segment.rows())?;
     walk.run(pace)?;

@@ -1,4 +1,4 @@
-//! Compaction on a real disk: of what Kafka wrote, and so that Kafka can read it.
+//! Compaction on a real disk: of Kafka's segments, and with output that Kafka can read.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::{BTreeMap, HashMap};
@@ -67,7 +67,7 @@ fn clean(
 
 type Content = BTreeMap<Vec<u8>, (i64, Option<Vec<u8>>)>;
 
-/// The last record of each key, and how many records there are.
+/// Returns the last record of each key, and the number of records.
 fn content(log: &Log<RealDisk>) -> (Content, usize) {
     let (reader, end) = (log.reader(), log.log_end().offset());
     let (mut next, mut content, mut records) = (log.log_start(), Content::new(), 0);
@@ -104,9 +104,9 @@ fn segments_that_kafka_wrote_are_compacted() {
         let (before, records) = content(&log);
         let stats = clean(&mut log, NOW, HashMap::new());
         let (after, left) = content(&log);
-        // The other one had nothing left to give up: Kafka had compacted it.
+        // Kafka had already compacted the other one, so nothing was left to remove.
         assert!(stats.keys > 0 && (left < records) == (name == "plain-0"), "{left} of {records}, {stats:?}");
-        // The active segment is as it was, and records without a key are gone from the rest.
+        // The active segment is unchanged, and records without a key are gone from the rest.
         for (key, record) in before.iter().filter(|(key, _)| !key.is_empty()) {
             assert_eq!(after.get(key), Some(record), "{name}");
         }
@@ -118,7 +118,7 @@ fn segments_that_kafka_wrote_are_compacted() {
     }
 }
 
-/// A log of every codec, with tombstones, sequences, transactions and keys that come again.
+/// A log with every codec, tombstones, sequences, transactions and repeated keys.
 struct Writer {
     log: Log<RealDisk>,
     last_data: HashMap<ProducerId, LastOfProducer>,
@@ -196,7 +196,7 @@ impl Writer {
     }
 }
 
-/// A reader is not given batches without records, except to get past them at the end.
+/// A reader gets no batches without records, except at the end, to get past them.
 #[test]
 fn what_compaction_has_emptied_is_passed_over() {
     let dir = tempfile::tempdir().unwrap();
@@ -206,7 +206,7 @@ fn what_compaction_has_emptied_is_passed_over() {
     let mut writer = Writer { log, last_data: HashMap::new(), sequence: 0 };
     let value = "value".repeat(20);
     for number in 0..30 {
-        // The keys of the first come again in the last, those in the middle do not.
+        // The keys of the first batch come again in the last. Those in the middle do not.
         let key = if number == 15 { "once" } else { "again" };
         writer.append(BatchOptions::default(), &[(key, Some(&value))], NOW + number);
     }
@@ -222,7 +222,8 @@ fn what_compaction_has_emptied_is_passed_over() {
             let slice = reader.read(Offset(from), Offset(30), bytes_max, at_least_one).unwrap().unwrap();
             assert_eq!(slice.base_offset, wanted, "from {from}");
         }
-        // Where only empty batches are left they are given, so that the reader gets on; what is beyond a limit never is.
+        // If only empty batches are left they are returned, so that the reader can advance. Nothing beyond a
+        // limit is ever returned.
         let end = wanted.0;
         for upto in from + 1..=end {
             let slice = reader.read(Offset(from), Offset(upto), 1 << 20, true).unwrap();
@@ -235,7 +236,7 @@ fn what_compaction_has_emptied_is_passed_over() {
     }
 }
 
-/// A batch of one record whose compressed form is given.
+/// A batch of one record with the given compressed body.
 fn with_body(compression: Compression, body: &[u8], time: i64) -> Vec<u8> {
     let mut builder = BatchBuilder::new(BatchOptions::default());
     builder.push(TimestampMs(time), None, None, &[]).unwrap();
@@ -248,7 +249,8 @@ fn with_body(compression: Compression, body: &[u8], time: i64) -> Vec<u8> {
     bytes
 }
 
-/// A record with a value of so many MiB, as a zstd frame of blocks that repeat one byte (RFC 8878, 3.1.1.2): four bytes for 128 KiB.
+/// A record with a value of `mib` MiB, as a zstd frame of blocks that repeat one byte (RFC 8878, 3.1.1.2):
+/// four bytes for 128 KiB.
 fn zstd_record(key: &[u8], mib: usize) -> Vec<u8> {
     const BLOCK_BYTES: usize = 128 << 10;
     let header = |size: usize, kind: usize, last: usize| {
@@ -264,7 +266,7 @@ fn zstd_record(key: &[u8], mib: usize) -> Vec<u8> {
     [&start[..], &header(before.len(), 0, 0), &before, &repeated, &header(1, 0, 1), &[0]].concat()
 }
 
-/// As lengths lie in a record.
+/// Encodes a length as in a record.
 fn varint(number: usize) -> Vec<u8> {
     let (mut rest, mut out) = (number << 1, Vec::new());
     while rest > 0x7f {
@@ -275,7 +277,8 @@ fn varint(number: usize) -> Vec<u8> {
     out
 }
 
-/// A log with a segment for each of: a batch of the keys `small` and `other`, the given batch, `small` again, and what takes batches.
+/// A log with one segment for each of these: a batch of the keys `small` and `other`, the given batch,
+/// `small` again, and the active segment.
 fn with_batch_between(dir: &Path, bytes: &[u8]) -> Log<RealDisk> {
     let config = LogConfig { segment_bytes: 1000, preallocate_bytes: 0, ..LogConfig::default() };
     let store = LogStore::new(RealDisk, 16);
@@ -294,7 +297,7 @@ fn record_counts(log: &Log<RealDisk>) -> Vec<i32> {
     log.reader().headers(Offset(0)).map(|found| found.unwrap().1.record_count).collect()
 }
 
-/// As many bytes are accepted where `tailrace.decompressed.bytes.max` is set so.
+/// `tailrace.decompressed.bytes.max` can be set to accept this many bytes.
 #[test]
 fn a_batch_that_expands_to_more_than_256_mib_is_compacted_and_looked_into() {
     let dir = tempfile::tempdir().unwrap();
@@ -308,11 +311,11 @@ fn a_batch_that_expands_to_more_than_256_mib_is_compacted_and_looked_into() {
     assert_eq!(log.reader().damaged(), []);
 }
 
-/// No setting accepts such a batch; a folder that comes from elsewhere may have one.
+/// No setting accepts such a batch, but a folder from elsewhere may have one.
 #[test]
 fn a_batch_that_expands_to_more_than_any_setting_allows_is_no_damage() {
     let dir = tempfile::tempdir().unwrap();
-    // One block that claims 2 GiB, and is long enough for them.
+    // One block that claims 2 GiB, and is long enough for that claim.
     let mut body = vec![0u8; 98 << 20];
     body[..5].copy_from_slice(&[0x80, 0x80, 0x80, 0x80, 8]);
     let mut log = with_batch_between(dir.path(), &with_body(Compression::Snappy, &body, NOW + 1));
@@ -322,13 +325,13 @@ fn a_batch_that_expands_to_more_than_any_setting_allows_is_no_damage() {
     let error = round.index(&mut map, &mut Unhurried).unwrap_err();
     assert!(matches!(error, LogError::ExpandsTooLarge { position: 0, .. }), "{error}");
     assert_eq!(record_counts(&log), [2, 1, 1, 1]);
-    // Its first offset, which is that of its only record.
+    // The answer is its first offset, which is that of its only record.
     let found = log.reader().offset_for_time(TimestampMs(NOW + 1), log.log_end().offset()).unwrap();
     assert_eq!(found, Some((Offset(2), TimestampMs(NOW + 1), LeaderEpoch(1))));
     assert_eq!(log.reader().damaged(), []);
 }
 
-/// The key map counts 32 bits of offsets from its first one: a round ends before the batch that lies beyond.
+/// The key map keeps 32 bits of offsets relative to the first one. A round ends before a batch beyond that.
 #[test]
 fn a_round_ends_where_offsets_are_too_far_apart_and_the_next_goes_on() {
     let dir = tempfile::tempdir().unwrap();
@@ -361,7 +364,7 @@ fn a_round_ends_where_offsets_are_too_far_apart_and_the_next_goes_on() {
     let (before, records) = content(&log);
     assert_eq!(records, 8);
 
-    // The third batch begins 2^32 offsets after the first.
+    // The third batch starts 2^32 offsets after the first.
     let stats = clean(&mut log, NOW, HashMap::new());
     assert_eq!((stats.keys, log.reader().first_dirty()), (3, Offset(1 << 32)));
     assert_eq!(content(&log), (before.clone(), 8));
@@ -394,7 +397,8 @@ fn what_compaction_writes_is_what_kafka_reads() {
     assert!(horizons > 0);
 }
 
-/// With `TAILRACE_KAFKA_LIBS` (the folder of Kafka's jars, as `.ci/run full` has it), its DumpLogSegments reads what was written.
+/// If `TAILRACE_KAFKA_LIBS` is set to the folder of Kafka's jars, as in `.ci/run full`, Kafka's
+/// DumpLogSegments reads what was written.
 fn dump(dir: &Path) {
     let Some(libs) = std::env::var_os("TAILRACE_KAFKA_LIBS") else { return };
     let mut files: Vec<PathBuf> =

@@ -1,4 +1,4 @@
-//! Segments that a real Kafka wrote are taken as they are: the index is rebuilt, every offset can be read.
+//! Segments that a real Kafka wrote open unchanged: the index is rebuilt, and every offset can be read.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ fn once_opened_it_is_a_log_like_any_other() {
     assert!(inspect::verify_dir(&RealDisk, dir.path()).unwrap().is_sound());
 }
 
-/// In a hole left by compaction the next batch is the answer, across segments too.
+/// For an offset in a hole left by compaction the answer is the next batch, even in the next segment.
 #[test]
 fn every_offset_in_a_hole_leads_to_the_next_batch() {
     let dir = copied("compacted-0");

@@ -1,4 +1,4 @@
-//! Segments on a real disk, and those that Kafka wrote.
+//! Segments on a real disk, including segments that Kafka wrote.
 
 mod compaction;
 mod kafka_segments;

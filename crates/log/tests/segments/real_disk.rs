@@ -56,7 +56,8 @@ fn what_was_appended_is_there_after_a_clean_stop_and_after_none() {
     assert_eq!(recovery.truncated, None);
 }
 
-/// Who must not wait for the disk is told where it would have to: at a segment whose files are not open.
+/// A caller that must not wait for the disk gets an error where it would have to: at a segment whose files
+/// are not open.
 #[test]
 fn a_read_that_goes_no_further_than_memory_opens_no_files() {
     let data = tempfile::tempdir().unwrap();
@@ -77,7 +78,7 @@ fn a_read_that_goes_no_further_than_memory_opens_no_files() {
     assert_eq!(read(Reach::Memory).unwrap(), found);
 }
 
-/// Blocks are reserved beyond the end and given back; the length never shows them.
+/// Blocks are reserved beyond the end and freed again. The file length never includes them.
 #[test]
 fn reserved_blocks_are_given_back() {
     let data = tempfile::tempdir().unwrap();
@@ -122,8 +123,8 @@ fn a_slice_outlives_its_segment() {
     assert_eq!(log.log_start(), trim.log_start());
 }
 
-/// Kafka's rules: by age the active segment goes too, by size at least `retention.bytes` stay, by records likewise, and nothing
-/// above the high watermark.
+/// Kafka's rules: retention by age can remove the active segment too, by size at least `retention.bytes`
+/// stay, by records likewise, and nothing above the high watermark is removed.
 #[test]
 fn retention_is_kafkas() {
     let data = tempfile::tempdir().unwrap();
@@ -176,7 +177,7 @@ fn a_segment_rolls_by_the_age_of_its_batches() {
     assert_eq!(log.reader().segment_count(), 3);
 }
 
-/// Also what is cut off was written.
+/// Truncated batches count as written too.
 #[test]
 fn what_is_written_and_how_often_a_segment_ends_is_counted() {
     let data = tempfile::tempdir().unwrap();
@@ -227,7 +228,7 @@ fn folders_are_set_aside_one_of_each_partition_and_few_of_all() {
     let first = set_aside(&RealDisk, &dir(0), NOW).unwrap();
     assert!(first.file_name().unwrap().to_str().unwrap().starts_with("orders-0."), "{first:?}");
     assert!(!dir(0).exists() && first.join("entries").exists());
-    // The clock stands still: the newer one stays all the same.
+    // The clock stands still, but the newer folder is still kept.
     make(0, b"2");
     let second = set_aside(&RealDisk, &dir(0), NOW).unwrap();
     assert_eq!(folders_aside(&RealDisk, data.path()).unwrap(), std::slice::from_ref(&second));
@@ -252,7 +253,7 @@ fn a_data_folder_is_locked_by_one() {
     DataDirLock::acquire(data.path()).unwrap();
 }
 
-/// Readers never see a torn batch, a gap, or anything out of order, whatever the writer is doing.
+/// Readers never see a torn batch, a gap, or anything out of order, whatever the writer does.
 #[test]
 fn readers_run_beside_a_writer_that_rolls_trims_and_truncates() {
     let data = tempfile::tempdir().unwrap();
@@ -291,11 +292,11 @@ fn readers_run_beside_a_writer_that_rolls_trims_and_truncates() {
     assert!(log.log_start().0 > 0);
 }
 
-/// Reads up to the last high watermark; how many batches it looked at.
+/// Reads up to the last high watermark. Returns the number of batches read.
 fn follow(reader: &LogReader<RealDisk>, high_watermark: &AtomicI64, has_ended: &AtomicBool) -> usize {
     let (mut next, mut batches) = (Offset(0), 0);
     loop {
-        // In this order: what is read last is all that was committed.
+        // In this order, so that the last read covers everything committed.
         let is_last = has_ended.load(Ordering::Acquire);
         let upto = high_watermark.load(Ordering::Acquire);
         match reader.read(next, Offset(upto), 8000, true) {

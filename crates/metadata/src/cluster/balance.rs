@@ -1,4 +1,4 @@
-//! Leadership goes back to the preferred leaders.
+//! Moves leadership back to the preferred leaders.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,21 @@ use crate::image::MetadataImage;
 /// A leadership that should move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeaderMove {
-    /// Of which partition.
+    /// The partition's group.
     pub group: RaftGroup,
-    /// The replica that leads.
+    /// The replica that leads now.
     pub from: ReplicaId,
-    /// The preferred one.
+    /// The preferred replica.
     pub to: ReplicaId,
 }
 
-/// Leaderships that should go back to the preferred replica, by group.
+/// Returns the leaderships that should move back to the preferred replica, ordered by group.
 ///
-/// Kafka's rule: for each node the partitions count for which it is the preferred leader. Where others lead more than
-/// `leader.imbalance.per.broker.percentage` of them, all of these go back, if the node is live. A replica that is only
-/// being added does not lead. Whether the replica has caught up is what the leader asks before it hands over. The caller
-/// asks every `leader.imbalance.check.interval.seconds`, and only with `auto.leader.rebalance.enable`.
+/// This is Kafka's rule. For each node, count the partitions for which it is the preferred leader. If other
+/// nodes lead more than `leader.imbalance.per.broker.percentage` of them, and the node is live, all of these
+/// move back. A replica that is only being added does not lead. Before it hands over, the leader checks that
+/// the replica has caught up. The caller runs this every `leader.imbalance.check.interval.seconds`, and only
+/// with `auto.leader.rebalance.enable`.
 pub fn preferred_leader_moves(image: &MetadataImage, leaders: &Leaders) -> Vec<LeaderMove> {
     let percentage = u64::from(image.broker().leader_imbalance_per_broker_percentage);
     let mut by_node: BTreeMap<NodeId, (u64, Vec<LeaderMove>)> = BTreeMap::new();

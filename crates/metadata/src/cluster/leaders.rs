@@ -1,4 +1,4 @@
-//! Who leads which partition, as the leaders have told it.
+//! The leader of each partition, as announced by the leaders themselves.
 
 use std::collections::HashMap;
 
@@ -9,13 +9,13 @@ use crate::image::MetadataImage;
 /// The leader of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leader {
-    /// Which replica it is.
+    /// The leading replica.
     pub replica: ReplicaId,
-    /// Since which epoch.
+    /// The epoch in which it became leader.
     pub epoch: LeaderEpoch,
 }
 
-/// The leaders that were announced. Epochs only grow: an announcement that comes late changes nothing.
+/// The announced leaders. Epochs only grow, so a late announcement changes nothing.
 #[derive(Clone, Debug)]
 pub struct Leaders {
     leaders: HashMap<RaftGroup, Leader>,
@@ -23,14 +23,14 @@ pub struct Leaders {
 }
 
 impl Leaders {
-    /// Knows nobody yet, and never more than `groups_max` leaders. Each takes about 50 bytes.
+    /// Makes an empty table of at most `groups_max` leaders. Each takes about 50 bytes.
     pub fn new(groups_max: usize) -> Self {
         Self { leaders: HashMap::new(), groups_max }
     }
 
-    /// Takes over what a leader announced. True if that is news.
+    /// Records an announced leader. Returns true if it is news.
     ///
-    /// Refused are epochs that are not above the known one, and groups beyond the limit.
+    /// Ignores epochs that are not above the known one, and new groups beyond the limit.
     pub fn announce(&mut self, group: RaftGroup, replica: ReplicaId, epoch: LeaderEpoch) -> bool {
         match self.leaders.get(&group) {
             Some(known) if epoch <= known.epoch => return false,
@@ -41,17 +41,18 @@ impl Leaders {
         true
     }
 
-    /// The newest leader that was announced. It may have been deposed since.
+    /// Returns the newest announced leader. It may have been deposed since.
     pub fn get(&self, group: RaftGroup) -> Option<Leader> {
         self.leaders.get(&group).copied()
     }
 
-    /// All of them, in no order.
+    /// Returns all leaders, in no particular order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (RaftGroup, Leader)> + '_ {
         self.leaders.iter().map(|(group, leader)| (*group, *leader))
     }
 
-    /// Forgets all groups but those in `image` and those of `also`: announcements that came after their topic's deletion.
+    /// Forgets all groups that are neither in `image` nor of the topic `also`. Such groups come from
+    /// announcements that arrive after their topic's deletion.
     pub fn forget_unknown(&mut self, image: &MetadataImage, also: TopicId) {
         self.leaders.retain(|group, _| {
             let topic = image.topic_by_id(group.topic);
@@ -85,7 +86,7 @@ mod tests {
         assert!(leaders.announce(group(2, 7), a, LeaderEpoch(1)));
         assert!(!leaders.announce(group(3, 0), a, LeaderEpoch(1)), "no room");
         assert!(leaders.announce(group(2, 7), b, LeaderEpoch(2)), "known groups need none");
-        // Of topic 2, which has one partition.
+        // Topic 2 has one partition.
         let image = image_with_topic(2);
         leaders.forget_unknown(&image, TopicId([1; 16]));
         let mut left: Vec<_> = leaders.iter().collect();

@@ -1,35 +1,39 @@
-//! How the members of a group become those that are wanted, one step at a time.
+//! Changes the members of a group to the wanted ones, one step at a time.
 
 use tailrace_types::ReplicaId;
 
 use super::quorum::ControllerMembers;
 
-/// What the leader of a group does next to its members.
+/// The next step by which the leader of a group changes its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Adds a member that receives the log and does not vote.
     AddLearner(ReplicaId),
     /// Lets a learner vote.
     Promote(ReplicaId),
-    /// Hands leadership over; the next leader goes on.
+    /// Transfers leadership. The next leader continues.
     TransferTo(ReplicaId),
-    /// Takes a member out.
+    /// Removes a member.
     Remove(ReplicaId),
-    /// Nothing is left to do.
+    /// No steps are left.
     Finished,
 }
 
-/// The next step that brings a partition's members to exactly `target`; `None` while it has to wait for a replica to catch
-/// up. The leader asks again when a step is done, and from time to time.
+/// Returns the next step that brings a partition's members to exactly `target`. `None` while it has to wait
+/// for a replica to catch up. The leader asks again when a step is done, and periodically.
 ///
-/// * New replicas come in as learners and vote once they have caught up.
-/// * Voters are exchanged one by one: there is never more than one above the number that is wanted, or that there was.
-/// * A voter that is not wanted goes when another one has taken its place. One that is behind, or gone, goes first where a smaller
-///   majority is enough then: of an even number. Of an odd one it would be missed, should it come back, and another one be lost.
-/// * At least a majority of the wanted number of voters is left, and a majority of those left has caught up.
-/// * The leader never takes itself out. It hands over when it is the last to go.
+/// * New replicas join as learners and are promoted to voters when they have caught up.
+/// * Voters are exchanged one by one. There is never more than one voter above the wanted number, or above
+///   the initial number.
+/// * An unwanted voter is removed when another one has taken its place. One that is behind, or dead, is
+///   removed first if that makes the majority smaller, that is, if the number of voters is even. If the
+///   number is odd, removing it would not help: should it come back, it would be missing when another voter
+///   is lost.
+/// * At least a majority of the wanted number of voters remains, and a majority of the remaining ones has
+///   caught up.
+/// * The leader never removes itself. It transfers leadership when it is the last to go.
 ///
-/// `caught_up` says whether a member answers and has nearly all of the log.
+/// `caught_up` reports whether a member responds and has nearly all of the log.
 pub fn next_member_change(
     target: &[ReplicaId],
     voters: &[ReplicaId],
@@ -40,8 +44,8 @@ pub fn next_member_change(
     next(&WantedMembers { voters: target, learners: &[] }, voters, learners, leader, caught_up)
 }
 
-/// As [`next_member_change`], for group 0, in which some only follow. A voter that is to follow from now on is taken out
-/// and comes back.
+/// Works as [`next_member_change`], for group 0, which has permanent learners. A voter that is to become a
+/// learner is removed and added again.
 pub fn next_controller_change(
     wanted: &ControllerMembers,
     voters: &[ReplicaId],
@@ -106,7 +110,7 @@ fn next(
     }
 }
 
-/// True if the group still works without this voter.
+/// Reports whether the group still works without this voter.
 fn may_go(
     target: &[ReplicaId],
     voters: &[ReplicaId],
@@ -127,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// A group whose steps are carried out as long as its majority lives.
+    /// A group that carries out steps as long as a majority of it is alive.
     #[derive(Clone, Debug)]
     struct Group {
         voters: Vec<ReplicaId>,
@@ -190,7 +194,7 @@ mod tests {
         replicas.iter().copied().collect()
     }
 
-    /// Takes steps until there is none. The steps taken.
+    /// Takes steps until there are none left. Returns them.
     fn run(group: &mut Group, wanted: &ControllerMembers) -> Vec<Step> {
         let most = group.voters.len().max(wanted.voters.len() + 1);
         let mut steps = Vec::new();
@@ -268,16 +272,17 @@ mod tests {
         // A single node grows to three.
         let grown = [AddLearner(id(2)), AddLearner(id(3)), Promote(id(2)), Promote(id(3)), Finished];
         assert_eq!(steps(&[1], 1, &[], &[1, 2, 3]), grown);
-        // A dead member goes when its substitute votes: until then two of three are a majority, and it may come back.
+        // A dead member is removed when its substitute votes. Until then two of three are a majority, and it
+        // may come back.
         let mended = [AddLearner(id(4)), Promote(id(4)), Remove(id(3)), Finished];
         assert_eq!(steps(&[1, 2, 3], 1, &[3], &[1, 2, 4]), mended);
-        // One of four goes first: two of three are a majority, two of four were none.
+        // One of four is removed first: two live voters are a majority of three, but not of four.
         let mended = [AddLearner(id(5)), Remove(id(4)), Promote(id(5)), Finished];
         assert_eq!(steps(&[1, 2, 3, 4], 1, &[4], &[1, 2, 3, 5]), mended);
         // The only replica moves to another node.
         let moved = [AddLearner(id(2)), Promote(id(2)), TransferTo(id(2)), Remove(id(1)), Finished];
         assert_eq!(steps(&[1], 1, &[], &[2]), moved);
-        // Without the substitute, nobody leaves.
+        // Without its substitute, no voter is removed.
         assert_eq!(steps(&[1, 2, 3], 1, &[4], &[1, 2, 4]), [AddLearner(id(4))]);
         // Three become one.
         assert_eq!(steps(&[1, 2, 3], 2, &[], &[2]), [Remove(id(1)), Remove(id(3)), Finished]);

@@ -1,5 +1,5 @@
-//! Decisions about a cluster that need neither a record nor I/O: where replicas go, how the members of a group become
-//! those that are wanted, who leads what.
+//! Decisions about a cluster that need neither a record nor I/O: replica placement, membership changes, and
+//! leadership.
 
 mod balance;
 mod leaders;

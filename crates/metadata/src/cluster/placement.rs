@@ -1,4 +1,4 @@
-//! Which nodes get the replicas of new partitions.
+//! Placement of the replicas of new partitions.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,17 @@ pub(crate) struct PlacementNode {
     pub(crate) rack: Option<String>,
 }
 
-/// The nodes of the partitions `partitions` (numbers within the topic) of a topic, the preferred leader first.
+/// Returns the nodes of the partitions `partitions` (numbers within the topic) of a topic, the preferred
+/// leader first.
 ///
-/// The rule is Kafka's (KIP-36): nodes stand in a row in which racks alternate. The first replica of a partition goes to
-/// the next node of the row; the others follow at a distance that grows with each round, so that the partitions of a lost
-/// node spread over all others. A node or a rack comes twice only where all have come once. If a node has no rack, none
-/// counts. Kafka draws the beginning of the row and the first distance; here they come from the topic's id, so that
-/// partitions that are added later continue the row.
+/// The rule is Kafka's (KIP-36). Nodes form a row in which racks alternate. The first replica of a partition
+/// goes to the next node of the row. The others follow at a distance that grows with each round, so that the
+/// partitions of a lost node are spread over all others. A node or a rack is used twice only when all have
+/// been used once. If any node has no rack, racks are ignored. Kafka draws the start of the row and the first
+/// distance at random. Here they are derived from the topic's id, so that partitions that are added later
+/// continue the row.
 ///
-/// There must be `replicas` places at least, and `replicas` is at least 1.
+/// There must be at least `replicas` places, and `replicas` must be at least 1.
 pub(crate) fn place(
     places: &[PlacementNode],
     topic: TopicId,
@@ -31,7 +33,7 @@ pub(crate) fn place(
     partitions.map(|partition| row.replicas(topic, partition, replicas)).collect()
 }
 
-/// Nodes in which racks alternate, each with the number of its rack.
+/// Nodes in an order in which racks alternate, each with the number of its rack.
 struct Row {
     nodes: Vec<(NodeId, usize)>,
     racks: usize,
@@ -60,7 +62,7 @@ impl Row {
         let count = self.nodes.len();
         let [start, shift] = seeds(topic).map(|seed| (seed % count as u64) as usize);
         let first = (start + partition) % count;
-        // One node further away in each round, or one node of the same rack further.
+        // One node further in each round. With racks: one node of the same rack further.
         let shift = (shift + partition / count) * self.racks;
         let mut chosen = vec![self.nodes[first]];
         let mut distance = 0;
@@ -84,7 +86,7 @@ fn distinct(chosen: &[(NodeId, usize)]) -> usize {
     chosen.iter().enumerate().filter(|entry| is_first(*entry)).count()
 }
 
-/// Two numbers that differ from topic to topic.
+/// Returns two numbers that differ between topics.
 fn seeds(topic: TopicId) -> [u64; 2] {
     let bits = u128::from_be_bytes(topic.0);
     [(bits >> 64) as u64, bits as u64]
@@ -138,7 +140,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(most_and_least(&leads), (6, 6));
-            // Added later, partitions go where they would have gone at once.
+            // Partitions that are added later go where they would have gone at creation.
             let later = place(&places, topic, 5..count, replicas);
             prop_assert_eq!(&later[..], &placed[5.min(count)..]);
         }
@@ -155,7 +157,7 @@ mod tests {
                 (0..count).map(|node| known.then_some((node % racks) as u8)).collect();
             let places = places(&racks);
             let replicas = replicas.min(count);
-            // A full turn of beginnings and distances.
+            // All starts and distances.
             let rounds = (count - 1).max(1);
             let placed = place(&places, TopicId(id), 0..count * rounds, replicas);
             let mut held = vec![0; count];

@@ -1,23 +1,23 @@
-//! Which nodes vote about metadata.
+//! Membership of the metadata quorum.
 
 use tailrace_types::ReplicaId;
 
 use crate::image::MetadataImage;
 
-/// The members that group 0, the metadata log, is to have.
+/// The wanted members of group 0, the metadata log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerMembers {
-    /// Those who vote, the lowest node first.
+    /// The voters, lowest node first.
     pub voters: Vec<ReplicaId>,
-    /// Those who only follow, the lowest node first.
+    /// The permanent learners, lowest node first.
     pub learners: Vec<ReplicaId>,
 }
 
-/// Chooses the members of group 0 from the registered nodes; `voters` are those it has.
+/// Chooses the members of group 0 from the registered nodes. `voters` are its current voters.
 ///
-/// Up to `tailrace.controller.voters` nodes vote. Voters that are live stay, in order of their nodes. The places left go to
-/// live nodes that do not vote yet, the lowest first. Only where none of these is left does a voter that is fenced stay:
-/// nobody could take its place, and it may come back.
+/// Up to `tailrace.controller.voters` nodes vote. Live voters stay, in order of their nodes. The remaining
+/// places go to live nodes that do not vote yet, lowest first. A fenced voter stays only if there are not
+/// enough of these: then there is no substitute, and it may come back.
 pub fn controller_members(image: &MetadataImage, voters: &[ReplicaId]) -> ControllerMembers {
     let registered = || image.nodes().map(|node| (node.registration.replica, node.fenced));
     let of = |votes: bool, gone: bool| {

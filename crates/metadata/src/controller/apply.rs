@@ -1,4 +1,4 @@
-//! Takes records over into the image. Decides nothing; a contradiction means a damaged log.
+//! Applies records to the image. It makes no decisions: a contradiction means that the log is damaged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use crate::features::FeatureLevels;
 use crate::image::{ClusterImage, GroupImage, MetadataImage, NodeImage, PartitionImage, TopicImage};
 use crate::record::{MetadataRecord, NodeRegistration};
 
-/// Why a record of the metadata log does not fit. The image is unchanged then.
+/// Why a record of the metadata log cannot be applied. The image is unchanged then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// Names a topic id that no topic has.
+    /// The record names a topic id that no topic has.
     #[error("metadata record names the topic id {id}, which no topic has")]
     UnknownTopicId {
         /// The id.
         id: TopicId,
     },
-    /// Creates a topic whose name or id is taken.
+    /// The record creates a topic whose name or id is taken.
     #[error("metadata record creates topic '{name}' with id {id}, but the name or the id is taken")]
     TopicExists {
         /// The name.
@@ -27,27 +27,27 @@ pub enum ApplyError {
         /// The id.
         id: TopicId,
     },
-    /// Numbers that cannot be.
+    /// The record has impossible counts.
     #[error("metadata record for topic '{name}' has {partitions} partitions and {replicas} replicas")]
     InvalidCount {
         /// The topic.
         name: TopicName,
-        /// Partitions in the record.
+        /// The record's partition count.
         partitions: i32,
-        /// Replicas in the record.
+        /// The record's replica count.
         replicas: i16,
     },
-    /// Producer ids that were handed out already.
+    /// The record hands out producer ids that were handed out before.
     #[error("metadata record hands out producer ids {first} to {next}, but those below {expected} are gone")]
     ProducerIds {
-        /// First id of the record.
+        /// The first id in the record.
         first: ProducerId,
-        /// One past its last.
+        /// One past the last id in the record.
         next: ProducerId,
-        /// First id that is left.
+        /// The first id that is still free.
         expected: ProducerId,
     },
-    /// Settings of a topic that are illegal, possibly only under this start configuration.
+    /// A topic's settings are illegal, possibly only under this start configuration.
     #[error("settings of topic '{topic}': {error}")]
     TopicConfig {
         /// The topic.
@@ -55,7 +55,7 @@ pub enum ApplyError {
         /// What is wrong.
         error: ConfigError,
     },
-    /// Settings of a group that cannot be read.
+    /// A group's settings cannot be parsed.
     #[error("settings of group '{group}': {error}")]
     GroupConfig {
         /// The group.
@@ -63,48 +63,48 @@ pub enum ApplyError {
         /// What is wrong.
         error: ConfigError,
     },
-    /// Levels of features that are older than those that were applied.
+    /// The record's feature levels are older than the applied ones.
     #[error("metadata record gives features the epoch {found}, but {current} was there already")]
     FeatureEpoch {
         /// The record's epoch.
         found: i64,
-        /// The newest so far.
+        /// The newest epoch so far.
         current: i64,
     },
-    /// Founds a cluster where there is one.
+    /// The record founds a cluster, but one exists already.
     #[error("metadata record founds the cluster {cluster_id}, but there is one already")]
     AlreadyFounded {
-        /// The record's cluster.
+        /// The cluster in the record.
         cluster_id: String,
     },
-    /// Says something of a cluster before one was founded.
+    /// The record refers to a cluster, but none exists yet.
     #[error("metadata record is about a cluster, but none was founded")]
     NotFounded,
-    /// A registration that does not follow those before it.
+    /// A registration does not follow the previous ones.
     #[error("metadata record registers node {node} with epoch {epoch}, after epoch {current}")]
     NodeEpoch {
         /// The node.
         node: NodeId,
         /// The record's epoch.
         epoch: i64,
-        /// The newest so far.
+        /// The newest epoch so far.
         current: i64,
     },
-    /// Names a node that is not registered.
+    /// The record names a node that is not registered.
     #[error("metadata record is about node {node}, which is not registered")]
     UnknownNode {
-        /// Its number.
+        /// The node.
         node: NodeId,
     },
-    /// Replicas of a partition that cannot be.
-    #[error("metadata record gives partition {partition} of topic '{topic}' replicas that cannot be")]
+    /// The replicas of a partition are inconsistent.
+    #[error("metadata record gives partition {partition} of topic '{topic}' inconsistent replicas")]
     InvalidReplicas {
         /// The topic.
         topic: TopicName,
         /// The partition.
         partition: PartitionId,
     },
-    /// Settings of the broker that are illegal, possibly only under this start configuration.
+    /// The broker's settings are illegal, possibly only under this start configuration.
     #[error("broker settings changed at run time: {0}")]
     BrokerConfig(ConfigError),
 }
@@ -218,7 +218,8 @@ fn topic_deleted(image: &mut MetadataImage, id: TopicId) -> Result<(), ApplyErro
     Ok(())
 }
 
-/// Where new partitions lie. Without a word about it, they lie on the founder or on the node that is alone.
+/// Returns new partitions with their replicas. If the record names no replicas, each has one on the founder,
+/// or on the standalone server.
 fn founded(
     image: &MetadataImage,
     topic: &TopicName,
@@ -242,7 +243,8 @@ fn founded(
     partitions.zip(replicas).map(found).collect()
 }
 
-/// Some replicas, one for each node, none both wanted and not.
+/// Reports whether the replicas are consistent: at least one, at most one wanted per node, none both wanted
+/// and being removed.
 fn is_possible(partition: &PartitionImage) -> bool {
     let PartitionImage { replicas, adding, removing, lost, next_incarnation, .. } = partition;
     let nodes: BTreeSet<NodeId> = replicas.iter().map(|replica| replica.node()).collect();
@@ -274,7 +276,7 @@ fn partition_replicas(
     }
     let name = topic.name.clone();
     drop(topic);
-    // Copies the topic's assignment only if somebody else holds the image before it.
+    // Clones the topic's assignment only if the previous image is still in use.
     let topic = Arc::make_mut(image.topics.get_mut(&name).expect("it was just found"));
     let number = usize::try_from(partition.0).expect("it was just found");
     Arc::make_mut(&mut topic.assignment)[number] = wanted;
@@ -286,7 +288,7 @@ fn cluster_founded(image: &mut MetadataImage, cluster: ClusterImage) -> Result<(
         return Err(ApplyError::AlreadyFounded { cluster_id: cluster.cluster_id });
     }
     image.cluster = Some(cluster);
-    // Until now this log said nothing of replicas.
+    // The log has named no replicas so far.
     let founded = PartitionImage::new(image.implicit_replicas());
     for topic in image.topics.values_mut() {
         let assignment = Arc::new(vec![founded.clone(); topic.assignment.len()]);
@@ -299,7 +301,8 @@ fn node_registered(image: &mut MetadataImage, registration: &NodeRegistration) -
     let cluster = image.cluster.as_mut().ok_or(ApplyError::NotFounded)?;
     let (node, epoch) = (registration.node, registration.epoch);
     let before = image.nodes.get(&node);
-    // In a snapshot, nodes come by number, all within the registrations that it begins with.
+    // In a snapshot, nodes are ordered by number. Their epochs are all within the number of registrations
+    // that the snapshot starts with.
     let newest = before.map_or(0, |before| before.registration.epoch);
     if epoch <= newest {
         return Err(ApplyError::NodeEpoch { node, epoch, current: newest });

@@ -1,7 +1,8 @@
-//! Which topic captures which NATS subjects: no subject belongs to two topics.
+//! Checks that no NATS subject is captured by two topics.
 //!
-//! Only the topic that changes is compared with all others. Its patterns make a tree by words, and each pattern of another topic
-//! walks down that tree: the time is that of the patterns there are, not of their pairs.
+//! Only the changed topic is compared with all others. Its patterns form a tree by words, and each pattern of
+//! another topic walks down that tree. The time grows with the number of patterns, not with the number of
+//! pairs.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use tailrace_types::TopicName;
 use super::error::ControlError;
 use crate::image::{MetadataImage, is_internal_topic};
 
-/// Checks what `config` would make the topic `name` capture.
+/// Checks the subjects that the topic `name` would capture with `config`.
 pub(super) fn check(
     image: &MetadataImage,
     name: &TopicName,
@@ -51,7 +52,7 @@ fn overlap(topic: &TopicName, pattern: &Pattern, other: &TopicName, other_patter
     }
 }
 
-/// NATS patterns by their words. None of them overlaps another.
+/// A tree of NATS patterns by word. No two of them overlap.
 #[derive(Default)]
 struct PatternTree<'a> {
     nodes: Vec<Node<'a>>,
@@ -59,13 +60,13 @@ struct PatternTree<'a> {
 
 #[derive(Default)]
 struct Node<'a> {
-    /// The pattern that ends here.
+    /// The pattern that ends at this node.
     end: Option<&'a Pattern>,
-    /// The pattern that ends here with `>`.
+    /// The pattern that ends at this node with `>`.
     many: Option<&'a Pattern>,
-    /// Node after any one word.
+    /// The node after a `*`.
     one: Option<usize>,
-    /// Node after this word.
+    /// The node after each literal word.
     literal: BTreeMap<&'a [u8], usize>,
 }
 
@@ -95,7 +96,7 @@ impl<'a> PatternTree<'a> {
         self.nodes[at].end = Some(pattern);
     }
 
-    /// A pattern of the tree that matches a subject which `pattern` matches too.
+    /// Returns a pattern of the tree that matches some subject that `pattern` matches too.
     fn overlapping(&self, pattern: &Pattern) -> Option<&'a Pattern> {
         if self.nodes.is_empty() {
             return None;
@@ -105,7 +106,7 @@ impl<'a> PatternTree<'a> {
         while let Some((at, depth)) = ahead.pop() {
             let node = &self.nodes[at];
             let Some(word) = words.get(depth) else {
-                // A `>` needs a word, and there is none left.
+                // A `>` needs at least one word, and none is left.
                 if node.end.is_some() {
                     return node.end;
                 }
@@ -130,7 +131,7 @@ impl<'a> PatternTree<'a> {
         None
     }
 
-    /// A pattern with at least one word more than lead to this node.
+    /// Returns a pattern with at least one word more than the path to this node.
     fn any_below(&self, mut at: usize) -> Option<&'a Pattern> {
         loop {
             let node = &self.nodes[at];

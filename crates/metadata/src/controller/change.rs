@@ -1,4 +1,4 @@
-//! Works out the settings that a change leads to. Whether they fit together is checked by resolving them.
+//! Computes the settings after a change. Resolving them checks whether they are consistent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::error::ControlError;
 
 type Configs = BTreeMap<String, String>;
 
-/// Settings that are given whole. Of a key that comes twice, the last counts.
+/// Parses a complete set of settings. If a key appears twice, the last value counts.
 pub(super) fn given(scope: ConfigScope, pairs: &[(String, Option<String>)]) -> Result<Configs, ControlError> {
     let mut configs = Configs::new();
     for (name, value) in pairs {
@@ -20,7 +20,7 @@ pub(super) fn given(scope: ConfigScope, pairs: &[(String, Option<String>)]) -> R
     Ok(configs)
 }
 
-/// What `current` becomes. `broker` says from which value a list that is not set is extended.
+/// Applies a change to `current`. A list that is not set is edited from its effective value in `broker`.
 pub(super) fn changed(
     scope: ConfigScope,
     current: &Configs,
@@ -52,7 +52,7 @@ fn find(scope: ConfigScope, name: &str) -> Result<&'static ConfigKey, ControlErr
     Ok(key)
 }
 
-/// Two names of one setting count as the same key.
+/// Refuses two operations on one key. Two names of one setting count as the same key.
 fn check_distinct(scope: ConfigScope, ops: &[ConfigOp]) -> Result<(), ControlError> {
     let mut seen = BTreeSet::new();
     for op in ops {
@@ -71,7 +71,7 @@ fn apply(
     broker: &BrokerConfig,
 ) -> Result<(), ControlError> {
     let action = match op.action {
-        // Deleting a key that does not exist succeeds, as in Kafka: tools clean up old settings that way.
+        // As in Kafka, deleting a key that does not exist succeeds: tools clean up old settings that way.
         ConfigAction::Delete => {
             if let Ok(key) = find(scope, &op.key) {
                 configs.remove(key.name);
@@ -107,7 +107,7 @@ enum Edit {
     Subtract,
 }
 
-/// The list `current` with the elements of `given` added or taken away.
+/// Returns the list `current` with the elements of `given` added or removed.
 fn edited(current: &str, given: &str, edit: Edit) -> String {
     let mut result = elements(current);
     for element in elements(given) {

@@ -1,4 +1,4 @@
-//! What the controller can be asked to do. Commands travel between nodes as JSON.
+//! Commands to the controller. They travel between nodes as JSON.
 
 use std::fmt;
 
@@ -7,25 +7,26 @@ use tailrace_types::{NodeId, PartitionId, ReplicaId, TimestampMs, TopicId};
 
 use crate::features::FeatureUpdate;
 
-/// Producer ids that are reserved at a time, as many as Kafka reserves.
+/// Number of producer ids that are reserved at a time, as in Kafka.
 pub(crate) const PRODUCER_IDS_PER_BLOCK: i64 = 1000;
 
-/// Groups that may have settings of their own. Each costs its id and its settings in memory, and a record in the metadata log.
+/// Maximum number of groups with their own settings. Each costs memory for its id and settings, and a record
+/// in the metadata log.
 pub const GROUPS_CONFIGURED_MAX: usize = 10_000;
 
-/// Length of the id of a group that may have settings of its own, in bytes.
+/// Maximum length of the id of a group with its own settings, in bytes.
 pub const GROUP_ID_BYTES_MAX: usize = 1_024;
 
-/// One change that somebody asks for.
+/// A request for one change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
     /// Creates a topic.
     CreateTopic(CreateTopic),
     /// Deletes a topic.
     DeleteTopic {
-        /// Which.
+        /// The topic.
         topic: TopicRef,
-        /// Who asks.
+        /// The requester.
         by: Requester,
     },
     /// Adds partitions to a topic.
@@ -34,79 +35,81 @@ pub enum Command {
         topic: String,
         /// Number of partitions afterwards, not the number to add.
         count: i32,
-        /// The nodes of each partition that is added, the preferred leader first. `None` leaves it to the controller.
+        /// The nodes of each added partition, the preferred leader first. With `None` the controller chooses
+        /// them.
         #[serde(with = "crate::serial", default)]
         assignment: Option<Vec<Vec<NodeId>>>,
-        /// Who asks.
+        /// The requester.
         by: Requester,
     },
     /// Changes the overrides of a topic.
     AlterTopicConfigs {
         /// The topic's name.
         topic: String,
-        /// What to change.
+        /// The changes.
         change: ConfigChange,
     },
     /// Changes settings of the broker at run time.
     AlterBrokerConfigs {
-        /// For which nodes.
+        /// The nodes to which the settings apply.
         scope: BrokerScope,
-        /// What to change.
+        /// The changes.
         change: ConfigChange,
     },
     /// Changes the overrides of a group, which need not exist.
     AlterGroupConfigs {
         /// The group's id.
         group: String,
-        /// What to change.
+        /// The changes.
         change: ConfigChange,
     },
-    /// Brings every feature to its newest level: for a new data folder.
+    /// Raises every feature to its newest level, for a new data folder.
     FinalizeFeatures,
-    /// Changes levels of features, all of them or none.
+    /// Changes the levels of features, all of them or none.
     UpdateFeatures(Vec<FeatureUpdate>),
-    /// Reserves a block of producer ids, as many as Kafka does.
+    /// Reserves a block of producer ids, of the same size as in Kafka.
     AllocateProducerIds,
-    /// Changes nothing. It is carried out once a majority has agreed that its controller is the controller still: who asked then
-    /// knows all that was committed before. Builds before it do not know it.
+    /// Changes nothing. It succeeds once a majority has confirmed that its controller is still the
+    /// controller. The caller then knows everything that was committed before. Older builds do not know this
+    /// command.
     Barrier,
-    /// Makes a node that is alone the first of a cluster. Nothing changes if it founded this one already.
+    /// Makes a standalone server the first node of a cluster. Changes nothing if it has already founded this
+    /// cluster.
     FoundCluster {
         /// The cluster's name for clients and nodes, at most 64 bytes.
         cluster_id: String,
-        /// The founder.
+        /// The founding node.
         node: RegisterNode,
     },
-    /// Lets a node take part, and tells what has changed with it. It is fenced the first time.
+    /// Adds a node, or updates what is known about it. A new node starts fenced.
     RegisterNode(RegisterNode),
-    /// Takes a node for gone, or for back.
+    /// Fences or unfences a node.
     FenceNode {
-        /// Which.
+        /// The node.
         #[serde(with = "crate::serial")]
         node: NodeId,
-        /// True if it is gone.
+        /// True to fence the node because it is gone.
         fenced: bool,
     },
-    /// Forgets a node that is gone and holds no replica.
+    /// Removes a node that is fenced and holds no replica.
     RemoveNode {
-        /// Which.
+        /// The node.
         #[serde(with = "crate::serial")]
         node: NodeId,
     },
-    /// Says on which nodes a partition is to have its replicas.
+    /// Sets the nodes that are to hold a partition's replicas.
     ReassignPartition {
         /// The topic's name.
         topic: String,
         /// Its partition.
         #[serde(with = "crate::serial")]
         partition: PartitionId,
-        /// The nodes, the preferred leader first. `None` goes back to where the partition was before a reassignment
-        /// that is not finished yet.
+        /// The nodes, the preferred leader first. `None` cancels an unfinished reassignment.
         #[serde(with = "crate::serial")]
         nodes: Option<Vec<NodeId>>,
     },
-    /// What a node reports of a replica of its own that is damaged beyond repair, or gone: it gets another one, which begins anew. Refused
-    /// if the others could not go on without it.
+    /// Replaces a replica that its node reports as damaged beyond repair, or gone. The node gets a new, empty
+    /// replica. Refused if the other replicas have no majority without it.
     RenewReplica {
         /// The topic.
         #[serde(with = "crate::serial")]
@@ -114,11 +117,11 @@ pub enum Command {
         /// Its partition.
         #[serde(with = "crate::serial")]
         partition: PartitionId,
-        /// The replica that is no more.
+        /// The lost replica.
         #[serde(with = "crate::serial")]
         replica: ReplicaId,
     },
-    /// What a partition's leader reports: its members are exactly those that it is to have.
+    /// Finishes a reassignment. The partition's leader sends it when its members are exactly the wanted ones.
     FinishReassignment {
         /// The topic.
         #[serde(with = "crate::serial")]
@@ -133,7 +136,7 @@ pub enum Command {
 }
 
 impl fmt::Display for Command {
-    /// For the log: what it is, and what it is about. Settings are left out: some are secrets.
+    /// For the log: the kind of command and its subject. Settings are omitted, because some are secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CreateTopic(create) => write!(f, "CreateTopic {}", create.name.escape_debug()),
@@ -169,35 +172,35 @@ impl fmt::Display for Command {
     }
 }
 
-/// Length of a cluster's name, in bytes.
+/// Maximum length of a cluster's name, in bytes.
 pub(crate) const CLUSTER_ID_BYTES_MAX: usize = 64;
 
-/// A node that wants to take part.
+/// The registration of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisterNode {
     /// Its number.
     #[serde(with = "crate::serial")]
     pub node: NodeId,
-    /// Names its data folder: random, made with it.
+    /// The random id of its data folder, made together with the folder.
     pub directory: [u8; 16],
-    /// Where other nodes reach it, HOST:PORT.
+    /// Its address for other nodes, HOST:PORT.
     pub cluster: String,
-    /// Where Kafka clients reach it, HOST:PORT.
+    /// Its address for Kafka clients, HOST:PORT.
     pub kafka: String,
-    /// Where NATS clients reach it, HOST:PORT.
+    /// Its address for NATS clients, HOST:PORT.
     pub nats: Option<String>,
-    /// Where it answers HTTP, HOST:PORT.
+    /// Its address for HTTP, HOST:PORT.
     pub http: Option<String>,
-    /// Where it stands.
+    /// Its rack.
     pub rack: Option<String>,
-    /// Lowest and highest level of the protocol between nodes that it speaks, from 1.
+    /// The lowest and highest level of the protocol between nodes that it supports, from 1.
     pub levels: (u16, u16),
-    /// Its replica of the metadata log, if its folder has one: the cluster must know it by that. `None` for a node that wants to join,
-    /// and from builds that did not say.
+    /// Its replica of the metadata log, if its folder has one. The cluster must know the node by that
+    /// replica. `None` for a node that wants to join, and from older builds, which did not send it.
     #[serde(default, with = "crate::serial::optional")]
     pub replica: Option<ReplicaId>,
-    /// Its metadata log is damaged, or gone, and all else is there: it is to get another replica of it. The one that it had never
-    /// comes back.
+    /// True if the node's metadata log is damaged or gone, and the rest of its folder is intact. The node is
+    /// to get a new replica of the metadata log; the old one never comes back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub renews: bool,
 }
@@ -207,28 +210,28 @@ pub struct RegisterNode {
 pub struct CreateTopic {
     /// Its name, not yet checked.
     pub name: String,
-    /// Its id, drawn by the caller ([`TopicId::from_random`]).
+    /// Its id, drawn at random by the caller ([`TopicId::from_random`]).
     #[serde(with = "crate::serial")]
     pub id: TopicId,
-    /// Number of partitions, -1 for `num.partitions`.
+    /// Number of partitions. -1 for `num.partitions`.
     pub partitions: i32,
-    /// Number of replicas, -1 for `default.replication.factor`.
+    /// Number of replicas. -1 for `default.replication.factor`.
     pub replication_factor: i16,
-    /// Overrides. Of a key that is given twice the last counts, as in Kafka. Null values are refused.
+    /// Overrides. If a key is given twice, the last value counts, as in Kafka. Null values are refused.
     pub configs: Vec<(String, Option<String>)>,
-    /// The nodes of each partition, the preferred leader first. It goes before the two numbers. `None` leaves it to the
-    /// controller.
+    /// The nodes of each partition, the preferred leader first. If given, it overrides the two numbers. With
+    /// `None` the controller chooses the nodes.
     #[serde(with = "crate::serial", default)]
     pub assignment: Option<Vec<Vec<NodeId>>>,
-    /// The caller's clock.
+    /// The time of the caller's clock.
     #[serde(with = "crate::serial")]
     pub now: TimestampMs,
-    /// Who asks.
+    /// The requester.
     pub by: Requester,
 }
 
 impl CreateTopic {
-    /// A topic with the default number of partitions and replicas and no overrides: what auto-creation asks for.
+    /// Makes the command for auto-creation: the default number of partitions and replicas, and no overrides.
     pub fn with_defaults(name: &str, id: TopicId, now: TimestampMs, by: Requester) -> Self {
         let name = name.to_owned();
         let (configs, assignment) = (Vec::new(), None);
@@ -236,7 +239,7 @@ impl CreateTopic {
     }
 }
 
-/// Who asks for a change. Internal topics are the broker's own.
+/// The requester of a change. Only the broker may create or change internal topics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Requester {
     /// A client.
@@ -245,7 +248,7 @@ pub enum Requester {
     Broker,
 }
 
-/// Names a topic.
+/// A topic, by name or id.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TopicRef {
     /// By name.
@@ -254,7 +257,7 @@ pub enum TopicRef {
     Id(#[serde(with = "crate::serial")] TopicId),
 }
 
-/// For which nodes a broker setting is changed.
+/// The nodes to which a change of broker settings applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum BrokerScope {
     /// All nodes: the broker resource with the empty name.
@@ -266,9 +269,9 @@ pub enum BrokerScope {
 /// A change of settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConfigChange {
-    /// These are all; what is not named is removed (AlterConfigs).
+    /// The complete new settings. Keys that are not listed are removed (AlterConfigs).
     Replace(Vec<(String, Option<String>)>),
-    /// Each key by itself (IncrementalAlterConfigs).
+    /// Changes of individual keys (IncrementalAlterConfigs).
     Incremental(Vec<ConfigOp>),
 }
 
@@ -277,18 +280,18 @@ pub enum ConfigChange {
 pub struct ConfigOp {
     /// The key.
     pub key: String,
-    /// What to do.
+    /// The action.
     pub action: ConfigAction,
-    /// The value; ignored by [`ConfigAction::Delete`], required by the others.
+    /// The value. [`ConfigAction::Delete`] ignores it, the others require it.
     pub value: Option<String>,
 }
 
-/// What to do with one key. The numbers are those of IncrementalAlterConfigs.
+/// An action on one key. The numbers are those of IncrementalAlterConfigs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConfigAction {
     /// Sets it.
     Set = 0,
-    /// Removes it, so that the default holds.
+    /// Removes it, so that the default applies.
     Delete = 1,
     /// Adds elements to a list.
     Append = 2,
@@ -297,7 +300,7 @@ pub enum ConfigAction {
 }
 
 impl ConfigAction {
-    /// The action that a number of the protocol stands for.
+    /// Returns the action for a number of the protocol.
     pub const fn from_code(code: i8) -> Option<Self> {
         match code {
             0 => Some(Self::Set),
@@ -308,7 +311,7 @@ impl ConfigAction {
         }
     }
 
-    /// Kafka's name of the action.
+    /// Returns Kafka's name of the action.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Set => "SET",

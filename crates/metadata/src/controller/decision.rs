@@ -1,4 +1,4 @@
-//! What a decision comes to, and what several of them look up.
+//! The result of a decision, and lookups that decisions share.
 
 use tailrace_types::PartitionId;
 
@@ -6,10 +6,10 @@ use super::error::ControlError;
 use crate::image::{MetadataImage, PartitionImage, TopicImage};
 use crate::record::MetadataRecord;
 
-/// The records that a command leads to, or why it is refused.
+/// The records that a command results in, or why it is refused.
 pub(super) type Records = Result<Vec<MetadataRecord>, ControlError>;
 
-/// The topic of this name.
+/// Returns the topic of this name.
 pub(super) fn existing<'a>(image: &'a MetadataImage, name: &str) -> Result<&'a TopicImage, ControlError> {
     match image.topic(name) {
         Some(topic) => Ok(topic),
@@ -17,7 +17,7 @@ pub(super) fn existing<'a>(image: &'a MetadataImage, name: &str) -> Result<&'a T
     }
 }
 
-/// A partition of a topic.
+/// Returns a partition of a topic.
 pub(super) fn partition(topic: &TopicImage, number: PartitionId) -> Result<&PartitionImage, ControlError> {
     let unknown = || ControlError::UnknownPartition { topic: topic.name.to_string(), partition: number };
     topic.partition(number).ok_or_else(unknown)

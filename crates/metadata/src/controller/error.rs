@@ -1,4 +1,4 @@
-//! Why the controller refuses a command. Each variant names the Kafka error it stands for.
+//! Reasons for refusing a command. Each variant names its Kafka error.
 
 use serde::{Deserialize, Serialize};
 use tailrace_config::ConfigError;
@@ -6,7 +6,7 @@ use tailrace_types::{NodeId, PartitionId, ReplicaId, TopicId, TopicName, TopicNa
 
 use crate::features::FeatureError;
 
-/// Why a command is refused. Nothing has changed then.
+/// Why a command is refused. A refused command changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
     /// `INVALID_TOPIC_EXCEPTION`.
@@ -17,9 +17,9 @@ pub enum ControlError {
         "Topic '{name}' collides with existing topic: {existing}; names must differ in more than '.' and '_'"
     )]
     TopicCollision {
-        /// The name that was asked for.
+        /// The requested name.
         name: TopicName,
-        /// The topic in its way.
+        /// The existing topic.
         existing: TopicName,
     },
     /// `TOPIC_ALREADY_EXISTS`.
@@ -28,7 +28,7 @@ pub enum ControlError {
         /// Its name.
         name: TopicName,
     },
-    /// `INVALID_REQUEST`: the id that the caller drew is zero or taken; draw another.
+    /// `INVALID_REQUEST`: the id that the caller drew is zero or taken. The caller should draw another.
     #[error("The topic id {id} is zero or in use.")]
     TopicIdInUse {
         /// The id.
@@ -43,13 +43,13 @@ pub enum ControlError {
     /// `UNKNOWN_TOPIC_OR_PARTITION`.
     #[error("The topic '{name}' does not exist.")]
     UnknownTopic {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
     },
     /// `UNKNOWN_TOPIC_ID`.
     #[error("There is no topic with the id {id}.")]
     UnknownTopicId {
-        /// The id that was asked for.
+        /// The requested id.
         id: TopicId,
     },
     /// `TOPIC_DELETION_DISABLED`.
@@ -60,7 +60,7 @@ pub enum ControlError {
         "Number of partitions was set to an invalid non-positive value: {found}; give a number from 1, or -1 for the default."
     )]
     InvalidPartitions {
-        /// What was asked for.
+        /// The requested number.
         found: i32,
     },
     /// `INVALID_PARTITIONS`.
@@ -76,15 +76,15 @@ pub enum ControlError {
         name: TopicName,
         /// Its partitions now.
         current: i32,
-        /// What was asked for.
+        /// The requested number.
         found: i32,
     },
     /// `POLICY_VIOLATION`.
     #[error("{found} partitions are more than {key} allows: {max}; ask for fewer or raise {key}.")]
     TooManyPartitions {
-        /// The setting that limits.
+        /// The setting that sets the limit.
         key: &'static str,
-        /// How many there would be.
+        /// The resulting number of partitions.
         found: u64,
         /// Its value.
         max: u64,
@@ -92,7 +92,7 @@ pub enum ControlError {
     /// `INVALID_REPLICATION_FACTOR`.
     #[error("Replication factor must be larger than 0, or -1 to use the default value; found {found}.")]
     InvalidReplicationFactor {
-        /// What was asked for.
+        /// The requested number.
         found: i16,
     },
     /// `INVALID_REPLICATION_FACTOR`.
@@ -100,24 +100,24 @@ pub enum ControlError {
         "Unable to replicate the partition {found} time(s): The target replication factor of {found} cannot be reached because only {nodes} broker(s) are registered."
     )]
     TooFewNodes {
-        /// What was asked for.
+        /// The requested number.
         found: i16,
-        /// How many nodes there are.
+        /// The number of nodes.
         nodes: i16,
     },
     /// `INVALID_CONFIG`.
     #[error("{0}")]
     Config(#[from] ConfigError),
-    /// `INVALID_CONFIG`: a NATS subject would belong to two topics, or to one of them twice.
+    /// `INVALID_CONFIG`: a NATS subject would belong to two topics, or twice to one topic.
     #[error(
         "tailrace.subjects: '{pattern}' of topic '{topic}' overlaps '{other_pattern}' of topic '{other}'; a subject can be captured only once"
     )]
     SubjectsOverlap {
-        /// The topic that is to be created or changed.
+        /// The topic to be created or changed.
         topic: TopicName,
         /// Its pattern.
         pattern: String,
-        /// The topic in its way, or itself.
+        /// The topic it overlaps with, which may be the same one.
         other: TopicName,
         /// That topic's pattern.
         other_pattern: String,
@@ -128,12 +128,12 @@ pub enum ControlError {
         /// Its name.
         name: TopicName,
     },
-    /// `INVALID_CONFIG`: a change of the broker's settings would break a topic.
+    /// `INVALID_CONFIG`: a change of the broker's settings would invalidate a topic.
     #[error("topic '{topic}': {error}")]
     TopicWouldBreak {
         /// The topic.
         topic: TopicName,
-        /// What would be wrong with it.
+        /// The resulting error of the topic.
         error: ConfigError,
     },
     /// `INVALID_CONFIG`: a new topic's override is null.
@@ -142,7 +142,7 @@ pub enum ControlError {
         /// The key.
         key: String,
     },
-    /// `INVALID_REQUEST`: a setting is to become null; deleting it is what brings the default back.
+    /// `INVALID_REQUEST`: a setting would become null. To restore the default, delete it.
     #[error("Null value not supported for : {key}")]
     NullConfig {
         /// The key.
@@ -171,52 +171,53 @@ pub enum ControlError {
     /// `INVALID_REQUEST`.
     #[error("Unexpected broker id, expected {existing}, but received {node}")]
     UnknownNode {
-        /// The number that was asked for.
+        /// The requested number.
         node: NodeId,
-        /// The node that there is.
+        /// The number of the existing node.
         existing: NodeId,
     },
     /// `INVALID_REQUEST`: settings of a group without an id.
     #[error("Default group resources are not allowed.")]
     NoGroupId,
-    /// `INVALID_REQUEST`: a group's id is too long to have settings.
-    #[error("Settings can be kept for groups whose id has at most {max} bytes; this one has {found}.")]
+    /// `INVALID_REQUEST`: a group's id is too long for settings.
+    #[error("Only groups whose id has at most {max} bytes can have settings; this one has {found}.")]
     GroupIdTooLong {
         /// Its length.
         found: usize,
-        /// What is allowed.
+        /// The maximum length.
         max: usize,
     },
-    /// `POLICY_VIOLATION`: too many groups have settings of their own.
-    #[error("{max} groups have settings of their own already; delete those of others first.")]
+    /// `POLICY_VIOLATION`: too many groups have their own settings.
+    #[error("{max} groups have their own settings already; delete the settings of other groups first.")]
     TooManyGroups {
-        /// How many may.
+        /// The maximum number.
         max: usize,
     },
-    /// `INVALID_UPDATE_VERSION`, or `INVALID_REQUEST` for a feature that comes twice.
+    /// `INVALID_UPDATE_VERSION`, or `INVALID_REQUEST` for a feature that appears twice.
     #[error(transparent)]
     Feature(#[from] FeatureError),
     /// `UNKNOWN_SERVER_ERROR`: 2^63 producer ids have been handed out.
     #[error("All producer ids have been handed out.")]
     ProducerIdsExhausted,
-    /// `INVALID_REQUEST`: the node is alone, so there is no cluster that could be changed.
-    #[error("This node is alone: it belongs to no cluster.")]
+    /// `INVALID_REQUEST`: a standalone server has no cluster to change.
+    #[error("This is a standalone server: it belongs to no cluster.")]
     NotFounded,
-    /// `INVALID_REQUEST`: the node belongs to a cluster already.
-    #[error("The cluster {cluster_id} was founded by node {founder} already.")]
+    /// `INVALID_REQUEST`: the node already belongs to a cluster.
+    #[error("The cluster {cluster_id} was already founded by node {founder}.")]
     AlreadyFounded {
         /// The cluster's name.
         cluster_id: String,
-        /// Who founded it.
+        /// The node that founded it.
         founder: NodeId,
     },
-    /// `INVALID_REQUEST`: a cluster's name that is empty, too long or has other characters than letters, digits, `-` and `_`.
+    /// `INVALID_REQUEST`: a cluster's name is empty, too long, or has characters other than letters, digits,
+    /// `-` and `_`.
     #[error("A cluster's name has 1 to {max} letters, digits, - and _.")]
     InvalidClusterId {
-        /// How many characters it may have.
+        /// The maximum length.
         max: usize,
     },
-    /// `INVALID_REGISTRATION`: something that a node says of itself cannot be.
+    /// `INVALID_REGISTRATION`: the registration has impossible contents.
     #[error("Node {node} cannot be registered: {reason}.")]
     InvalidRegistration {
         /// The node.
@@ -224,7 +225,7 @@ pub enum ControlError {
         /// What is wrong.
         reason: &'static str,
     },
-    /// `DUPLICATE_BROKER_REGISTRATION`: another node with this number is at work.
+    /// `DUPLICATE_BROKER_REGISTRATION`: another node with this number is running.
     #[error(
         "The node id {node} is in use by a node with another data folder; give this node another id, or stop the other one and wait until it is fenced."
     )]
@@ -235,10 +236,10 @@ pub enum ControlError {
     /// `POLICY_VIOLATION`.
     #[error("The cluster has {max} nodes, as many as tailrace.cluster.nodes.max allows.")]
     TooManyNodes {
-        /// How many there may be.
+        /// The maximum number.
         max: u32,
     },
-    /// `UNSUPPORTED_VERSION`: a node does not speak as the cluster does.
+    /// `UNSUPPORTED_VERSION`: the node does not support the cluster's protocol level.
     #[error(
         "Node {node} speaks the levels {min} to {max} of the protocol between nodes, the cluster is at {level}; start a build that speaks it."
     )]
@@ -249,20 +250,20 @@ pub enum ControlError {
         min: u16,
         /// Its highest level.
         max: u16,
-        /// What is in force.
+        /// The level in force.
         level: u16,
     },
     /// `UNKNOWN_SERVER_ERROR`: 2^32 registrations have happened.
     #[error("No more nodes can be registered in this cluster.")]
     RegistrationsExhausted,
-    /// `BROKER_ID_NOT_REGISTERED`: the node was a member, and is none any more.
+    /// `BROKER_ID_NOT_REGISTERED`: the node was a member, and was removed.
     #[error(
-        "Node {node} with this data folder (replica {replica}) was taken out of the cluster; remove the folder to let the node join anew."
+        "Node {node} with this data folder (replica {replica}) was taken out of the cluster; delete the folder to let the node join again."
     )]
     TakenOut {
         /// The node.
         node: NodeId,
-        /// What its folder holds of the metadata log.
+        /// Its folder's replica of the metadata log.
         replica: ReplicaId,
     },
     /// `BROKER_ID_NOT_REGISTERED`.
@@ -271,8 +272,8 @@ pub enum ControlError {
         /// The number.
         node: NodeId,
     },
-    /// `INVALID_REQUEST`: a node that is at work cannot be removed.
-    #[error("Node {node} is at work; stop it first and wait until it is fenced.")]
+    /// `INVALID_REQUEST`: a running node cannot be removed.
+    #[error("Node {node} is running; stop it first and wait until it is fenced.")]
     NotFenced {
         /// The node.
         node: NodeId,
@@ -282,7 +283,7 @@ pub enum ControlError {
     HoldsReplicas {
         /// The node.
         node: NodeId,
-        /// Of how many partitions.
+        /// The number of partitions.
         partitions: usize,
     },
     /// `INVALID_REPLICA_ASSIGNMENT`.
@@ -296,26 +297,26 @@ pub enum ControlError {
     UnknownPartition {
         /// The topic.
         topic: String,
-        /// The number that was asked for.
+        /// The requested number.
         partition: PartitionId,
     },
     /// `NO_REASSIGNMENT_IN_PROGRESS`.
     #[error("No reassignment of this partition is in progress.")]
     NoReassignment,
-    /// `INVALID_REQUEST`: the members that a leader reports are not those that are wanted by now.
-    #[error("Other replicas of the partition are wanted by now.")]
+    /// `INVALID_REQUEST`: the members that the leader reports are no longer the wanted ones.
+    #[error("These are no longer the wanted replicas of the partition.")]
     OtherReplicasWanted,
     /// Another node refused the command.
     #[error("{message}")]
     Remote {
-        /// Of which kind the refusal is.
+        /// The kind of refusal.
         kind: ControlErrorKind,
-        /// The words.
+        /// The message.
         message: String,
     },
 }
 
-/// What kind of refusal it is: what programs decide by. Each stands for one error of Kafka's protocol.
+/// The kind of a refusal, for programs. Each kind is one error of the Kafka protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControlErrorKind {
@@ -355,17 +356,17 @@ pub enum ControlErrorKind {
     UnsupportedLevel,
     /// `BROKER_ID_NOT_REGISTERED`.
     NotRegistered,
-    /// `UNKNOWN_SERVER_ERROR`; also what a newer node says and this build does not know.
+    /// `UNKNOWN_SERVER_ERROR`. Also any kind that a newer node sends and this build does not know.
     #[serde(other)]
     Unknown,
 }
 
-/// A refusal as it travels to the node that passed the command on.
+/// A refusal, as sent to the node that forwarded the command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteControlError {
-    /// Of which kind it is.
+    /// The kind of refusal.
     pub kind: ControlErrorKind,
-    /// The words.
+    /// The message.
     pub message: String,
 }
 
@@ -382,7 +383,7 @@ impl From<RemoteControlError> for ControlError {
 }
 
 impl ControlError {
-    /// Of which kind it is. The same on the node that refused and on the one that passed the command on.
+    /// Returns the kind. It is the same on the node that refused and on the one that forwarded the command.
     pub fn kind(&self) -> ControlErrorKind {
         use ControlErrorKind as Kind;
         match self {

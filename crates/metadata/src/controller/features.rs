@@ -1,4 +1,4 @@
-//! Decides about the levels of features.
+//! Decisions about feature levels.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::features::{
 use crate::image::MetadataImage;
 use crate::record::MetadataRecord;
 
-/// The record that puts `levels` in force: none if they are already, and written.
+/// Returns the record that puts `levels` in force. There is none if they are already in force and written.
 pub(super) fn put(image: &MetadataImage, levels: BTreeMap<String, i16>) -> Vec<MetadataRecord> {
     if levels == image.features.levels && image.features.epoch > 0 {
         return Vec::new();
@@ -16,7 +16,7 @@ pub(super) fn put(image: &MetadataImage, levels: BTreeMap<String, i16>) -> Vec<M
     vec![MetadataRecord::Features { epoch: image.features.epoch.saturating_add(1), levels }]
 }
 
-/// The levels that `updates` lead to: all of them, or an error.
+/// Returns the levels after `updates`, or an error if any of them is refused.
 pub(super) fn updated(
     image: &MetadataImage,
     updates: &[FeatureUpdate],
@@ -40,7 +40,8 @@ pub(super) fn updated(
     Ok(levels)
 }
 
-/// Nodes may rely on whatever a level brought, so it never goes down.
+/// Checks an update of the cluster level. The level never goes down, because nodes may rely on everything a
+/// level brought.
 fn check_cluster(
     current: &FeatureLevels,
     update: &FeatureUpdate,
@@ -84,7 +85,7 @@ fn check(current: &FeatureLevels, update: &FeatureUpdate) -> Result<(), FeatureE
         FeatureDirection::Upgrade | FeatureDirection::SafeDowngrade => {}
     }
     let reason = match feature {
-        Feature::Metadata => "its metadata have a format of their own",
+        Feature::Metadata => "its metadata has its own format",
         Feature::Kraft => "it has no quorum of controllers",
         Feature::EligibleLeaderReplicas | Feature::Group | Feature::Share | Feature::Transaction => {
             return Ok(());

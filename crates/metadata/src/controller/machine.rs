@@ -1,4 +1,4 @@
-//! The controller: an image, and the records and commands that change it.
+//! The controller: an image, changed by commands and records.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Starts with no topics and the start configuration: file, environment and flags, already merged.
+    /// Starts with no topics and the start configuration, which is file, environment and flags merged.
     ///
     /// # Errors
     /// The start configuration is illegal.
@@ -29,39 +29,40 @@ impl Controller {
         Ok(Self { fixed, image: Arc::new(MetadataImage::empty(broker)) })
     }
 
-    /// The same start configuration with no topics: what a snapshot in the metadata log begins with.
+    /// Returns a controller with the same start configuration and no topics, to apply a snapshot of the
+    /// metadata log to.
     ///
     /// # Panics
-    /// Never: the configuration was found legal before.
+    /// Never: the configuration has been checked before.
     #[must_use]
-    pub fn anew(&self) -> Self {
+    pub fn emptied(&self) -> Self {
         Self::new(self.fixed.clone()).expect("the start configuration is legal")
     }
 
-    /// What holds now. Cheap: the image is shared, and later changes leave it as it is.
+    /// Returns the current image. This is cheap: the image is shared, and later changes do not affect it.
     pub fn image(&self) -> Arc<MetadataImage> {
         Arc::clone(&self.image)
     }
 
-    /// Decides what `command` changes, without changing it.
+    /// Decides what `command` changes, without changing anything.
     ///
     /// # Errors
-    /// The command is refused, and why.
+    /// Why the command is refused.
     pub fn plan(&self, command: &Command) -> Result<Vec<MetadataRecord>, ControlError> {
         plan::plan(&self.image, &self.fixed, command)
     }
 
-    /// Takes over a record of the metadata log.
+    /// Applies a record of the metadata log.
     ///
     /// # Errors
-    /// The record contradicts what was applied before it, or holds settings that are illegal under the start
+    /// The record contradicts those before it, or has settings that are illegal under the start
     /// configuration. Records that were just planned never fail.
     pub fn apply(&mut self, record: &MetadataRecord) -> Result<(), ApplyError> {
         let image = Arc::make_mut(&mut self.image);
         apply::apply(image, &self.fixed, record)
     }
 
-    /// Records that lead from nothing to the present image, to replace a long log.
+    /// Returns records that produce the current image from nothing, to replace a long log.
     pub fn snapshot_records(&self) -> Vec<MetadataRecord> {
         self.image.snapshot_records()
     }

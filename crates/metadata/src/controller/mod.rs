@@ -1,8 +1,9 @@
-//! The controller: decides about commands and applies the records that result.
+//! The controller: decides on commands and applies the resulting records.
 //!
-//! [`Controller::plan`] looks and changes nothing, so a dry run is a plan whose records are dropped. The caller writes
-//! the records to the metadata log and, once they count, gives them to [`Controller::apply`]. A second command must be
-//! planned after the first one's records were applied. Replay at start is `apply` over the whole log.
+//! [`Controller::plan`] changes nothing, so a dry run is a plan whose records are dropped. The caller writes
+//! the records to the metadata log and, once they are committed, passes them to [`Controller::apply`]. A
+//! second command must be planned after the first one's records have been applied. Replay at start is `apply`
+//! over the whole log.
 
 mod apply;
 mod bindings;

@@ -1,4 +1,4 @@
-//! Decides about the nodes of a cluster: which there are, and which are at work.
+//! Decisions about the nodes of a cluster: registration, fencing and removal.
 
 use tailrace_config::{RACK_BYTES_MAX, is_address};
 use tailrace_types::{NodeId, ReplicaId};
@@ -24,7 +24,7 @@ pub(super) fn found(image: &MetadataImage, cluster_id: &str, node: &RegisterNode
     }
     check(node)?;
     if node.node != image.broker.node() {
-        let reason = "a cluster is founded by the node that is alone";
+        let reason = "only a standalone server can found a cluster, by its own number";
         return Err(ControlError::InvalidRegistration { node: node.node, reason });
     }
     let registration = registration(node, 1, ReplicaId::new(node.node, 1));
@@ -46,7 +46,7 @@ pub(super) fn register(image: &MetadataImage, node: &RegisterNode) -> Records {
     let epoch = cluster.epoch.saturating_add(1);
     let known = image.node(node.node);
     let is_same_folder = known.is_some_and(|known| known.registration.directory == node.directory);
-    // One that was given another replica may have stopped before it could write that down.
+    // If the node was given a new replica before, it may have stopped before it wrote that down.
     let renews = node.renews && is_same_folder;
     if let Some(replica) = node.replica
         && !renews
@@ -56,7 +56,7 @@ pub(super) fn register(image: &MetadataImage, node: &RegisterNode) -> Records {
     }
     let replica = match known {
         Some(known) if is_same_folder && !renews => known.registration.replica,
-        // Also of its own folder: that of a node that runs may have been copied.
+        // This applies to its own folder, too: a running node's folder may have been copied.
         Some(known) if !known.fenced => return Err(ControlError::NodeIdInUse { node: node.node }),
         Some(_) | None => {
             if !renews {
@@ -91,7 +91,7 @@ pub(super) fn remove(image: &MetadataImage, node: NodeId) -> Records {
     if !known.fenced {
         return Err(ControlError::NotFenced { node });
     }
-    // A replica on its way out counts too: until it is out, a majority may need it.
+    // A replica that is being removed counts, too. Until it has been removed, a majority may need it.
     let partitions = image
         .topics()
         .flat_map(|topic| topic.assignment())
@@ -108,7 +108,7 @@ fn registration(node: &RegisterNode, epoch: i64, replica: ReplicaId) -> NodeRegi
     NodeRegistration { node, directory, epoch, replica, cluster, kafka, nats, http, rack, levels }
 }
 
-/// What a node says of itself must be something that others can use.
+/// Checks that other nodes can use the contents of a registration.
 fn check(node: &RegisterNode) -> Result<(), ControlError> {
     let refused = |reason| Err(ControlError::InvalidRegistration { node: node.node, reason });
     if node.node.0 < 0 {
@@ -126,7 +126,7 @@ fn check(node: &RegisterNode) -> Result<(), ControlError> {
     }
     let (min, max) = node.levels;
     if min == 0 || min > max || max > i16::MAX.unsigned_abs() {
-        return refused("its levels of the protocol between nodes are no range from 1 to 32767");
+        return refused("its levels of the protocol between nodes are not a range within 1 to 32767");
     }
     Ok(())
 }
@@ -139,7 +139,7 @@ fn check_level(image: &MetadataImage, node: &RegisterNode) -> Result<(), Control
     Err(ControlError::ClusterLevel { node: node.node, min, max, level })
 }
 
-/// A number that the cluster does not know, or a new data folder under one that it knows.
+/// Checks a number that is new to the cluster, or a known number with a new data folder.
 fn check_new(image: &MetadataImage, node: &RegisterNode) -> Result<(), ControlError> {
     if image.nodes().any(|other| other.registration.directory == node.directory) {
         let reason = "its data folder is a copy of another node's";

@@ -1,4 +1,4 @@
-//! Decides about commands: every refusal is here. Changes nothing.
+//! Decisions on commands. All refusals are made here. Nothing is changed.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ fn create_topic(image: &MetadataImage, create: &CreateTopic) -> Records {
 /// Number of partitions, number of replicas, and the replicas of each partition.
 type Placement = (i32, i16, Vec<Vec<ReplicaId>>);
 
-/// The controller chooses the nodes.
+/// Places the partitions of a new topic on nodes that the controller chooses.
 fn placed(image: &MetadataImage, create: &CreateTopic) -> Result<Placement, ControlError> {
     let replication_factor = match create.replication_factor {
         -1 => image.broker.default_replication_factor,
@@ -101,21 +101,21 @@ fn placed(image: &MetadataImage, create: &CreateTopic) -> Result<Placement, Cont
     Ok((partitions, replication_factor, replicas))
 }
 
-/// The client has chosen the nodes.
+/// Places the partitions of a new topic on nodes that the client chose.
 fn assigned(image: &MetadataImage, assignment: &[Vec<NodeId>]) -> Result<Placement, ControlError> {
-    // Whatever a client asks for: the limits refuse what is too much.
+    // A client may ask for any number. The limits refuse it if it is too large.
     let partitions = i32::try_from(assignment.len()).unwrap_or(i32::MAX);
     if partitions == 0 {
         return Err(ControlError::InvalidPartitions { found: 0 });
     }
     check_limits(image, partitions, partitions)?;
     let replicas = replicas::given(image, assignment, None)?;
-    // Each is a node that is registered: no cluster has as many.
+    // Each replica is on a registered node. No cluster has more than `i16::MAX` of them.
     let replication_factor = i16::try_from(assignment[0].len()).unwrap_or(i16::MAX);
     Ok((partitions, replication_factor, replicas))
 }
 
-/// What a topic sets must be legal, by itself and beside the other topics.
+/// Checks that a topic's settings are legal, by themselves and together with those of other topics.
 fn check_configs(
     image: &MetadataImage,
     name: &TopicName,
@@ -126,7 +126,7 @@ fn check_configs(
     bindings::check(image, name, &config)
 }
 
-/// `total` partitions of one topic, of which `added` are new.
+/// Checks the limits for a topic of `total` partitions, of which `added` are new.
 fn check_limits(image: &MetadataImage, total: i32, added: i32) -> Result<(), ControlError> {
     let check = |key, found, max| {
         if found > max { Err(ControlError::TooManyPartitions { key, found, max }) } else { Ok(()) }
@@ -174,7 +174,7 @@ fn create_partitions(
     }
     let added = count - topic.partitions;
     check_limits(image, count, added)?;
-    // As many as the first partition has, as in Kafka.
+    // As in Kafka, the first partition determines the number of replicas.
     let as_first = topic.partition(PartitionId(0)).map_or(1, |partition| partition.replicas.len());
     let replicas = match assignment {
         Some(assignment) if i32::try_from(assignment.len()) != Ok(added) => {
@@ -195,7 +195,7 @@ fn create_partitions(
 
 fn alter_topic(image: &MetadataImage, name: &str, change: &ConfigChange) -> Records {
     let topic = existing(image, name).or_else(|unknown| {
-        // What is illegal in any topic is said first, as in Kafka.
+        // As in Kafka, settings that are illegal in any topic are refused first.
         change::changed(ConfigScope::Topic, &BTreeMap::new(), change, &image.broker)?;
         Err(unknown)
     })?;
@@ -228,7 +228,8 @@ fn alter_broker(
     }
     *current = configs;
     nodes.retain(|_, configs| !configs.is_empty());
-    // What the other nodes were started with is not known here. Only what was set at run time can be checked for them.
+    // The start configurations of other nodes are not known here. Only the settings changed at run time can
+    // be checked for them.
     let others = image.nodes().map(|node| node.registration.node).filter(|node| *node != existing);
     for node in std::iter::once(existing).chain(others.filter(|node| nodes.contains_key(node))) {
         let node = nodes.get(&node).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Decides where the replicas of partitions lie, at first and later on.
+//! Decisions about the replicas of partitions: initial placement and later moves.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::cluster::{PlacementNode, place};
 use crate::image::{MetadataImage, PartitionImage, TopicImage};
 use crate::record::MetadataRecord;
 
-/// The replicas of the new partitions `partitions` of a topic, chosen here. Empty for a node that is alone.
+/// Chooses the replicas of the new partitions `partitions` of a topic. Empty for a standalone server.
 pub(super) fn chosen(
     image: &MetadataImage,
     topic: TopicId,
@@ -35,8 +35,8 @@ pub(super) fn chosen(
     Ok(first_replicas(place(&places, topic, from..to, wanted)))
 }
 
-/// The replicas of new partitions on nodes that somebody has chosen, each with `replicas` of them, or with as many as the
-/// first. Empty for a node that is alone. The words are Kafka's.
+/// Returns the replicas of new partitions on given nodes. Each partition must have `replicas` of them, or as
+/// many as the first partition. Empty for a standalone server. The error messages are Kafka's.
 pub(super) fn given(
     image: &MetadataImage,
     assignment: &[Vec<NodeId>],
@@ -105,7 +105,7 @@ pub(super) fn reassign(
         None if !partition.is_reassigned() => return Err(ControlError::NoReassignment),
         None => match moved(partition, &nodes_before(partition)) {
             Some(wanted) => Some(wanted),
-            // The node has lost its disk: there is nothing to go back to.
+            // The node has lost its disk, so the partition cannot go back there.
             None => return Err(ControlError::NoReassignment),
         },
     };
@@ -132,11 +132,11 @@ pub(super) fn finish(
     Ok(vec![record(topic.id, number, done)])
 }
 
-/// Replicas on one node that may be lost before the reassignment that replaces the first of them is finished. A folder that spoils each
-/// of them would otherwise fill the metadata.
+/// Maximum number of replicas on one node that may be lost before the reassignment that replaces the first of
+/// them is finished. Otherwise a folder that damages every new replica would fill the metadata.
 const LOST_MAX: usize = 3;
 
-/// Gives a partition another replica in place of one that is no more. Its group has to commit that without it.
+/// Replaces a lost replica of a partition. Its group must be able to commit the change without it.
 pub(super) fn renew(
     image: &MetadataImage,
     topic: TopicId,
@@ -146,18 +146,19 @@ pub(super) fn renew(
     let topic = image.topic_by_id(topic).ok_or(ControlError::UnknownTopicId { id: topic })?;
     let partition = partition(topic, number)?;
     if partition.present_on(replica.node()) != Some(replica) {
-        // Somebody was quicker.
+        // It has been replaced already.
         return Ok(Vec::new());
     }
     let node = replica.node();
     if partition.lost.iter().filter(|lost| lost.node() == node).count() >= LOST_MAX {
         return Err(refused(format!(
             "Replica {replica} of {}-{number} stays as it is: {LOST_MAX} replicas on node {node} were lost since the first of \
-             them was replaced. Look what is wrong with the disk of node {node}, and move the partition to other nodes.",
+             them was replaced. Check the disk of node {node}, and move the partition to other nodes.",
             topic.name
         )));
     }
-    // One that comes may not vote yet; one that goes may still, also if it is lost.
+    // A replica that is being added may not vote yet. A replica that is being removed may still vote, even if
+    // it is lost.
     let voters: BTreeSet<_> = partition.present().filter(|other| !partition.adding.contains(other)).collect();
     let there = |other: &ReplicaId| {
         *other != replica && !partition.lost.contains(other) && image.is_live(other.node())
@@ -165,8 +166,8 @@ pub(super) fn renew(
     let live = voters.iter().filter(|other| there(other)).count();
     if live <= voters.len() / 2 {
         return Err(refused(format!(
-            "Replica {replica} of {}-{number} stays as it is: of the {} replicas that vote, {live} others are there, and \
-             that is no majority.",
+            "Replica {replica} of {}-{number} stays as it is: of the {} voting replicas, {live} others are available, and \
+             that is not a majority.",
             topic.name,
             voters.len()
         )));
@@ -174,7 +175,7 @@ pub(super) fn renew(
     Ok(vec![record(topic.id, number, without(partition, replica))])
 }
 
-/// The partition with another replica in place of `lost`.
+/// Returns the partition with a new replica in place of `lost`.
 fn without(partition: &PartitionImage, lost: ReplicaId) -> PartitionImage {
     let mut wanted = partition.clone();
     wanted.lost.push(lost);
@@ -189,7 +190,7 @@ fn without(partition: &PartitionImage, lost: ReplicaId) -> PartitionImage {
     wanted
 }
 
-/// Gives every partition that is to have a replica on `node` another one there, and marks the old ones: their disk is gone.
+/// Replaces all replicas on `node`, whose disk is gone, by new ones, and marks the old ones as lost.
 pub(super) fn renewed(image: &MetadataImage, node: NodeId) -> Vec<MetadataRecord> {
     let renew = |topic: &TopicImage, number, partition: &PartitionImage| {
         let lost = partition.present_on(node)?;
@@ -207,7 +208,7 @@ fn record(id: TopicId, partition: PartitionId, wanted: PartitionImage) -> Metada
     MetadataRecord::PartitionReplicas { id, partition, replicas, adding, removing, lost, next_incarnation }
 }
 
-/// Where the partition was before the reassignment that is under way.
+/// Returns the partition's nodes before the reassignment in progress.
 fn nodes_before(partition: &PartitionImage) -> Vec<NodeId> {
     let mut nodes = Vec::new();
     for replica in partition.present().filter(|replica| !partition.adding.contains(replica)) {
@@ -218,8 +219,8 @@ fn nodes_before(partition: &PartitionImage) -> Vec<NodeId> {
     nodes
 }
 
-/// The partition with its replicas on `nodes`; `None` if nothing changes. A node that has a replica still keeps it, since
-/// its disk is there: only one that has none gets a new one.
+/// Returns the partition with its replicas on `nodes`. `None` if nothing changes. A node that still has a
+/// replica keeps it, because its data is on disk. Only a node without one gets a new replica.
 fn moved(partition: &PartitionImage, nodes: &[NodeId]) -> Option<PartitionImage> {
     let new = partition.next_incarnation;
     let on = |node: &NodeId| partition.present_on(*node).unwrap_or(ReplicaId::new(*node, new));

@@ -1,4 +1,4 @@
-//! Which subjects a topic may capture, with the words of each refusal, and how large its batches may be.
+//! The subjects a topic may capture, the message of each refusal, and the size of its batches.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use tailrace_types::{TimestampMs, TopicId, TopicName};
 
 const SUBJECTS: &str = "tailrace.subjects";
 const SIZE: &str = "max.message.bytes";
-/// What a topic takes at least when it captures messages of the default size: see docs/configuration.md.
+/// The minimum batch size of a topic that captures messages of the default size. See docs/configuration.md.
 const LEAST: u32 = 1_048_576 + 16_384 + 4096 + 256;
 
 struct Fixture {
@@ -153,11 +153,11 @@ fn bindings_come_back_when_the_records_are_replayed() {
 fn patterns_that_are_none_are_refused_with_their_position() {
     let mut f = Fixture::new(&[]);
     for (subjects, reason) in [
-        ("a..b", "'a..b' is no NATS subject: empty word at byte 2"),
-        ("a.>.b", "'a.>.b' is no NATS subject: `>` at byte 2 is not the last word"),
-        ("a b", "'a b' is no NATS subject: byte 0x20 at 1 is not allowed"),
-        ("a,,b", "'' is no NATS subject: empty NATS subject"),
-        ("a.\u{7f}", "'a.\u{7f}' is no NATS subject: byte 0x7f at 2 is not allowed"),
+        ("a..b", "'a..b' is not a NATS subject: empty word at byte 2"),
+        ("a.>.b", "'a.>.b' is not a NATS subject: `>` at byte 2 is not the last word"),
+        ("a b", "'a b' is not a NATS subject: byte 0x20 at 1 is not allowed"),
+        ("a,,b", "'' is not a NATS subject: empty NATS subject"),
+        ("a.\u{7f}", "'a.\u{7f}' is not a NATS subject: byte 0x7f at 2 is not allowed"),
     ] {
         let expected = format!("Invalid value {subjects} for configuration tailrace.subjects: {reason}");
         assert_eq!(f.bind("t", subjects), Err(expected));
@@ -178,13 +178,13 @@ fn what_belongs_to_nats_itself_is_not_captured() {
     for subjects in [">", "*", "*.>", "*.orders.>"] {
         let error = f.bind("t", subjects).unwrap_err();
         let expected = format!(
-            "Invalid value {subjects} for configuration tailrace.subjects: '{subjects}' begins with a wildcard, so it \
-             would also capture $JS.>, $SYS.>, _INBOX.>, which belong to NATS itself; begin with a word, as in \
+            "Invalid value {subjects} for configuration tailrace.subjects: '{subjects}' starts with a wildcard, so it \
+             would also capture $JS.>, $SYS.>, _INBOX.>, which belong to NATS itself; start with a word, as in \
              orders.{subjects}"
         );
         assert_eq!(error, expected);
     }
-    // Buckets of keys and objects, and words that only look alike, are anybody's.
+    // Buckets of keys and objects, and words that only look similar, may be captured.
     f.bind("t", "$KV.config.>,$O.files.>,_INBOXES.>,$JSX.>,a._INBOX.>").unwrap();
 }
 
@@ -230,7 +230,7 @@ fn a_topic_that_captures_takes_a_batch_with_the_largest_message() {
     assert_eq!(f.size("bound"), 8_000_000);
     f.create("small", &[(SIZE, "1000")]).unwrap();
     assert_eq!(f.set("small", "b.>"), refusal(1000));
-    // Without subjects it is a topic like others.
+    // A topic without subjects has no minimum.
     f.set("bound", "").unwrap();
     f.alter("bound", ConfigAction::Set, SIZE, "1000").unwrap();
     assert_eq!(f.size("bound"), 1000);
@@ -261,7 +261,7 @@ fn the_payload_must_fit_what_may_wait_for_a_client() {
     let error = tailrace_config::BrokerConfig::resolve(&fixed, &DynamicConfigs::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "tailrace.nats.max.pending.bytes=4000 does not fit tailrace.nats.max.payload.bytes=5000: what may wait for a \
+        "tailrace.nats.max.pending.bytes=4000 does not fit tailrace.nats.max.payload.bytes=5000: the queue of a \
          client must hold the largest message"
     );
 }
@@ -270,7 +270,7 @@ fn the_payload_must_fit_what_may_wait_for_a_client() {
 fn a_change_is_checked_against_ten_thousand_topics_in_little_time() {
     let mut f = Fixture::new(&[]);
     for number in 0..10_000_u128 {
-        // Literals, wildcards in the middle and at the end, all under the same first words.
+        // Literals, and wildcards in the middle and at the end, all under the same first words.
         let subjects = format!("devices.{number}.>,sites.*.{number},names.a.b.{number}");
         let record = MetadataRecord::TopicCreated {
             name: TopicName::new(&format!("t{number}")).unwrap(),
@@ -288,6 +288,6 @@ fn a_change_is_checked_against_ten_thousand_topics_in_little_time() {
     f.bind("one", "devices.one.>").unwrap();
     f.bind("many", &most).unwrap();
     assert_eq!(f.bind("late", "sites.5.77"), Err(overlap("late", "sites.5.77", "t77", "sites.*.77")));
-    // 30,000 walks each, without optimisation.
+    // 30,000 walks each, in an unoptimized build.
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }

@@ -1,4 +1,4 @@
-//! Who votes about metadata, and whom leadership goes back to.
+//! The choice of metadata voters, and the return of leadership to preferred replicas.
 
 use tailrace_metadata::cluster::{
     ControllerMembers, LeaderMove, Leaders, controller_members, preferred_leader_moves,
@@ -12,7 +12,7 @@ fn fence(rig: &mut Rig, node: i32, fenced: bool) {
     rig.run(&Command::FenceNode { node: NodeId(node), fenced }).expect("registered");
 }
 
-/// The voters and the learners by their nodes, when these nodes vote now.
+/// Returns the nodes of the chosen voters and learners, if these nodes vote now.
 fn chosen(rig: &Rig, voting: &[i32]) -> (Vec<i32>, Vec<i32>) {
     let image = rig.image();
     let of =
@@ -39,7 +39,7 @@ fn the_lowest_nodes_vote_and_a_voter_at_work_stays_one() {
     fence(&mut five, 4, true);
     assert_eq!(chosen(&five, &[1, 4, 5]), (vec![1, 2, 5], vec![3, 4]));
     assert_eq!(chosen(&five, &[1, 2, 3, 5]), (vec![1, 2, 3], vec![4, 5]));
-    // A voter whose disk was lost is another replica.
+    // A voter whose disk was lost is a new replica.
     let mut renewed = node(4);
     renewed.directory = [99; 16];
     let before = five.image().node(NodeId(4)).unwrap().registration.replica;
@@ -49,7 +49,7 @@ fn the_lowest_nodes_vote_and_a_voter_at_work_stays_one() {
     let members = controller_members(&five.image(), &[one, before]);
     assert!(!members.voters.contains(&before) && !members.learners.contains(&before));
     assert_eq!(members.voters.iter().map(|replica| replica.node().0).collect::<Vec<_>>(), [1, 2, 3]);
-    // One more, and it is a cluster of one again.
+    // The same holds in a cluster that grows from one node.
     rig.run(&Command::RegisterNode(node(2))).unwrap();
     assert_eq!(chosen(&rig, &[1]), (vec![1], vec![2]));
 }
@@ -84,13 +84,13 @@ fn leadership_goes_back_where_too_much_of_it_is_elsewhere() {
     for (partition, node) in [(0, 2), (1, 1), (2, 3), (3, 3)] {
         lead(&mut leaders, partition, node);
     }
-    // Node 1 lacks half of its own, which is allowed; node 2 lacks all.
+    // Node 1 does not lead half of its partitions, which is allowed. Node 2 leads none of its own.
     assert_eq!(preferred_leader_moves(&rig.image(), &leaders), [to(2, 3, 2)]);
     lead(&mut leaders, 1, 3);
     assert_eq!(preferred_leader_moves(&rig.image(), &leaders), [to(0, 2, 1), to(1, 3, 1), to(2, 3, 2)]);
     fence(&mut rig, 1, true);
     assert_eq!(preferred_leader_moves(&rig.image(), &leaders), [to(2, 3, 2)], "node 1 is gone");
-    // A replica that is only being added leads nothing.
+    // A replica that is only being added does not lead.
     rig.reassign("a", 2, &[1, 3]).unwrap();
     fence(&mut rig, 1, false);
     assert_eq!(preferred_leader_moves(&rig.image(), &leaders), [to(0, 2, 1), to(1, 3, 1)]);

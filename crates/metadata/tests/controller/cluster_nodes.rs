@@ -1,4 +1,4 @@
-//! Nodes of a cluster: founding it, joining, coming back, losing a disk, leaving, and what is refused.
+//! Nodes of a cluster: founding, joining, restarting, losing a disk, leaving, and refusals.
 
 use tailrace_metadata::*;
 use tailrace_types::{NodeId, PartitionId, ReplicaId, TopicId};
@@ -26,14 +26,14 @@ fn a_node_that_is_alone_counts_as_one() {
         [replica(1, 1)]
     );
     for command in [Command::RegisterNode(node(2)), Command::RegisterNode(node(1))] {
-        assert_eq!(rig.refusal(&command), "This node is alone: it belongs to no cluster.");
+        assert_eq!(rig.refusal(&command), "This is a standalone server: it belongs to no cluster.");
     }
     for command in
         [Command::FenceNode { node: NodeId(1), fenced: true }, Command::RemoveNode { node: NodeId(1) }]
     {
         assert_eq!(rig.refusal(&command), "Broker ID 1 is not currently registered.");
     }
-    // Its own records stay legible to an older tailrace.
+    // An older tailrace can still read its records.
     let versions = rig.controller.snapshot_records().into_iter().map(|record| record.encode());
     assert!(versions.into_iter().all(|bytes| !bytes.starts_with(br#"{"version":3"#)));
 }
@@ -52,11 +52,11 @@ fn the_founder_is_the_first_node_and_keeps_what_it_had() {
     );
     assert_eq!(image.features().cluster_level(), 3);
     assert_eq!(image.topic_by_id(id).unwrap().partition(PartitionId(0)).unwrap().founders, [replica(1, 1)]);
-    // Once more, it is a registration.
+    // Founding the cluster again is a registration.
     let found = |cluster_id: &str, node| Command::FoundCluster { cluster_id: cluster_id.to_owned(), node };
     assert_eq!(rig.run(&found("c-1", node(1))), Ok(0));
-    assert_eq!(rig.refusal(&found("c-2", node(1))), "The cluster c-1 was founded by node 1 already.");
-    assert_eq!(rig.refusal(&found("c-1", node(2))), "The cluster c-1 was founded by node 1 already.");
+    assert_eq!(rig.refusal(&found("c-2", node(1))), "The cluster c-1 was already founded by node 1.");
+    assert_eq!(rig.refusal(&found("c-1", node(2))), "The cluster c-1 was already founded by node 1.");
 
     let mut rig = Rig::alone();
     for id in ["", "a b", "ü", &"x".repeat(65)] {
@@ -67,11 +67,12 @@ fn the_founder_is_the_first_node_and_keeps_what_it_had() {
     }
     assert_eq!(
         rig.refusal(&found("c", node(2))),
-        "Node 2 cannot be registered: a cluster is founded by the node that is alone."
+        "Node 2 cannot be registered: only a standalone server can found a cluster, by its own number."
     );
 }
 
-/// A node that joins reads a log that began before there was a cluster: what it says nothing about lies on the founder.
+/// A node that joins reads a log that started before the cluster was founded. Partitions whose record names
+/// no replicas are on the founder.
 #[test]
 fn a_node_that_follows_puts_old_topics_on_the_founder() {
     let mut founder = Rig::alone();
@@ -121,8 +122,8 @@ fn what_cannot_be_registered() {
         (|node| node.nats = Some("here:70000".to_owned()), "not HOST:PORT"),
         (|node| node.http = Some(":1".to_owned()), "not HOST:PORT"),
         (|node| node.rack = Some("r".repeat(256)), "longer than 255 bytes"),
-        (|node| node.levels = (0, 3), "no range from 1 to 32767"),
-        (|node| node.levels = (4, 3), "no range from 1 to 32767"),
+        (|node| node.levels = (0, 3), "are not a range within 1 to 32767"),
+        (|node| node.levels = (4, 3), "are not a range within 1 to 32767"),
         (|node| node.directory = [1; 16], "its data folder is a copy of another node's"),
     ];
     for (edit, words) in cases {
@@ -172,14 +173,14 @@ fn a_lost_disk_makes_new_replicas_that_begin_as_learners() {
     );
     assert_eq!((&partition.lost[..], partition.next_incarnation), (&[replica(2, 1)][..], 3));
     assert!(!image.topic("c").unwrap().partition(PartitionId(0)).unwrap().is_reassigned());
-    // It happens again before the first exchange is done.
+    // The disk is lost again before the first replacement is finished.
     assert_eq!(rig.run(&again(2, |node| node.directory = [8; 16])), Ok(1 + 4));
     let image = rig.image();
     let partition = image.topic("b").unwrap().partition(PartitionId(0)).unwrap();
     assert_eq!(partition.replicas, [replica(2, 3)]);
     assert_eq!(partition.adding, [replica(2, 2), replica(2, 3)]);
     assert_eq!(partition.removing, [replica(2, 1), replica(2, 2)]);
-    // There is no way back to a disk that is gone.
+    // The partition cannot go back to a lost disk.
     let cancel = Command::ReassignPartition { topic: "b".to_owned(), partition: PartitionId(0), nodes: None };
     assert_eq!(rig.refusal(&cancel), "No reassignment of this partition is in progress.");
 }
@@ -190,7 +191,7 @@ fn a_node_leaves_when_it_is_gone_and_holds_nothing() {
     rig.run(&topic("a", 1, &[&[1, 2], &[2, 1]])).unwrap();
     let remove = |node| Command::RemoveNode { node: NodeId(node) };
     assert_eq!(rig.refusal(&remove(7)), "Broker ID 7 is not currently registered.");
-    assert_eq!(rig.refusal(&remove(2)), "Node 2 is at work; stop it first and wait until it is fenced.");
+    assert_eq!(rig.refusal(&remove(2)), "Node 2 is running; stop it first and wait until it is fenced.");
     rig.run(&Command::FenceNode { node: NodeId(2), fenced: true }).unwrap();
     let holds = "Node 2 holds replicas of 2 partition(s); move them to other nodes first.";
     assert_eq!(rig.refusal(&remove(2)), holds);
@@ -203,21 +204,21 @@ fn a_node_leaves_when_it_is_gone_and_holds_nothing() {
     }
     rig.run(&remove(2)).unwrap();
     assert!(rig.image().node(NodeId(2)).is_none());
-    // Its number comes back with an id that was never used, also after a snapshot.
+    // Its number comes back with an id that was never used, even after a snapshot.
     let mut rig = Rig::replay(&[], &rig.controller.snapshot_records());
     rig.run(&Command::RegisterNode(node(2))).unwrap();
     let registration = rig.image().node(NodeId(2)).unwrap().registration.clone();
     assert_eq!((registration.epoch, registration.replica), (4, replica(2, 4)));
 }
 
-/// Under its old id it would be a member that no replica of the metadata log answers for.
+/// Under its old id it would be a member of the metadata log without a replica behind it.
 #[test]
 fn who_was_taken_out_does_not_come_back_with_the_same_folder() {
     let mut rig = Rig::cluster(3);
     let back = |incarnation| again(2, |node| node.replica = Some(replica(2, incarnation)));
     assert_eq!(rig.run(&back(2)), Ok(0), "a member that starts again");
     let refused = format!(
-        "Node 2 with this data folder (replica {}) was taken out of the cluster; remove the folder to let the node join anew.",
+        "Node 2 with this data folder (replica {}) was taken out of the cluster; delete the folder to let the node join again.",
         replica(2, 2)
     );
     rig.run(&Command::FenceNode { node: NodeId(2), fenced: true }).unwrap();
@@ -227,7 +228,7 @@ fn who_was_taken_out_does_not_come_back_with_the_same_folder() {
         rig.refusal(&again(2, |node| (node.replica, node.directory) = (Some(replica(2, 2)), OURS))),
         refused
     );
-    // Another folder took its place; after a snapshot, too.
+    // Another folder has taken its place. The refusal survives a snapshot.
     rig.run(&again(2, |node| node.directory = OURS)).unwrap();
     let mut rig = Rig::replay(&[], &rig.controller.snapshot_records());
     assert_eq!(rig.refusal(&back(2)), refused);
@@ -331,12 +332,12 @@ fn records_that_no_cluster_writes_are_refused() {
         (MetadataRecord::NodeRemoved { node: NodeId(9) }, "node 9, which is not registered"),
         (replicas(TopicId([77; 16]), 0, &[one], &[], &[], 2), "which no topic has"),
         (replicas(id, 1, &[one], &[], &[], 2), "partition 1 of topic 'a'"),
-        (replicas(id, 0, &[], &[], &[], 2), "replicas that cannot be"),
-        (replicas(id, 0, &[two, new], &[], &[], 3), "replicas that cannot be"),
-        (replicas(id, 0, &[one], &[two], &[], 2), "replicas that cannot be"),
-        (replicas(id, 0, &[one], &[], &[one], 2), "replicas that cannot be"),
-        (replicas(id, 0, &[one, new], &[new], &[], 2), "replicas that cannot be"),
-        (replicas(id, 0, &[one], &[], &[], 1), "replicas that cannot be"),
+        (replicas(id, 0, &[], &[], &[], 2), "inconsistent replicas"),
+        (replicas(id, 0, &[two, new], &[], &[], 3), "inconsistent replicas"),
+        (replicas(id, 0, &[one], &[two], &[], 2), "inconsistent replicas"),
+        (replicas(id, 0, &[one], &[], &[one], 2), "inconsistent replicas"),
+        (replicas(id, 0, &[one, new], &[new], &[], 2), "inconsistent replicas"),
+        (replicas(id, 0, &[one], &[], &[], 1), "inconsistent replicas"),
     ];
     for (record, words) in cases {
         let text = rig.contradiction(&record);
@@ -344,7 +345,8 @@ fn records_that_no_cluster_writes_are_refused() {
     }
 }
 
-/// A node whose metadata log rots gets another replica of it, and keeps what else it has. Not while it may run: what asks may be a copy.
+/// A node whose metadata log is damaged gets a new replica of it, and keeps everything else. While the node
+/// may still be running, this is refused: the request may come from a copy of its folder.
 #[test]
 fn a_node_gets_another_replica_of_the_metadata_once_it_is_fenced() {
     let mut rig = Rig::cluster(3);
@@ -361,7 +363,7 @@ fn a_node_gets_another_replica_of_the_metadata_once_it_is_fenced() {
     assert_eq!(rig.partition("a", 0), before, "its folder is the same");
     let as_before = Command::RegisterNode(RegisterNode { replica: Some(first), ..node(2) });
     assert!(rig.refusal(&as_before).contains("taken out"), "the one that it had never comes back");
-    // It stopped before it could write down which one it got.
+    // The node stopped before it could write down the replica it was given.
     assert_eq!(rig.run(&renewal), Ok(1));
     let third = known(&rig);
     assert!(third.incarnation() > second.incarnation());

@@ -1,4 +1,4 @@
-//! A controller of a cluster, with everything that it wrote.
+//! A controller of a cluster, with all records that it has written.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ pub(crate) struct Rig {
     pub(crate) log: Vec<MetadataRecord>,
 }
 
-/// Node `id` as it registers; it speaks the levels 1 to 3.
+/// Returns the registration of node `id`, which supports the levels 1 to 3.
 pub(crate) fn node(id: i32) -> RegisterNode {
     let byte = u8::try_from(id).expect("few nodes");
     RegisterNode {
@@ -35,7 +35,7 @@ pub(crate) fn nodes(numbers: &[i32]) -> Vec<NodeId> {
     numbers.iter().copied().map(NodeId).collect()
 }
 
-/// Creates a topic on these nodes.
+/// Returns the command that creates a topic on these nodes.
 pub(crate) fn topic(name: &str, id: u8, assignment: &[&[i32]]) -> Command {
     let mut create = CreateTopic::with_defaults(name, TopicId([id; 16]), TimestampMs(1), Requester::Client);
     create.assignment = Some(assignment.iter().map(|numbers| nodes(numbers)).collect());
@@ -47,7 +47,7 @@ impl Rig {
         Self::replay(&[], &[])
     }
 
-    /// Nodes 1 to `count`, all at work.
+    /// Returns a cluster of the nodes 1 to `count`, all unfenced.
     pub(crate) fn cluster(count: i32) -> Self {
         Self::cluster_with(count, &[])
     }
@@ -76,7 +76,7 @@ impl Rig {
         self.controller.image()
     }
 
-    /// Carries out a command as another node passed it on. Number of records.
+    /// Carries out a command as if another node had forwarded it. Returns the number of records.
     pub(crate) fn run(&mut self, command: &Command) -> Result<usize, ControlError> {
         let bytes = serde_json::to_vec(command).expect("commands serialize");
         let command: Command = serde_json::from_slice(&bytes).expect("was just written");
@@ -130,7 +130,7 @@ impl Rig {
         image.topic(topic).expect("it exists").partition(PartitionId(partition)).expect("it exists").clone()
     }
 
-    /// The partition's leader reports that all is done.
+    /// Finishes a reassignment, as the partition's leader does.
     pub(crate) fn finish(&mut self, topic: &str, partition: i32) {
         let replicas = self.partition(topic, partition).replicas;
         let id = self.image().topic(topic).expect("it exists").id;

@@ -1,4 +1,4 @@
-//! Settings of a node among others: what does not fit together is refused, and a node is alone by default.
+//! Settings of cluster nodes: contradictions are refused, and a server is standalone by default.
 
 use std::collections::BTreeMap;
 
@@ -44,10 +44,10 @@ fn settings_that_no_cluster_works_with() {
             &[listen, ("tailrace.cluster.seeds", "a:1,b")],
             "Invalid value b for configuration tailrace.cluster.seeds",
         ),
-        (&[listen, ("tailrace.cluster.seeds", "a:0")], "several with commas between"),
-        (&[listen, ("tailrace.cluster.seeds", &many)], "64 addresses at most"),
+        (&[listen, ("tailrace.cluster.seeds", "a:0")], "separated by commas"),
+        (&[listen, ("tailrace.cluster.seeds", &many)], "at most 64 addresses"),
         (&[("tailrace.cluster.seeds", "a:1")], "cluster.listen must be set with it"),
-        (&[("broker.rack", &rack)], "255 bytes at most"),
+        (&[("broker.rack", &rack)], "at most 255 bytes"),
         (&[("tailrace.cluster.tls", "true")], "tailrace.cluster.tls.key.file"),
         (
             &[("tailrace.raft.heartbeat.ticks", "10")],

@@ -1,4 +1,4 @@
-//! What the controller refuses, with the words a client reads, and that nothing changes then.
+//! The commands that the controller refuses, with the messages that clients see. A refusal changes nothing.
 
 use std::collections::BTreeMap;
 
@@ -197,7 +197,7 @@ fn settings_of_a_new_topic() {
     assert_eq!(with("retention.ms", None), "Null value not supported for topic configs: retention.ms");
     assert!(with("retention.ms", Some("")).contains("Not a number of type LONG"));
     assert!(with("remote.storage.enable", Some("true")).contains("not supported yet"));
-    // Of a key that comes twice the last counts; values are trimmed.
+    // If a key appears twice, the last value counts. Values are trimmed.
     let mut create = f.create("a");
     for value in ["x", " 5 "] {
         create.configs.push(("retention.ms".to_owned(), Some(value.to_owned())));
@@ -260,13 +260,13 @@ fn settings_are_set_removed_extended_and_replaced() {
     assert_eq!(overrides(&f)[throttled], "0:1,1:1,2:1");
     f.run(&alter("a", &[op(throttled, ConfigAction::Subtract, Some("0:1,9:9"))])).unwrap();
     assert_eq!(overrides(&f)[throttled], "1:1,2:1");
-    // The default is what an unset list is extended from and taken from.
+    // A list that is not set is edited from its default.
     f.run(&alter("a", &[op("cleanup.policy", ConfigAction::Append, Some("delete"))])).unwrap();
     assert_eq!(overrides(&f)["cleanup.policy"], "delete");
     f.run(&alter("a", &[op("cleanup.policy", ConfigAction::Subtract, Some("delete"))])).unwrap();
     assert_eq!(overrides(&f)["cleanup.policy"], "");
     assert!(!f.controller.image().topic("a").unwrap().config.cleanup_policy.delete);
-    // Deleting what is not set, or does not exist, succeeds and writes nothing.
+    // Deleting a key that is not set, or does not exist, succeeds and writes nothing.
     let gone =
         alter("a", &[op("retention.ms", ConfigAction::Delete, None), op("nope", ConfigAction::Delete, None)]);
     assert_eq!(f.controller.plan(&gone).unwrap(), []);
@@ -337,7 +337,7 @@ fn producer_ids_come_in_blocks_until_none_is_left() {
     }
 }
 
-/// Fewer than a block are left: they stay where they are, and nothing wraps.
+/// If fewer ids than a block are left, none are handed out, and nothing overflows.
 #[test]
 fn the_producer_ids_of_less_than_a_block_are_not_handed_out() {
     for left in [1, 999] {

@@ -1,4 +1,5 @@
-//! Levels of features: which a new data folder has, who may change which, and that a refused update changes nothing.
+//! Feature levels: those of a new data folder, the permitted changes, and refused updates, which change
+//! nothing.
 
 use std::collections::BTreeMap;
 
@@ -99,7 +100,7 @@ fn what_is_refused_changes_nothing() {
         ("metadata.version", 31, Upgrade, "supports the versions 7 to 30"),
         ("kraft.version", 1, Upgrade, "it has no quorum of controllers"),
     ] {
-        // What comes with it is not done either.
+        // Other updates in a refused request are not carried out either.
         let both = update(&[("share.version", 0, SafeDowngrade), (name, level, direction)]);
         let error = run(&mut controller, &both).unwrap_err().to_string();
         assert!(error.contains(words), "{name} {level}: {error}");

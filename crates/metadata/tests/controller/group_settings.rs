@@ -1,4 +1,5 @@
-//! Settings of groups: which value holds, what is refused with which words, and that a stored value never keeps a server from starting.
+//! Settings of groups: their effective values and the messages of refusals. A stored value never prevents a
+//! start.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -105,12 +106,12 @@ fn what_is_refused() {
         (
             "consumer.session.timeout.ms",
             "1",
-            "consumer.session.timeout.ms=1 does not fit group.consumer.min.session.timeout.ms=45000: the value must not lie below that bound",
+            "consumer.session.timeout.ms=1 does not fit group.consumer.min.session.timeout.ms=45000: the value must not be below that bound",
         ),
         (
             "consumer.session.timeout.ms",
             "60001",
-            "consumer.session.timeout.ms=60001 does not fit group.consumer.max.session.timeout.ms=60000: the value must not lie above that bound",
+            "consumer.session.timeout.ms=60001 does not fit group.consumer.max.session.timeout.ms=60000: the value must not be above that bound",
         ),
         (
             "share.partition.max.record.locks",
@@ -120,12 +121,12 @@ fn what_is_refused() {
         (
             "share.partition.max.record.locks",
             "4001",
-            "share.partition.max.record.locks=4001 does not fit group.share.max.partition.max.record.locks=4000: the value must not lie above that bound",
+            "share.partition.max.record.locks=4001 does not fit group.share.max.partition.max.record.locks=4000: the value must not be above that bound",
         ),
         (
             "streams.num.standby.replicas",
             "3",
-            "streams.num.standby.replicas=3 does not fit group.streams.max.standby.replicas=2: the value must not lie above that bound",
+            "streams.num.standby.replicas=3 does not fit group.streams.max.standby.replicas=2: the value must not be above that bound",
         ),
         (
             "share.auto.offset.reset",
@@ -135,7 +136,7 @@ fn what_is_refused() {
         (
             "share.auto.offset.reset",
             "by_duration:-PT1S",
-            "Invalid value by_duration:-PT1S for configuration share.auto.offset.reset: -PT1S is no ISO 8601 duration from zero, such as PT1H30M or P7D",
+            "Invalid value by_duration:-PT1S for configuration share.auto.offset.reset: -PT1S is not a non-negative ISO 8601 duration, such as PT1H30M or P7D",
         ),
         (
             "share.isolation.level",
@@ -176,7 +177,7 @@ fn a_session_is_longer_than_the_time_between_heartbeats() {
     assert!(refused(&[wide[0], ("group.share.session.timeout.ms", "4000")]).contains("heartbeats"));
     assert_eq!(
         refused(&[("group.consumer.session.timeout.ms", "44999")]),
-        "group.consumer.session.timeout.ms=44999 does not fit group.consumer.min.session.timeout.ms=45000: the value must not lie below that bound"
+        "group.consumer.session.timeout.ms=44999 does not fit group.consumer.min.session.timeout.ms=45000: the value must not be below that bound"
     );
     let bounds = [
         ("group.consumer.min.heartbeat.interval.ms", "6"),
@@ -203,7 +204,7 @@ fn values_that_narrower_bounds_forbid_are_moved_into_them_and_start_all_the_same
     let session = described.iter().find(|entry| entry.name == "consumer.session.timeout.ms").unwrap();
     assert_eq!(session.value.as_deref(), Some("50000"));
     assert_eq!(session.synonyms[0].value.as_deref(), Some("60000"), "what was set");
-    // The next change must put it right.
+    // The next change must correct the value.
     assert!(narrow.set("g", &[("share.delivery.count.limit", "6")]).unwrap_err().contains("60000"));
 }
 
@@ -215,7 +216,7 @@ fn the_number_of_groups_with_settings_is_bounded() {
         fixture.0.apply(&MetadataRecord::GroupConfigs { group: number.to_string(), configs }).unwrap();
     }
     let refused = fixture.set("one more", &[("share.delivery.count.limit", "3")]).unwrap_err();
-    assert!(refused.contains("10000 groups have settings of their own already"), "{refused}");
+    assert!(refused.contains("10000 groups have their own settings already"), "{refused}");
     fixture.set("0", &[("share.delivery.count.limit", "4")]).unwrap();
     fixture.delete("0", "share.delivery.count.limit");
     fixture.set("one more", &[("share.delivery.count.limit", "3")]).unwrap();

@@ -1,4 +1,4 @@
-//! The controller and the settings that it keeps, without a server.
+//! The controller and its settings, without a server.
 
 mod captured_subjects;
 mod cluster_leaders;

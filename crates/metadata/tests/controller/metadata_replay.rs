@@ -1,4 +1,4 @@
-//! Replaying the metadata log, or a snapshot of it, leads to the image that was live when it was written.
+//! Replaying the metadata log, or a snapshot of it, produces the image that was live when it was written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use tailrace_types::{NodeId, PartitionId, ReplicaId, TimestampMs, TopicId};
 
 use crate::cluster_rig;
 
-/// Few names and values, so that commands meet; some collide, some are illegal.
+/// Few names and values, so that commands affect each other. Some collide, some are illegal.
 const NAMES: &[&str] = &["a", "a.b", "a_b", "c", "d-e", "..", "__consumer_offsets"];
 const SETTINGS: &[(&str, &str)] = &[
     ("retention.ms", "5"),
@@ -29,7 +29,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("nope", "1"),
 ];
 
-/// The first one as often as all others.
+/// Chooses the first name as often as all others together.
 fn name() -> impl Strategy<Value = String> {
     prop_oneof![Just(NAMES[0]), prop::sample::select(NAMES)].prop_map(str::to_owned)
 }
@@ -167,7 +167,8 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// As often as not a cluster of three nodes with a topic to begin with; else a node that is alone until it founds one, if ever.
+/// In half of the cases, starts with a cluster of three nodes and a topic. Otherwise starts with a standalone
+/// server, which may found a cluster later.
 fn commands() -> impl Strategy<Value = Vec<Command>> {
     let founded = any::<bool>().prop_map(|founded| {
         let fence = |node| Command::FenceNode { node: NodeId(node), fenced: false };
@@ -194,13 +195,14 @@ fn replay<'a>(log: impl IntoIterator<Item = &'a Vec<u8>>) -> Controller {
     controller
 }
 
-/// All replica ids of nodes whose disk was lost; none of them may come again.
+/// All replica ids that were given out, with their disks. An id whose disk was lost must never be given out
+/// again.
 #[derive(Default)]
 struct GivenIds {
-    /// Ids of group 0 by node, with the folder that each was given to.
+    /// Ids of group 0, each with the folder it was given to.
     controller: BTreeMap<ReplicaId, [u8; 16]>,
     folders: BTreeMap<NodeId, [u8; 16]>,
-    /// Ids of partitions, with the folder on whose disk each began.
+    /// Ids of partitions, each with the folder in which it started.
     partitions: BTreeMap<(TopicId, PartitionId, ReplicaId), [u8; 16]>,
 }
 
@@ -212,7 +214,7 @@ impl GivenIds {
                 assert_eq!(*folder, node.directory, "{} was given to another folder", node.replica);
                 self.folders.insert(node.node, node.directory);
             }
-            // Here, other than in life, the id of a deleted topic may come again.
+            // In this test, unlike in reality, the id of a deleted topic may be used again.
             MetadataRecord::TopicDeleted { id } => self.partitions.retain(|(topic, ..), _| topic != id),
             MetadataRecord::TopicCreated { id, replicas, .. } => self.begin(*id, 0, replicas),
             MetadataRecord::PartitionsAdded { id, partitions, replicas } => {
@@ -238,7 +240,7 @@ impl GivenIds {
     }
 }
 
-/// What must hold in every image.
+/// Checks what must hold in every image.
 fn check(image: &MetadataImage) {
     assert!(image.topics().map(|t| t.partitions).sum::<i32>() <= 12);
     let topics: Vec<_> = image.topics().collect();
@@ -259,7 +261,7 @@ fn check(image: &MetadataImage) {
     assert!(topics.is_sorted_by_key(|topic| topic.name.as_str()));
 }
 
-/// One that may stand in a record.
+/// A letter that may appear in a record.
 fn letter() -> impl Strategy<Value = u8> {
     prop::sample::select(&b"0123456789-[]{},:\"Aa="[..])
 }
@@ -296,7 +298,8 @@ proptest! {
         prop_assert_eq!(replay(&snapshot).snapshot_records(), live.snapshot_records());
     }
 
-    /// One partition moves to and fro while nodes lose their disks: what is there again is never what was lost.
+    /// One partition is moved back and forth while nodes lose their disks. A lost replica must never be used
+    /// again.
     #[test]
     fn replicas_that_were_lost_never_come_again(exchanges in prop::collection::vec(exchange(), 0..40)) {
         let mut rig = cluster_rig::Rig::cluster(4);
@@ -336,7 +339,7 @@ proptest! {
 }
 
 proptest! {
-    // Few of them are JSON still.
+    // Few of them are still JSON.
     #![proptest_config(ProptestConfig { cases: 8192, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
@@ -355,7 +358,7 @@ proptest! {
     }
 }
 
-/// Without this most of what the properties say could be about refusals.
+/// Without this test, most cases of the properties could be refusals.
 #[test]
 fn commands_of_each_kind_are_carried_out() {
     let mut runner = TestRunner::deterministic();
@@ -374,7 +377,7 @@ fn commands_of_each_kind_are_carried_out() {
     assert!(carried_out.values().all(|records| *records >= 10), "{carried_out:?}");
 }
 
-/// The name of a command.
+/// Returns the name of a command.
 fn kind(command: &Command) -> String {
     let text = format!("{command:?}");
     text.split(|letter: char| !letter.is_alphabetic()).next().unwrap_or_default().to_owned()

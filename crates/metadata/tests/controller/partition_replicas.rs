@@ -1,4 +1,4 @@
-//! Where the replicas of partitions lie: placed, given by hand, moved, moved back.
+//! The replicas of partitions: placed, assigned manually, moved, and moved back.
 
 use tailrace_metadata::*;
 use tailrace_types::{NodeId, PartitionId, TimestampMs, TopicId};
@@ -35,7 +35,7 @@ fn replicas_are_spread_over_the_nodes_at_work() {
         assert_eq!(partition.founders, partition.replicas);
     }
     assert_eq!(leads, [0, 3, 3, 3, 0]);
-    // New partitions get as many replicas as the first one has, if that is possible.
+    // New partitions get as many replicas as the first one has, if possible.
     rig.run(&Command::FenceNode { node: NodeId(3), fenced: true }).unwrap();
     assert!(rig.refusal(&extension("t", 10, None)).contains("because only 2 broker(s)"));
 }
@@ -115,7 +115,7 @@ fn a_partition_moves_in_steps_and_what_comes_back_gets_a_new_id() {
         partition: PartitionId(0),
         replicas: replicas.iter().map(|(node, incarnation)| replica(*node, *incarnation)).collect(),
     };
-    let other = "Other replicas of the partition are wanted by now.";
+    let other = "These are no longer the wanted replicas of the partition.";
     assert_eq!(rig.refusal(&finish(&[(1, 1), (2, 1), (3, 1)])), other);
     assert_eq!(rig.run(&finish(&[(1, 1), (2, 1), (4, 2)])), Ok(1));
     assert!(!rig.partition("a", 0).is_reassigned());
@@ -123,7 +123,7 @@ fn a_partition_moves_in_steps_and_what_comes_back_gets_a_new_id() {
     assert_eq!(rig.reassign("a", 0, &[3, 4]), Ok(1));
     let back = rig.partition("a", 0);
     assert_eq!((back.replicas, back.next_incarnation), (vec![replica(3, 3), replica(4, 2)], 4));
-    // An order of its own needs no move.
+    // A different order needs no move.
     rig.finish("a", 0);
     assert_eq!(rig.reassign("a", 0, &[4, 3]), Ok(1));
     let turned = rig.partition("a", 0);
@@ -138,7 +138,7 @@ fn a_reassignment_is_replaced_or_taken_back_while_it_runs() {
     let cancel = Command::ReassignPartition { topic: "a".to_owned(), partition: PartitionId(0), nodes: None };
     assert_eq!(rig.refusal(&cancel), "No reassignment of this partition is in progress.");
     rig.reassign("a", 0, &[4, 5, 1]).unwrap();
-    // 2 may be out already. Its disk is there, so it keeps its id.
+    // 2 may have been removed already. Its disk still has the replica, so it keeps its id.
     rig.reassign("a", 0, &[2, 4]).unwrap();
     let replaced = rig.partition("a", 0);
     assert_eq!(replaced.replicas, [replica(2, 1), replica(4, 2)]);
@@ -157,7 +157,7 @@ fn a_reassignment_is_replaced_or_taken_back_while_it_runs() {
     assert_eq!(back.next_incarnation, 4);
 }
 
-/// A node whose replica is on its way out loses its disk: what comes back is not that replica.
+/// A node loses its disk while its replica is being removed. The replica that comes back must be a new one.
 #[test]
 fn what_was_lost_on_its_way_out_does_not_come_back() {
     let mut rig = Rig::cluster(4);
@@ -222,7 +222,7 @@ fn commands_of_another_build_and_damaged_ones_are_errors() {
     assert_eq!(ControlError::from(read).kind(), ControlErrorKind::Unknown);
 }
 
-/// A replica that is no more gets another one in its place, as long as the others can decide about it without it.
+/// A lost replica is replaced as long as the others can commit that without it.
 #[test]
 fn a_lost_replica_begins_anew_unless_the_others_need_what_is_left_of_it() {
     let mut rig = Rig::cluster(3);
@@ -236,26 +236,26 @@ fn a_lost_replica_begins_anew_unless_the_others_need_what_is_left_of_it() {
     };
     for (id, node) in [(2, 1), (3, 1)] {
         let text = rig.refusal(&lost(id, node, 1));
-        assert!(text.contains("that is no majority"), "{text}");
+        assert!(text.contains("that is not a majority"), "{text}");
     }
     assert_eq!(rig.run(&lost(1, 2, 1)), Ok(1));
     let wanted = rig.partition("a", 0);
     assert_eq!(wanted.replicas, [replica(1, 1), replica(2, 2), replica(3, 1)]);
     assert_eq!((&wanted.removing, &wanted.lost), (&vec![replica(2, 1)], &vec![replica(2, 1)]));
     assert_eq!(rig.run(&lost(1, 2, 1)), Ok(0), "said twice");
-    // The old one may vote still, and cannot any more.
-    assert!(rig.refusal(&lost(1, 3, 1)).contains("of the 3 replicas that vote, 1 others are there"));
-    // One that has only just begun may fail again.
+    // The old replica still counts as a voter, but can no longer vote.
+    assert!(rig.refusal(&lost(1, 3, 1)).contains("of the 3 voting replicas, 1 others are available"));
+    // A replica that has only just started may be lost again.
     assert_eq!(rig.run(&lost(1, 2, 2)), Ok(1));
     assert_eq!(rig.partition("a", 0).replicas[1], replica(2, 3));
     rig.finish("a", 0);
     rig.run(&Command::FenceNode { node: NodeId(1), fenced: true }).unwrap();
-    assert!(rig.refusal(&lost(1, 3, 1)).contains("that is no majority"), "one of the others is away");
+    assert!(rig.refusal(&lost(1, 3, 1)).contains("that is not a majority"), "one of the others is away");
     rig.run(&Command::FenceNode { node: NodeId(1), fenced: false }).unwrap();
     assert_eq!(rig.run(&lost(1, 3, 1)), Ok(1));
 }
 
-/// What begins anew and is lost at once, again and again, must not fill the metadata.
+/// A replica that is lost again and again right after it starts must not fill the metadata.
 #[test]
 fn a_replica_is_not_replaced_for_ever() {
     let mut rig = Rig::cluster(3);
@@ -271,7 +271,7 @@ fn a_replica_is_not_replaced_for_ever() {
     let stuck = rig.partition("a", 0);
     assert_eq!(stuck.replicas[1], replica(2, 4));
     assert_eq!(stuck.incoming().collect::<Vec<_>>(), [replica(2, 4)]);
-    // Where it goes elsewhere, or comes back later, all is forgotten.
+    // When the replica moves away, or comes back later, its losses are forgotten.
     rig.reassign("a", 0, &[1, 3]).unwrap();
     rig.finish("a", 0);
     rig.reassign("a", 0, &[1, 2, 3]).unwrap();

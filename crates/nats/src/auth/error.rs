@@ -1,31 +1,31 @@
-//! What may be wrong with the settings and the file of users.
+//! Errors in the settings and the file of users.
 
 use std::path::PathBuf;
 
 use tailrace_identity::CredentialError;
 
-/// Why the users cannot be used. Never shows a secret.
+/// Why the users cannot be loaded. Never shows a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    /// The system did not give the file.
+    /// The file cannot be read.
     #[error("cannot read {} (tailrace.nats.users.file): {error}", .path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// The file is not what it should be.
+    /// The file is invalid.
     #[error("{}, line {line}: {reason}", .path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: usize,
         /// The key, and what is wrong with it.
         reason: String,
     },
-    /// A setting is not what it should be.
+    /// A setting is invalid.
     #[error("{key}: {reason}")]
     Setting {
         /// The setting.

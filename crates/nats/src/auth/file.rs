@@ -1,4 +1,4 @@
-//! The file of users, as it lies on the disk: `tailrace_identity` knows what is in it.
+//! Reads the file of users from the disk. `tailrace_identity` parses its content.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ use tailrace_identity::{Users, UsersFileError};
 
 use super::error::AuthError;
 
-/// Largest file of users that is read.
+/// Largest file of users that is accepted.
 const USERS_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Adds the file's users to `users`. Blocks.
 ///
 /// # Errors
-/// The file cannot be read, or something in it is wrong.
+/// If the file cannot be read, or its content is invalid.
 pub(super) fn load(users: &mut Users, path: PathBuf) -> Result<(), AuthError> {
     let text = match read(&path) {
         Ok(text) => text,
@@ -27,7 +27,7 @@ fn read(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     let read = std::fs::File::open(path)?.take(USERS_FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
     if read as u64 > USERS_FILE_BYTES_MAX {
-        return Err(std::io::Error::other(format!("it has more than {USERS_FILE_BYTES_MAX} bytes")));
+        return Err(std::io::Error::other(format!("the file has more than {USERS_FILE_BYTES_MAX} bytes")));
     }
     Ok(text)
 }
@@ -35,6 +35,6 @@ fn read(path: &Path) -> std::io::Result<String> {
 fn warn_if_open(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     if std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o007 != 0) {
-        tracing::warn!(path = %path.display(), "everybody on this machine may read or change the file of users");
+        tracing::warn!(path = %path.display(), "all users of this machine may read or change the file of NATS users");
     }
 }

@@ -1,10 +1,10 @@
-//! Who may connect to the NATS listener, and as whom: what a CONNECT presents is turned into a credential, and compared
-//! with the users of the settings and of a file, both read at the start.
+//! Authentication of NATS clients. A CONNECT becomes a credential, which is compared with the users of the
+//! settings and of a file. Both are read at the start.
 //!
-//! Who is let in is a [`User`](tailrace_identity::User), and the connection asks its [`Permissions`] from then on.
-//! Users, their secrets and their rules are `tailrace_identity`'s.
+//! An authenticated client is a [`User`](tailrace_identity::User), and its connection asks its
+//! [`Permissions`] from then on. `tailrace_identity` implements users, their secrets and their rules.
 //!
-//! Deliberately not here: accounts, JWTs and operators, authentication callouts, users by client certificate, and
+//! Out of scope: accounts, JWTs and operators, authentication callouts, users by client certificate, and
 //! Kafka's users.
 
 mod error;
@@ -23,20 +23,20 @@ use tailrace_nats_wire::ConnectOptions;
 pub use error::AuthError;
 pub(crate) use permissions::Permissions;
 
-/// Slow checks of passwords that run at once, each on a thread of its own: whoever waits for the disk, or for a batch to be expanded,
-/// does not wait for strangers.
+/// Most slow password checks at the same time. Each runs on a thread of its own, so that tasks that wait for
+/// the disk, or for the decompression of a batch, do not wait for strangers.
 const CHECKS_AT_ONCE: usize = 2;
 
-/// All who may connect.
+/// The users that may connect.
 #[derive(Debug)]
 pub struct Auth {
     users: Users,
-    /// Slow checks that may begin.
+    /// Slots for slow checks.
     places: Arc<Semaphore>,
 }
 
 impl Auth {
-    /// Reads users from the settings and from the file they name. Blocks.
+    /// Loads users from the settings and from the file they name. Blocks.
     ///
     /// # Errors
     /// See [`AuthError`].
@@ -51,30 +51,31 @@ impl Auth {
         Ok(Self { users, places: Arc::new(Semaphore::new(CHECKS_AT_ONCE)) })
     }
 
-    /// True if clients must present something.
+    /// Reports whether clients must present credentials.
     pub fn required(&self) -> bool {
         self.users.is_needed()
     }
 
-    /// True if INFO says that credentials are needed: they are, and nobody stands for those without.
+    /// Reports whether INFO says that credentials are needed: they are, and there is no guest for clients
+    /// without.
     pub(crate) fn asks(&self) -> bool {
         self.required() && self.users.guest().is_none()
     }
 
-    /// What those may do who present nothing, not even a CONNECT; `None` if they are not let in.
+    /// The permissions of clients that present nothing, not even a CONNECT. `None` if they are refused.
     pub(crate) fn guest(&self) -> Option<Arc<Permissions>> {
         self.users.guest().cloned().map(|guest| Arc::new(Permissions::of(guest)))
     }
 
-    /// True if INFO must carry a nonce to be signed.
+    /// Reports whether INFO must contain a nonce to be signed.
     pub(crate) fn wants_nonce(&self) -> bool {
         self.users.has_keys()
     }
 
-    /// Decides who a client is by its CONNECT. `nonce` is the one that this connection's INFO carried.
+    /// Authenticates a client by its CONNECT. `nonce` is the one in this connection's INFO.
     ///
-    /// May take a good part of a second where a password is kept as a bcrypt hash: the check runs on another thread,
-    /// and longer where many wait. The caller bounds the wait by the authentication timeout.
+    /// May take a good part of a second if a password is stored as a bcrypt hash. The check runs on another
+    /// thread, and takes longer if many wait. The caller bounds the wait by the authentication timeout.
     ///
     /// # Errors
     /// See [`Denied`].
@@ -96,7 +97,7 @@ impl Auth {
         Ok(Arc::new(Permissions::of(user)))
     }
 
-    /// What is compared of that which a CONNECT presents; `None` if it presents nothing, and would have to.
+    /// Returns the credential in a CONNECT. `None` if it presents nothing.
     fn credential<'a>(
         &self,
         connect: &'a ConnectOptions,
@@ -119,24 +120,24 @@ impl Auth {
         }))
     }
 
-    /// On a thread of its own, which costs nothing beside what it does.
+    /// Runs a check on a thread of its own. The cost of the thread is negligible beside that of the check.
     async fn run(&self, check: SlowCheck) -> Result<Arc<User>, Denied> {
         // The semaphore is never closed.
         let place = Arc::clone(&self.places).acquire_owned().await;
         let (tell, told) = oneshot::channel();
         let check = move || {
             let user = check.run();
-            // Also if nobody waits for the answer any more, the thread was busy until here.
+            // Released here even if the client has gone, because the thread was busy until now.
             drop(place);
             let _ = tell.send(user);
         };
-        // Where it fails, the client is not let in, and that is not its fault.
+        // If this fails, the client is refused, although it is not its fault.
         if let Err(error) = thread::spawn("password", check) {
-            tracing::error!(%error, "a password is not compared: the system gives no thread");
+            tracing::error!(%error, "a password cannot be checked: no thread could be started");
             return Err(Denied::WrongSecret);
         }
         told.await.unwrap_or_else(|_| {
-            tracing::error!("a bug of the server: comparing a password panicked");
+            tracing::error!("a bug in the server: checking a password panicked");
             Err(Denied::WrongSecret)
         })
     }
@@ -158,12 +159,12 @@ fn add_settings(users: &mut Users, config: &BrokerConfig) -> Result<(), AuthErro
     Ok(())
 }
 
-/// Empty texts are none.
+/// Treats an empty text like a missing one.
 fn given(text: &Option<String>) -> Option<&str> {
     text.as_deref().filter(|text| !text.is_empty())
 }
 
-/// A challenge: 128 random bits as text.
+/// Returns a challenge: 128 random bits as text.
 pub(crate) fn nonce() -> String {
     use base64::Engine;
     base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(random::bytes16())

@@ -1,4 +1,5 @@
-//! What a connection may do: its user's rules, this connection's recent decisions, and the requests that it may answer.
+//! The permissions of a connection: its user's rules, this connection's recent decisions, and the requests it
+//! may answer.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,16 +8,18 @@ use tailrace_env::time::{Duration, Instant};
 
 use tailrace_identity::{ResponseLimits, Rules, User};
 
-/// Decisions remembered of each kind. With the longest subjects that are remembered: 48 KiB a kind.
+/// Most cached decisions of each kind. With subjects of maximal length, they take 48 KiB per kind.
 const DECISIONS_MAX: usize = 256;
 
-/// Longer subjects are decided each time.
+/// Longest subject whose decision is cached.
 const REMEMBERED_BYTES_MAX: usize = 128;
 
-/// Requests that a connection may still answer. Beyond it the older half is forgotten. nats-server has no such bound.
+/// Most requests that a connection may still answer. At the limit, the older half is forgotten. nats-server
+/// has no limit.
 const REPLIES_MAX: usize = 65_536;
 
-/// What one connection may do. Its own task asks before it publishes or subscribes; whoever delivers to it asks before.
+/// The permissions of one connection. Its own task checks them before it publishes or subscribes, and
+/// publishers check them before they deliver to it.
 #[derive(Debug, Default)]
 pub(crate) struct Permissions {
     user: Arc<User>,
@@ -33,7 +36,7 @@ struct Delivered(Box<[u8]>, Option<Box<[u8]>>);
 #[derive(Debug, Default)]
 struct Replies {
     waiting: HashMap<Box<[u8]>, Reply>,
-    /// With so many of them, those whose time is over are looked for.
+    /// Number of requests at which the expired ones are removed.
     look_again_at: usize,
 }
 
@@ -44,7 +47,7 @@ struct Reply {
 }
 
 impl Permissions {
-    /// May do everything, as nobody in particular.
+    /// Permissions for everything, without a user.
     pub(crate) fn everything() -> Self {
         Self::default()
     }
@@ -53,7 +56,7 @@ impl Permissions {
         Self { user, ..Self::default() }
     }
 
-    /// Whose connection it is.
+    /// The connection's user.
     pub(crate) fn user(&self) -> &Arc<User> {
         &self.user
     }
@@ -62,7 +65,8 @@ impl Permissions {
         self.user.rules()
     }
 
-    /// To be asked once for each message that is published: an answer to a request is counted.
+    /// Reports whether the connection may publish to `subject`. Call this once per published message, because
+    /// it counts answers to requests.
     pub(crate) fn may_publish(&self, subject: &[u8]) -> bool {
         let Some(rules) = self.rules().filter(|rules| rules.restricts_publishing()) else { return true };
         let remembered = lock(&self.published).get(subject).copied();
@@ -80,13 +84,13 @@ impl Permissions {
         self.rules().is_none_or(|rules| rules.may_subscribe(pattern, queue))
     }
 
-    /// True if each delivery to a subscription has to be asked for with [`Permissions::may_deliver`]: something is denied
-    /// within what it matches. Stays as it is while the subscription lives.
+    /// Reports whether each delivery to a subscription has to be checked with [`Permissions::may_deliver`],
+    /// because a part of what it matches is denied. Does not change during the subscription's life.
     pub(crate) fn filters(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
         self.rules().is_some_and(|rules| rules.filters(pattern, queue))
     }
 
-    /// True if a message on `subject` may be delivered to a subscription with this queue group.
+    /// Reports whether a message on `subject` may be delivered to a subscription with this queue group.
     pub(crate) fn may_deliver(&self, subject: &[u8], queue: Option<&[u8]>) -> bool {
         let Some(rules) = self.rules() else { return true };
         if subject.len() + queue.map_or(0, <[u8]>::len) > REMEMBERED_BYTES_MAX {
@@ -102,13 +106,13 @@ impl Permissions {
         allowed
     }
 
-    /// True if [`Permissions::delivered`] has to be told of deliveries.
+    /// Reports whether [`Permissions::delivered`] has to be called for deliveries.
     pub(crate) fn tracks_replies(&self) -> bool {
         self.rules().is_some_and(|rules| rules.responses().is_some())
     }
 
-    /// A message with this reply subject was delivered: the connection may answer it from now on. As in nats-server, the
-    /// same subject delivered again gives no further answers while there is one left.
+    /// Records the delivery of a message with this reply subject, so that the connection may answer it. As in
+    /// nats-server, another delivery with the same subject allows no further answers while there is one left.
     pub(crate) fn delivered(&self, reply: &[u8]) {
         let Some(limits) = self.rules().and_then(|rules| rules.responses()) else { return };
         if self.may_publish(reply) {
@@ -156,7 +160,8 @@ impl Replies {
     }
 }
 
-/// Few subjects are asked for again and again; when there are too many, all are forgotten, and the few come back.
+/// Caches a decision. Few subjects are checked repeatedly. When the cache is full it is emptied, and the few
+/// come back.
 fn remember<K: Eq + Hash>(decisions: &mut HashMap<K, bool>, key: K, allowed: bool) {
     if decisions.len() >= DECISIONS_MAX {
         decisions.clear();
@@ -165,6 +170,6 @@ fn remember<K: Eq + Hash>(decisions: &mut HashMap<K, bool>, key: K, allowed: boo
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing in here leaves a map half changed.
+    // No panic under these locks can leave a map half-changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

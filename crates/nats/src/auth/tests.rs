@@ -34,7 +34,7 @@ async fn denied(auth: &Auth, connect: &ConnectOptions) -> Denied {
 async fn without_users_everybody_may_do_everything() {
     let auth = load(&[]).unwrap();
     assert!(!auth.required() && !auth.wants_nonce());
-    let permissions = auth.authenticate(&options("whoever", "whatever"), "").await.unwrap();
+    let permissions = auth.authenticate(&options("anyone", "whatever"), "").await.unwrap();
     assert!(permissions.may_publish(b"a") && permissions.may_subscribe(b">", None));
     assert!(!permissions.filters(b">", Some(b"q")) && !permissions.tracks_replies());
     assert_eq!(permissions.user().name(), None);
@@ -69,7 +69,7 @@ async fn a_token_lets_in_whoever_has_it() {
     assert_eq!(denied(&auth, &options("t0ken", "t0ken")).await, Denied::NoCredentials);
 }
 
-/// The event loop has one thread, and goes on meanwhile.
+/// The event loop has one thread, and continues meanwhile.
 #[tokio::test]
 async fn slow_passwords_are_compared_elsewhere() {
     let hash = bcrypt::hash_with_result("sesame", 10).unwrap().to_string();
@@ -92,7 +92,7 @@ async fn slow_passwords_are_compared_elsewhere() {
         assert_eq!(found.map(|_| ()), expected, "{user} {password}");
         assert!(turns > 0, "{user} {password}");
     }
-    // What was accepted is remembered, and asked of no thread.
+    // An accepted password is cached, and needs no thread.
     let connect = options("alice", "sesame");
     let again = tokio::select! {
         biased;
@@ -127,7 +127,7 @@ async fn an_nkey_must_sign_this_connections_nonce() {
         (with(&other, URL_SAFE_NO_PAD.encode(signed(&other, &nonce))), Denied::Unknown),
         (with(&pair, String::new()), Denied::WrongSignature),
         (with(&pair, "?".repeat(5000)), Denied::WrongSignature),
-        // The key is no name of a user with a password.
+        // The key is not the name of a user with a password.
         (options(&pair.public_key(), "x"), Denied::Unknown),
     ] {
         let found = auth.authenticate(&connect, &nonce).await.expect_err("must be denied");
@@ -150,7 +150,8 @@ fn settings_that_are_wrong_are_named() {
     assert!(said.starts_with("tailrace.nats.password: ") && !said.contains("s3cret"), "{said}");
 }
 
-/// Verdicts of nats-server 2.15.2 with the same users, asked over the wire; `!` marks where tailrace differs, see `grants`.
+/// Verdicts of nats-server 2.15.2 with the same users, obtained over the wire. `!` marks where tailrace
+/// differs. See `grants`.
 const VERDICTS: &str = "
 a sub foo.* yes
 a sub foo.> no!
@@ -249,7 +250,7 @@ async fn permissions_are_those_of_nats_server() {
         let permissions = permissions(&auth, user).await;
         let (subject, queue) = what.split_once(',').map_or((what, None), |(s, q)| (s, Some(q.as_bytes())));
         let subject = subject.as_bytes();
-        // Twice: decided, and remembered.
+        // Twice: once decided, once from the cache.
         for _ in 0..2 {
             let allowed = match verb {
                 "sub" => permissions.may_subscribe(subject, queue),
@@ -289,14 +290,14 @@ async fn a_request_that_was_delivered_may_be_answered_as_often_and_as_long_as_is
     assert!(r.may_publish(b"_INBOX.1") && r.may_publish(b"_INBOX.1") && !r.may_publish(b"_INBOX.1"));
     r.delivered(b"_INBOX.2");
     assert!(r.may_publish(b"_INBOX.2"));
-    // The permission to answer must run out: nothing tells when its time is over.
+    // The permission to answer must expire on its own.
     time::sleep(Duration::from_millis(60)).await;
     assert!(!r.may_publish(b"_INBOX.2"));
-    // Another connection of the same user has its own.
+    // Another connection of the same user has its own permissions.
     let other = permissions(&auth, "r").await;
     r.delivered(b"_INBOX.3");
     assert!(!other.may_publish(b"_INBOX.3") && r.may_publish(b"_INBOX.3"));
-    // Requests that are never answered do not pile up, even where their time is long.
+    // Requests that are never answered do not pile up, even if their time is long.
     let o = permissions(&auth, "o").await;
     for number in 0..200_000 {
         o.delivered(format!("_INBOX.many.{number}").as_bytes());
@@ -329,7 +330,7 @@ publish = { allow = ["x"] }
     );
     let own = permissions(&auth, "own").await;
     assert!(own.may_publish(b"x") && !own.may_publish(b"y") && own.may_subscribe(b"a", None));
-    // Whoever presents something wrong is not the guest.
+    // A client with wrong credentials is not the guest.
     assert_eq!(denied(&auth, &options("guest", "guess")).await, Denied::WrongSecret);
     let token = ConnectOptions { auth_token: Some("x".to_owned()), ..Default::default() };
     assert_eq!(denied(&auth, &token).await, Denied::Unknown);

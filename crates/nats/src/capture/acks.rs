@@ -1,7 +1,7 @@
-//! Publish acknowledgements, as JetStream words them: `{"stream":"orders","seq":17}`.
+//! Publish acknowledgements in JetStream's format: `{"stream":"orders","seq":17}`.
 //!
-//! The stream is the topic, with `_` for `.`; of a topic with several partitions each is a stream of its own, NAME-PARTITION.
-//! The sequence is the record's offset plus one.
+//! The stream is the topic, with `_` for `.`. Each partition of a topic with several is a stream of its own,
+//! NAME-PARTITION. The sequence is the record's offset plus one.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use tailrace_env::aside::TURN;
 use tailrace_node::partitions::Topic;
 use tailrace_node::relay::{NotStored, StoredHere};
 
-/// JetStream's codes of "the stream could not store it" and "the message is too large".
+/// JetStream's codes for "the stream could not store it" and "the message is too large".
 const STORE_FAILED: (u16, u16) = (503, 10077);
 const TOO_LARGE: (u16, u16) = (400, 10054);
 
-/// A negative acknowledgement, its fields in nats-server's order.
+/// A negative acknowledgement, with its fields in nats-server's order.
 #[derive(Debug, Serialize)]
 struct PublishError<'a> {
     error: ApiError<'a>,
@@ -42,7 +42,7 @@ struct ApiError<'a> {
     description: &'a str,
 }
 
-/// Why a message was not stored, or not as durably as promised.
+/// The reason why a message was not stored, or not as durably as promised.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("the partition is offline: {0}")]
@@ -69,12 +69,12 @@ pub(super) enum Failure {
     Halted,
     #[error("{}", .0.description)]
     Unmet(Unmet),
-    #[error("a bug of the server: building the batch panicked; see the server's log")]
+    #[error("a bug in the server: building the batch panicked; see the server's log")]
     Panicked,
 }
 
 impl Failure {
-    /// For the metric.
+    /// The label for the metric.
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Offline(_) => "offline",
@@ -93,7 +93,7 @@ impl Failure {
         }
     }
 
-    /// JetStream's codes.
+    /// JetStream's error codes.
     fn codes(&self) -> (u16, u16) {
         match self {
             Self::TooLarge => TOO_LARGE,
@@ -133,22 +133,22 @@ impl From<NotStored> for Failure {
     }
 }
 
-/// Who wants to be told about which records of a batch. Empty, it takes no memory.
+/// The reply subjects for records of a batch. An empty list takes no memory.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
     subjects: Vec<u8>,
-    /// Index of the record, and where its subject ends.
+    /// Index of the record, and the end of its subject.
     places: Vec<(u32, u32)>,
 }
 
 impl Replies {
-    /// A batch has less than 2^30 bytes, and so have the subjects of its burst.
+    /// Adds a reply subject. A batch has less than 2^30 bytes, and so do the subjects of its burst.
     pub(super) fn push(&mut self, index: usize, subject: &[u8]) {
         self.subjects.extend_from_slice(subject);
         self.places.push((index as u32, self.subjects.len() as u32));
     }
 
-    /// Those of a single message.
+    /// Creates the list for a single message.
     pub(super) fn of_one(subject: Option<&[u8]>) -> Self {
         let mut replies = Self::default();
         if let Some(subject) = subject {
@@ -165,7 +165,7 @@ impl Replies {
         self.places.is_empty()
     }
 
-    /// The memory that they take.
+    /// The memory of the list.
     fn bytes(&self) -> usize {
         self.subjects.len() + self.places.len() * size_of::<(u32, u32)>()
     }
@@ -180,14 +180,15 @@ impl Replies {
     }
 }
 
-/// Who waits is being told. Boxed: a connection's task keeps no room for it.
+/// Publishes acknowledgements. Boxed, so that a connection's task reserves no room for it.
 pub(super) type Telling = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What those who wait are told.
+/// The outcome that is published.
 enum Word {
-    /// It is stored: the acknowledgement up to the sequence, and the sequence of the batch's first record.
+    /// The record is stored. Contains the acknowledgement up to the sequence, and the sequence of the batch's
+    /// first record.
     Stored { head: Vec<u8>, first: u64 },
-    /// It is not.
+    /// The record is not stored.
     Failed(String),
 }
 
@@ -204,8 +205,9 @@ impl Word {
     }
 }
 
-/// Acknowledges the records once they are committed. That is waited for only where they are by now, or where as many
-/// acknowledgements wait as may: of this connection, until those who wait have been told, or of all, until the records are committed.
+/// Acknowledges records once they are committed. The caller waits only if they are committed by now, or if
+/// the limit of pending acknowledgements is reached: of this connection, until its pending ones are
+/// published, or of all connections, until records are committed.
 pub(super) async fn acknowledge(
     server: &Arc<NatsServer>,
     line: &Line,
@@ -224,23 +226,23 @@ pub(super) async fn acknowledge(
     let batch = Batch { line, topic, partition, first: stored.first(), replies };
     let captures = server.front.captures();
     let count = u32::try_from(batch.replies.len()).unwrap_or(u32::MAX).min(captures.acks_max);
-    // First of all its own: who waits for that keeps nothing from others.
+    // The connection's own room comes first. A connection that waits for it does not block others.
     let room = batch.line.room(batch.replies.bytes()).await;
-    // It is closed by nobody.
+    // The semaphore is never closed.
     let Ok(permit) = Arc::clone(&captures.acks).acquire_many_owned(count).await else { return };
     let server = Arc::clone(server);
     server.front.metrics().capture.acks_waiting.inc_by(count.into());
     task::spawn(async move {
         let committed = committing.committed().await;
         server.front.metrics().capture.acks_waiting.dec_by(count.into());
-        // Others do not wait for those whom it takes long to tell.
+        // Others do not wait while the acknowledgements are published, which may be slow.
         drop(permit);
         batch.told(&server, committed).await;
         drop(room);
     });
 }
 
-/// An appended batch with those who wait for it.
+/// An appended batch and its reply subjects.
 struct Batch {
     line: Line,
     topic: Arc<Topic>,
@@ -264,7 +266,7 @@ impl Batch {
     }
 }
 
-/// Acknowledges the records of a batch that begins at `first`.
+/// Acknowledges the records of a batch whose first offset is `first`.
 pub(super) fn tell(
     server: &Arc<NatsServer>,
     line: &Line,
@@ -284,7 +286,7 @@ pub(super) fn tell(
     answer(server, line, replies, Word::Stored { head, first })
 }
 
-/// Tells those who wait that their messages were not stored.
+/// Publishes that the messages were not stored.
 pub(super) fn tell_failure(
     server: &Arc<NatsServer>,
     line: &Line,
@@ -302,11 +304,11 @@ pub(super) fn tell_failure(
     let description = failure.to_string();
     let error = ApiError { code, err_code, description: &description };
     let body = PublishError { error, stream: &String::from_utf8_lossy(&stream), seq: 0 };
-    let body = serde_json::to_string(&body).expect("it is made of text and numbers");
+    let body = serde_json::to_string(&body).expect("text and numbers have a JSON form");
     answer(server, line, replies, Word::Failed(body))
 }
 
-/// The name of the stream that the partition is. Names of topics need no escapes in JSON.
+/// Appends the name of the partition's stream. Topic names need no escaping in JSON.
 fn write_stream(topic: &Topic, partition: u32, out: &mut Vec<u8>) {
     out.extend(topic.name.as_str().bytes().map(|byte| if byte == b'.' { b'_' } else { byte }));
     if topic.partition_count() > 1 {
@@ -315,7 +317,7 @@ fn write_stream(topic: &Topic, partition: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// True if this is the name of the stream that the partition is.
+/// Reports whether `name` is the name of the partition's stream.
 pub(super) fn is_stream(topic: &Topic, partition: u32, name: &[u8]) -> bool {
     let mut stream = Vec::new();
     write_stream(topic, partition, &mut stream);
@@ -326,7 +328,7 @@ fn nobody() -> Telling {
     Box::pin(std::future::ready(()))
 }
 
-/// Takes a place in the line at once, and tells them when it is the first.
+/// Joins the line at once, and publishes when it is first.
 fn answer(server: &Arc<NatsServer>, line: &Line, replies: Replies, word: Word) -> Telling {
     let (front, mut place) = (Arc::clone(&server.front), line.join());
     Box::pin(async move {
@@ -336,7 +338,7 @@ fn answer(server: &Arc<NatsServer>, line: &Line, replies: Replies, word: Word) -
     })
 }
 
-/// Publishes what they are told. Any number of subscribers may get it, so others have their turn meanwhile.
+/// Publishes the outcome. Any number of subscribers may get it, so other tasks get turns meanwhile.
 async fn publish(front: &NatsFront, replies: &Replies, word: &Word) {
     let (mut burst, mut payload) = (Burst::default(), Vec::with_capacity(128));
     for (index, subject) in replies.iter() {
@@ -348,7 +350,7 @@ async fn publish(front: &NatsFront, replies: &Replies, word: &Word) {
             loop {
                 let until = burst.read_at + TURN;
                 let turn = Turn { burst: &mut burst, origin: None, message: &message, here: None, until };
-                // Topics do not capture what the server itself says.
+                // Topics do not capture the server's own messages.
                 if fan_out.go_on(front.router(), turn, |_| {}).is_some() {
                     break;
                 }
@@ -363,7 +365,7 @@ async fn publish(front: &NatsFront, replies: &Replies, word: &Word) {
     front.metrics().capture.acks.inc_by(replies.len() as u64);
 }
 
-/// Sends what was published, and lets others have their turn.
+/// Sends what was published, and lets other tasks have a turn.
 async fn rest(front: &NatsFront, burst: &mut Burst) {
     burst.finish(front.metrics());
     task::yield_now().await;
@@ -385,7 +387,7 @@ mod tests {
     use crate::capture::CaptureBurst;
     use crate::testing::{front, server_in, subscriber};
 
-    /// Publishes so many messages in one burst, each with this reply subject.
+    /// Publishes `count` messages in one burst, each with this reply subject.
     async fn publish_captured(server: Arc<NatsServer>, line: Line, reply: &'static [u8], count: usize) {
         let subjects: Vec<_> = (0..count).map(|number| format!("t.{number}")).collect();
         let mut burst = Burst::default();
@@ -411,7 +413,7 @@ mod tests {
         node.execute(Caller::internal(), create).await.unwrap();
         let [slow, quick] =
             [&b"slow"[..], b"quick"].map(|subject| subscriber(&server.front, subject, None, 1));
-        // Somebody before them in their line is being told, and that takes long.
+        // An earlier entry of their line takes long to publish.
         let line = Line::default();
         let before = line.join();
         task::spawn(publish_captured(Arc::clone(&server), line, b"slow", 10));
@@ -419,7 +421,7 @@ mod tests {
             task::yield_now().await;
         }
         let other = publish_captured(Arc::clone(&server), Line::default(), b"quick", 1);
-        time::timeout(PATIENCE, other).await.expect("it does not wait for the others");
+        time::timeout(PATIENCE, other).await.expect("it does not wait for the slow ones");
         while quick.sent().0 == 0 {
             task::yield_now().await;
         }
@@ -431,7 +433,8 @@ mod tests {
         running.stop().await;
     }
 
-    /// How often others have their turn until as many replies as these are published to so many subscriptions.
+    /// Returns how many turns other tasks get while this many replies are published to this many
+    /// subscriptions.
     fn turns(replies: u32, subscriptions: u64) -> usize {
         let front = front();
         let client = subscriber(&front, b"r", None, subscriptions);
@@ -450,9 +453,9 @@ mod tests {
 
     #[test]
     fn acknowledgements_that_many_get_take_several_turns() {
-        // Each of these takes many milliseconds, however quick the machine is.
+        // Each of these takes many milliseconds on any machine.
         assert!(turns(2_000, 300) > 1);
-        assert!(turns(30, 20_000) > 1, "those for very many are cut, too");
+        assert!(turns(30, 20_000) > 1, "those to very many subscribers are split, too");
     }
 
     #[test]

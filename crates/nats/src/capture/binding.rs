@@ -7,20 +7,20 @@ use tailrace_types::TopicId;
 
 use tailrace_node::partitions::Topic;
 
-/// What the router finds for a subject that is captured: the topic as it is now. One for each topic, whatever the number of its
-/// patterns, and the same one for as long as the topic captures anything.
+/// The router's entry for captured subjects: the topic in its current state. There is one per topic, however
+/// many patterns it has, and it stays the same as long as the topic captures anything.
 #[derive(Debug)]
 pub(crate) struct Binding {
     pub(super) topic: ArcSwap<Topic>,
 }
 
 impl Binding {
-    /// True if a message with a reply subject is acknowledged.
+    /// Reports whether messages with a reply subject are acknowledged.
     pub(crate) fn acknowledges(&self) -> bool {
         self.topic.load().config.tailrace_subjects_ack
     }
 
-    /// Whose patterns these are.
+    /// The id of the topic.
     pub(crate) fn topic_id(&self) -> TopicId {
         self.topic.load().id
     }

@@ -1,4 +1,4 @@
-//! Which topics capture which subjects, kept in step with the table of topics.
+//! The subjects that topics capture, kept in step with the table of topics.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use super::binding::Binding;
 use crate::router::Router;
 use tailrace_node::partitions::{Topic, TopicTable};
 
-/// Every topic that captures something.
+/// Every topic that captures subjects.
 #[derive(Debug, Default)]
 pub(crate) struct Bindings {
     by_topic: Mutex<HashMap<TopicId, Bound>>,
@@ -24,10 +24,11 @@ struct Bound {
 }
 
 impl Bindings {
-    /// Takes over a changed table. Called for one table after the other.
+    /// Applies a changed table. Called for one table after the other.
     ///
-    /// A pattern that stays is left alone, and a topic's new patterns are there before its old ones go, so that a change loses
-    /// nothing; [`super::CaptureBurst`] sees to it that nothing is captured twice meanwhile.
+    /// Patterns that stay are left alone. A topic's new patterns are added before its old ones are removed,
+    /// so that a change loses no messages. [`super::CaptureBurst`] guarantees that none is captured twice
+    /// meanwhile.
     pub(crate) fn follow(&self, router: &Router, table: &TopicTable) {
         let mut by_topic = self.lock();
         by_topic.retain(|id, bound| {
@@ -44,7 +45,7 @@ impl Bindings {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<TopicId, Bound>> {
-        // A panic in between leaves every entry whole.
+        // A panic in between leaves every entry complete.
         self.by_topic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -76,7 +77,7 @@ impl Bound {
         self.keep(router, wanted);
     }
 
-    /// Ends the capture of all patterns but these.
+    /// Ends the capture of all patterns except these.
     fn keep(&mut self, router: &Router, wanted: &[Pattern]) {
         for (_, route) in self.routes.extract_if(.., |(pattern, _)| !wanted.contains(pattern)) {
             router.unbind(route);

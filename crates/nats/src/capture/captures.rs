@@ -1,4 +1,5 @@
-//! What all connections share that publish to topics: which topics capture what, and how many acknowledgements may wait.
+//! State shared by all connections that publish to topics: the captured subjects, and the limit on pending
+//! acknowledgements.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,18 +10,18 @@ use tailrace_env::sync::Semaphore;
 
 use super::bindings::Bindings;
 
-/// Seconds between two lines about messages that were lost.
+/// Minimum number of seconds between two log lines about lost messages.
 const LOG_INTERVAL_SECONDS: u64 = 1;
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 pub(crate) struct Captures {
     pub(crate) bindings: Bindings,
-    /// Acknowledgements that may still wait.
+    /// Permits for further pending acknowledgements.
     pub(super) acks: Arc<Semaphore>,
     pub(super) acks_max: u32,
     started: Instant,
-    /// Seconds after `started` from which on a loss is logged again.
+    /// Seconds after `started` at which a loss may be logged again.
     log_again_at: AtomicU64,
 }
 
@@ -36,7 +37,7 @@ impl Captures {
         }
     }
 
-    /// True once in a while.
+    /// Reports whether a loss may be logged now: once per interval.
     pub(super) fn may_log(&self) -> bool {
         let now = self.started.elapsed().as_secs();
         let again = |at: u64| (at <= now).then_some(now + LOG_INTERVAL_SECONDS);

@@ -1,16 +1,17 @@
-//! What a publish demands of JetStream besides being stored: headers `Nats-Expected-*`, `Nats-Rollup` and others.
+//! JetStream features that a publish demands besides storage: headers `Nats-Expected-*`, `Nats-Rollup` and
+//! others.
 //!
-//! None of it is done yet but `Nats-Expected-Stream`. Who demands something must not be told that it was done, so the message is
-//! not stored, and refused with the words and codes of nats-server for a stream that does not allow it, in nats-server's order of a
-//! single server (2.15.2). Of the sequences that a publisher expects nobody looks whether they are right: refused as nats-server does it
-//! where it cannot tell either (10164).
+//! Only `Nats-Expected-Stream` is supported. A publisher must not be told that another demand was met, so its
+//! message is not stored. It is refused with the texts and codes of nats-server (2.15.2) for a stream that
+//! does not allow the feature, in the order of a single nats-server. Expected sequences are not checked. They
+//! are refused as nats-server does when it cannot check them either (10164).
 //!
-//! A header is what nats-server takes for one: its exact name at the beginning of a line, the first one of several, and not an
-//! empty one. `Nats-Msg-Id` demands nothing: it is stored, and a repetition is stored again.
+//! Headers are recognized as by nats-server: the exact name at the start of a line, the first of several, and
+//! not empty. `Nats-Msg-Id` demands nothing. It is stored, and a repeated message is stored again.
 
 use tailrace_nats_wire::{Message, loose_lines, mentions};
 
-/// A demand that is not met, as JetStream's error.
+/// An unmet demand, as JetStream's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unmet {
     pub(super) code: u16,
@@ -37,10 +38,11 @@ const FAST_BATCH: Unmet = unmet(400, 10205, "batch publish is disabled");
 const BAD_SCHEDULER: Unmet = unmet(400, 10212, "message schedules invalid scheduler");
 const SOURCE: Unmet = unmet(400, 10227, "message stream source header is not allowed");
 
-/// How the reply subject of a message in a fast batch ends.
+/// Suffix of the reply subject of a message in a fast batch.
 const FAST_BATCH_REPLY: &[u8] = b".$FI";
 
-/// The first demand of a message that is not met. `is_stream` tells whether a name is that of the stream that it would be stored in.
+/// Returns the first unmet demand of a message. `is_stream` tells whether a name is that of the stream that
+/// would store it.
 #[inline]
 pub(super) fn unmet_of(message: &Message<'_>, is_stream: impl FnOnce(&[u8]) -> bool) -> Option<Unmet> {
     if message
@@ -53,7 +55,7 @@ pub(super) fn unmet_of(message: &Message<'_>, is_stream: impl FnOnce(&[u8]) -> b
     Demands::read(block).unmet(message.subject, is_stream)
 }
 
-/// The headers that demand something.
+/// The headers with demands.
 #[derive(Debug, Default)]
 struct Demands<'a> {
     batch: Option<&'a [u8]>,
@@ -143,7 +145,7 @@ impl<'a> Demands<'a> {
     }
 
     fn schedule(&self, subject: &[u8]) -> Option<Unmet> {
-        // A time zone that is there and empty is looked at even without a schedule.
+        // An empty time zone is checked even without a schedule.
         if self.schedule.is_some_and(|value| !value.is_empty())
             || self.time_zone.is_some_and(<[u8]>::is_empty)
         {
@@ -158,7 +160,7 @@ impl<'a> Demands<'a> {
     }
 }
 
-/// True for a subject that can be published to.
+/// Reports whether messages can be published to the subject.
 fn is_literal(subject: &[u8]) -> bool {
     let is_word = |word: &[u8]| {
         !matches!(word, b"" | b"*" | b">")
@@ -167,23 +169,23 @@ fn is_literal(subject: &[u8]) -> bool {
     subject.split(|&byte| byte == b'.').all(is_word)
 }
 
-/// True for decimal digits with a sign or without.
+/// Reports whether the text is a decimal integer, with or without a sign.
 fn is_integer(text: &[u8]) -> bool {
     let digits = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text);
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
 }
 
-/// How long a message is to live.
+/// The time for which a message is to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ttl {
-    /// As long as the stream wants.
+    /// The stream's default.
     None,
     Legal,
     Illegal,
 }
 
 impl Ttl {
-    /// Seconds, a duration in Go's notation of a second at least, or `never`.
+    /// Parses seconds, a duration in Go's notation of at least a second, or `never`.
     fn of(text: &[u8]) -> Self {
         if text.eq_ignore_ascii_case(b"never") {
             return Self::Legal;
@@ -198,9 +200,9 @@ impl Ttl {
     }
 }
 
-/// A duration in Go's notation, such as `1h2.5m`, in seconds.
+/// Parses a duration in Go's notation, such as `1h2.5m`. Returns seconds.
 fn go_duration(text: &str) -> Option<f64> {
-    /// What fits into Go's type, in seconds.
+    /// Largest duration of Go's type, in seconds.
     const SECONDS_MAX: f64 = i64::MAX as f64 / 1e9;
     let (sign, mut rest) = match text.as_bytes().first()? {
         b'-' => (-1.0, &text[1..]),
@@ -242,7 +244,8 @@ mod tests {
         unmet_of(&message, |name| name == b"S").map(|unmet| unmet.err_code)
     }
 
-    /// Each line was published to a stream of nats-server 2.15.2. Where it looks at sequences, it said 10071.
+    /// Each line was published to a stream of nats-server 2.15.2. Where that checks sequences, it answered
+    /// 10071.
     #[test]
     fn what_is_demanded_is_refused_as_nats_server_refuses_it() {
         for (lines, expected) in [

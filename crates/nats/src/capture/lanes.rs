@@ -1,4 +1,4 @@
-//! The batches of one burst: one for each partition, or several where one would become too large.
+//! The batches of one burst: one for each partition, or several if one would become too large.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use super::acks::Replies;
 use crate::mapping::RecordParts;
 use tailrace_node::partitions::Topic;
 
-/// Up to so many batches, looking at all of them is quicker than a table.
+/// Largest number of batches for which a linear search is faster than a table.
 const LINEAR_MAX: usize = 16;
 
-/// Room for the first record of a batch besides its key and value.
+/// Room for the first record of a batch, besides its key and value.
 const FIRST_RECORD_OVERHEAD: usize = 64;
 
-/// A batch on its way to one partition.
+/// A batch for one partition.
 pub(super) struct Lane {
     pub(super) topic: Arc<Topic>,
     pub(super) partition: u32,
     pub(super) builder: BatchBuilder,
-    /// Whom to tell of which record.
+    /// The reply subjects, by record.
     pub(super) replies: Replies,
-    /// What is too large for any batch: how many messages, and who wants to be told.
+    /// The number of messages that are too large for any batch, and their reply subjects.
     pub(super) too_large: usize,
     pub(super) refused: Replies,
-    /// Bytes that it may have while it has more than one record.
+    /// Most bytes of a batch with more than one record.
     bytes_max: usize,
 }
 
@@ -43,7 +43,7 @@ impl Lanes {
         self.lanes.is_empty()
     }
 
-    /// Adds a record to its partition's batch. `reply` wants to be told what becomes of it.
+    /// Adds a record to its partition's batch. The outcome is published to `reply`.
     pub(super) fn push(
         &mut self,
         topic: &Arc<Topic>,
@@ -54,11 +54,11 @@ impl Lanes {
     ) {
         let at = match self.find(topic, partition) {
             Some(at) if self.lanes[at].add(now, record, reply) => return,
-            // Records after this one belong behind it.
+            // Later records must come after this one, so it opens a new batch.
             _ => self.open(topic, partition, now, record),
         };
         let lane = &mut self.lanes[at];
-        // Alone, it may take all that the topic allows.
+        // A single record may take all that the topic allows.
         if !lane.add_alone(now, record, reply) {
             lane.too_large += 1;
             if let Some(reply) = reply {
@@ -67,7 +67,7 @@ impl Lanes {
         }
     }
 
-    /// Takes all out. The list keeps a little memory for the next burst.
+    /// Takes all batches. The list keeps a little memory for the next burst.
     pub(super) fn take(&mut self) -> Vec<Lane> {
         self.newest.clear();
         std::mem::take(&mut self.lanes)
@@ -111,7 +111,7 @@ impl Lane {
         };
         let mut builder = BatchBuilder::new(options);
         builder.reserve(record.key.len() + record.value.map_or(0, <[u8]>::len) + FIRST_RECORD_OVERHEAD);
-        // What cannot be compressed grows a little.
+        // Incompressible data grows a little.
         let bytes_max = topic.batch_bytes_max();
         let slack = if compression.is_some() { bytes_max / 64 } else { 0 };
         Self {
@@ -125,7 +125,7 @@ impl Lane {
         }
     }
 
-    /// False if there is no room for it.
+    /// Adds a record. Reports whether there was room for it.
     fn add(&mut self, now: TimestampMs, record: &RecordParts<'_>, reply: Option<&[u8]>) -> bool {
         self.add_within(self.bytes_max, now, record, reply)
     }

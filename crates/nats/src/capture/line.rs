@@ -1,20 +1,21 @@
-//! Acknowledgements of one connection, one batch after the other.
+//! The acknowledgements of one connection, batch by batch.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tailrace_env::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Bytes of reply subjects, with their places, whose owners one connection has still to be told about: its next message with a reply
-/// subject is not acknowledged before there is room. Enough for the 4,000 that nats.go has in flight, with subjects of 40 bytes; and so
-/// little that it matters nothing how many connections there are whose acknowledgements take long to publish.
+/// Most bytes of reply subjects, with their indexes, whose acknowledgements one connection has not published
+/// yet. Its next message with a reply subject is not acknowledged until there is room. This is enough for the
+/// 4,000 messages that nats.go has in flight, with subjects of 40 bytes. It is also small enough that the
+/// number of connections with slow acknowledgements does not matter.
 const UNTOLD_BYTES_MAX: u32 = 256 * 1024;
 
-/// Where batches stand whose acknowledgements are being published. That takes several turns if very many get them; who
-/// came first is done first.
+/// A queue of batches whose acknowledgements are being published. Publishing takes several turns if very many
+/// subscribers get them. Batches are handled first come, first served.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     last: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
-    /// Of [`UNTOLD_BYTES_MAX`].
+    /// Permits for [`UNTOLD_BYTES_MAX`] bytes.
     room: Arc<Semaphore>,
 }
 
@@ -24,7 +25,7 @@ impl Default for Line {
     }
 }
 
-/// A place in the line. The next one is free when this is dropped.
+/// A place in the line. Dropping it makes the next one first.
 #[derive(Debug)]
 pub(super) struct LinePlace {
     before: Option<oneshot::Receiver<()>>,
@@ -32,23 +33,24 @@ pub(super) struct LinePlace {
 }
 
 impl Line {
-    /// Waits until there is room for so many bytes of replies, and takes it until what comes back is dropped.
+    /// Waits until there is room for this many bytes of replies. The room is taken until the permit is
+    /// dropped.
     pub(super) async fn room(&self, bytes: usize) -> OwnedSemaphorePermit {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(UNTOLD_BYTES_MAX);
-        Arc::clone(&self.room).acquire_many_owned(bytes).await.expect("it is closed by nobody")
+        Arc::clone(&self.room).acquire_many_owned(bytes).await.expect("the semaphore is never closed")
     }
 
     /// Takes the last place.
     pub(super) fn join(&self) -> LinePlace {
         let (next, last) = oneshot::channel();
-        // Nothing under this lock can panic half-way.
+        // The code under this lock cannot panic half-way.
         let before = self.last.lock().unwrap_or_else(PoisonError::into_inner).replace(last);
         LinePlace { before, _next: next }
     }
 }
 
 impl LinePlace {
-    /// Waits until all who came before are done.
+    /// Waits until all earlier places are done.
     pub(super) async fn first(&mut self) {
         if let Some(before) = &mut self.before {
             // It ends when its sender is dropped.
@@ -92,7 +94,7 @@ mod tests {
                 Poll::Pending => None,
             }
         };
-        // A batch with more than that takes all of it.
+        // A batch that needs more than the limit takes all of it.
         let all = room(&line, usize::MAX).unwrap();
         assert!(room(&line, 1).is_none() && room(&other, 1).is_some());
         drop(all);

@@ -1,4 +1,4 @@
-//! What capture counts. Added to once per batch.
+//! Metrics of capture. They are updated once per batch.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -20,7 +20,7 @@ pub(crate) struct CaptureMetrics {
 }
 
 impl CaptureMetrics {
-    /// Messages that were not stored for this reason.
+    /// The counter of messages that were not stored for this reason.
     pub(super) fn errors(&self, reason: &'static str) -> Counter {
         self.errors.get_or_create_owned(&ReasonLabel { reason })
     }
@@ -29,10 +29,10 @@ impl CaptureMetrics {
         r.register("nats_captured_messages", "NATS messages appended to topics", self.messages.clone());
         r.register(
             "nats_captured_bytes",
-            "Bytes of the batches that captured messages became",
+            "Bytes of the batches made from captured messages",
             self.bytes.clone(),
         );
-        r.register("nats_captured_batches", "Batches that captured messages became", self.batches.clone());
+        r.register("nats_captured_batches", "Batches made from captured messages", self.batches.clone());
         r.register(
             "nats_capture_forwarded_messages",
             "Captured messages stored in partitions that several nodes may lead",
@@ -43,11 +43,7 @@ impl CaptureMetrics {
             "Captured messages that were not stored, by reason",
             self.errors.clone(),
         );
-        r.register(
-            "nats_capture_acks",
-            "Publish acknowledgements sent, those of errors included",
-            self.acks.clone(),
-        );
+        r.register("nats_capture_acks", "Publish acknowledgements sent, including errors", self.acks.clone());
         r.register(
             "nats_capture_acks_waiting",
             "Publish acknowledgements that wait for durable records",

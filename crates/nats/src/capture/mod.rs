@@ -1,14 +1,15 @@
-//! NATS messages into the log: what one read of one connection publishes to captured subjects becomes one batch for each
+//! NATS messages into the log. The messages that one read of a connection publishes to captured subjects
+//! become one batch for each partition.
+//!
+//! Batches are appended in the order in which the connection sent their messages. A message without a reply
+//! subject is appended without an acknowledgement. One with a reply subject is acknowledged as in JetStream
+//! (`acks`), unless its topic's settings say otherwise. Batches are built here, so they need no validation.
+//! Their times, keys, codec and size follow the topic's settings.
+//!
+//! `tailrace_node::relay` decides whether a batch is appended here or forwarded to the leader of its
 //! partition.
 //!
-//! The batches are appended in the order in which the connection sent their messages. A message without a reply subject is
-//! appended and nothing more is heard of it; one with a reply subject is acknowledged as JetStream does it (`acks`), unless its
-//! topic says otherwise. Batches are built here, so they need not be validated: times, keys, codec and size are as the topic's
-//! settings ask for.
-//!
-//! Whether a batch is appended here or goes to the leader of its partition is decided by `tailrace_node::relay`.
-//!
-//! Deliberately not here: who is subscribed (router), and what a message looks like as a record (mapping).
+//! Out of scope: subscriptions (router), and the form of a message as a record (mapping).
 
 mod acks;
 mod binding;
@@ -42,32 +43,32 @@ use tailrace_node::Caller;
 use tailrace_node::partitions::Topic;
 use tailrace_node::relay::{self, Batch, Stored, Told};
 
-/// A message that is not stored, since it demands more than that.
+/// A message that is not stored because of an unmet demand.
 struct Refused {
     topic: Arc<Topic>,
     partition: u32,
     unmet: Unmet,
-    /// Who wants to be told.
+    /// Its reply subject, if it has one.
     replies: Replies,
 }
 
-/// What one connection has published to captured subjects since the last append.
+/// The messages that one connection has published to captured subjects since the last append.
 #[derive(Default)]
 pub(crate) struct CaptureBurst {
     lanes: Lanes,
-    /// Messages that demand what is not done.
+    /// Messages with unmet demands.
     refused: Vec<Refused>,
     scratch: RecordScratch,
-    /// The last topic, so that a run of messages for one looks it up once.
+    /// The last topic, so that a run of messages for it looks it up once.
     current: Option<(Arc<Binding>, Arc<Topic>)>,
-    /// Where the last message's subject lies.
+    /// Address of the last message's subject.
     last: usize,
     now: Option<TimestampMs>,
-    /// Those who are told what became of their messages; `None` before the first append.
+    /// The line of the connection's acknowledgements. `None` before the first append.
     line: Option<Line>,
 }
 
-/// Whose messages are captured.
+/// The connection whose messages are captured.
 #[derive(Clone, Copy)]
 struct Origin<'a> {
     server: &'a Arc<NatsServer>,
@@ -76,8 +77,8 @@ struct Origin<'a> {
 }
 
 impl CaptureBurst {
-    /// Takes a message for the topic. Of one message and topic only the first call counts: while a topic's patterns change, two of
-    /// them may match.
+    /// Adds a message for the topic. Only the first call for a message and topic counts, because two patterns
+    /// of the topic may match while they change.
     pub(crate) fn push(&mut self, binding: &Arc<Binding>, message: &Message<'_>) {
         let place = message.subject.as_ptr() as usize;
         let same = self.current.as_ref().is_some_and(|(current, _)| Arc::ptr_eq(current, binding));
@@ -89,7 +90,7 @@ impl CaptureBurst {
         }
         self.last = place;
         let Self { lanes, refused, scratch, current, now, .. } = self;
-        let (_, topic) = current.as_ref().expect("it is this binding's by now");
+        let (_, topic) = current.as_ref().expect("it was set above");
         let now = *now.get_or_insert_with(wall_clock);
         scratch.with(message, |record| {
             let partition = partition_of_key(record.key, topic.partition_count().unsigned_abs());
@@ -103,14 +104,15 @@ impl CaptureBurst {
         });
     }
 
-    /// True if there is nothing to append, and nobody to tell.
+    /// Reports whether there is nothing to append or to refuse.
     pub(crate) fn is_empty(&self) -> bool {
         self.lanes.is_empty() && self.refused.is_empty()
     }
 
-    /// Appends everything, in order. What is to be acknowledged is so once it is as durable as its topic promises; that is waited
-    /// for only if there are too many acknowledgements that wait, or if another node may lead the partition: what follows must not
-    /// pass it then. What is told at once is waited for.
+    /// Appends everything, in order. Messages are acknowledged once they are as durable as their topic
+    /// promises. This waits for that only if too many acknowledgements are pending, or if another node may
+    /// lead the partition, because later messages must not overtake then. Acknowledgements that can be
+    /// published at once are waited for.
     pub(crate) async fn append(&mut self, server: &Arc<NatsServer>, caller: &Caller) {
         let now = self.now.take().unwrap_or_else(wall_clock);
         self.current = None;
@@ -133,7 +135,8 @@ impl CaptureBurst {
     }
 }
 
-/// What comes back ends once a batch that was forwarded is stored or refused, and those who wait have been told.
+/// Appends a batch. If it was forwarded, returns a receiver that ends once the batch is stored or refused and
+/// its acknowledgements are published.
 async fn append_lane(origin: Origin<'_>, lane: Lane, now: TimestampMs) -> Option<oneshot::Receiver<()>> {
     let Origin { server, caller, line } = origin;
     let Lane { topic, partition, builder, mut replies, too_large, refused, .. } = lane;
@@ -163,7 +166,7 @@ async fn append_lane(origin: Origin<'_>, lane: Lane, now: TimestampMs) -> Option
             acks::acknowledge(server, line, &topic, partition, &stored, replies).await;
             None
         }
-        // It ends before those who wait have been told.
+        // The future in `Stored::UnderWay` ends before the acknowledgements are published.
         Ok(Stored::UnderWay(_)) => told,
         Err(failure) => {
             lost(origin, &topic, partition, count, replies, &failure.into()).await;
@@ -172,21 +175,21 @@ async fn append_lane(origin: Origin<'_>, lane: Lane, now: TimestampMs) -> Option
     }
 }
 
-/// A batch that is under way to the leader of its partition.
+/// A batch that was forwarded to the leader of its partition.
 struct Forwarded {
     topic: Arc<Topic>,
     partition: u32,
-    /// Its messages.
+    /// Number of messages.
     count: usize,
-    /// Its bytes, before compression.
+    /// Number of bytes, before compression.
     bytes: u64,
     replies: Replies,
-    /// Dropped when those who wait have been told, or never will be.
+    /// Dropped when the acknowledgements have been published, or never will be.
     done: oneshot::Sender<()>,
 }
 
 impl Forwarded {
-    /// Counts it once it is stored, and tells those who wait.
+    /// Returns the callback for the outcome. It counts a stored batch, and publishes the acknowledgements.
     fn told(self, origin: Origin<'_>) -> Told {
         let Origin { server, caller, line } = origin;
         let (server, caller, line) = (Arc::clone(server), caller.clone(), line.clone());
@@ -208,7 +211,8 @@ impl Forwarded {
                 }
             };
             if is_anybody_waiting {
-                // Whoever stores batches does not wait for this; whoever publishes does, so that there is one for each lane.
+                // The task that stores batches does not wait for this. The publisher does, so there is at
+                // most one per lane.
                 task::spawn(async move {
                     telling.await;
                     drop(done);
@@ -218,7 +222,8 @@ impl Forwarded {
     }
 }
 
-/// Counts, writes a line to the log for those who asked for no answer, once in a while, and tells the others.
+/// Counts lost messages. Logs, at most once per interval, those without a reply subject. Sends errors for the
+/// others.
 fn lost(
     origin: Origin<'_>,
     topic: &Topic,
@@ -232,7 +237,7 @@ fn lost(
     if replies.len() < count && server.front.captures().may_log() {
         tracing::warn!(
             %caller, topic = %topic.name, partition, messages = count - replies.len(), reason = %failure,
-            "captured messages were not stored; further losses are counted, and logged once a second at most"
+            "captured messages were not stored; further losses are counted, and logged at most once a second"
         );
     }
     acks::tell_failure(server, line, topic, partition, replies, failure)

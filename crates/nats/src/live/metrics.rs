@@ -1,4 +1,4 @@
-//! What live delivery counts.
+//! Metrics of live delivery.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -6,7 +6,7 @@ use prometheus_client::registry::Registry;
 
 use tailrace_env::metrics::ReasonLabel;
 
-/// Metrics of records on their way to NATS subscribers.
+/// Metrics of records that are delivered to NATS subscribers.
 #[derive(Debug)]
 pub(crate) struct LiveMetrics {
     pub(crate) records: Counter,
@@ -15,7 +15,7 @@ pub(crate) struct LiveMetrics {
     undeliverable: Family<ReasonLabel, Counter>,
     pub(crate) too_large: Counter,
     pub(crate) reserved: Counter,
-    /// The subject is captured by another topic.
+    /// Records whose subject another topic captures.
     pub(crate) bound_elsewhere: Counter,
 }
 
@@ -49,12 +49,12 @@ impl LiveMetrics {
         );
         r.register(
             "nats_live_skipped_records",
-            "Records that NATS subscribers missed because too much waited for its delivery",
+            "Records that NATS subscribers missed because too many waited for delivery",
             self.skipped.clone(),
         );
         r.register(
             "nats_live_undeliverable_records",
-            "Records that are not delivered to NATS subscribers whoever they are, by reason",
+            "Records that are delivered to no NATS subscriber, by reason",
             self.undeliverable.clone(),
         );
     }

@@ -1,11 +1,14 @@
-//! Records of Kafka clients to live NATS subscribers, once they are committed, in the order of their partition.
+//! Live delivery of Kafka clients' records to NATS subscribers: once committed, in the order of their
+//! partition.
 //!
-//! The front is a sink of the taps: a produce request for whose topic somebody might listen leaves its range there, and
-//! what comes back from the log is decoded and published (`publisher`). What NATS clients published never comes this way:
-//! that is how everything is delivered live exactly once, and why no mark is needed on disk (docs/adr/0006).
+//! The front is a sink of the taps. A produce request to a topic that may have subscribers registers its
+//! range there. The range is read back from the log, decoded and published (`publisher`). Messages that NATS
+//! clients published never take this path. That is why everything is delivered live exactly once, and why no
+//! mark on disk is needed (docs/adr/0006).
 //!
-//! If subscribers or the disk cannot keep up, the oldest ranges are skipped and counted. What a compressed batch has become takes
-//! room that others need, so it waits for subscribers for a bounded time: those who are far behind then miss what is left of it.
+//! If subscribers or the disk cannot keep up, the oldest ranges are skipped and counted. A decompressed batch
+//! takes room that others need, so it waits for subscribers for a limited time. Those that are far behind
+//! then miss the rest of it.
 
 mod metrics;
 mod publisher;
@@ -24,27 +27,28 @@ use self::subjects::Subjects;
 use tailrace_node::taps::{NotTaken, TapBudget};
 use tailrace_types::usize_of;
 
-/// What the front is called among the sinks.
+/// Name of the front among the sinks.
 pub const NAME: &str = "NATS subscribers";
 
-/// What is decompressed at the same time may take so many times `tailrace.decompressed.bytes.max`, until it is published.
+/// Limit on the memory of all decompressed batches until they are published, as a multiple of
+/// `tailrace.decompressed.bytes.max`.
 const DECOMPRESSIONS_MAX: usize = 2;
 
-/// The unit in which that is counted, in bytes.
+/// Unit of that memory, in bytes.
 const ROOM_UNIT: usize = 1024;
 
-/// What all partitions share.
+/// State shared by all partitions.
 #[derive(Debug)]
 pub(crate) struct Live {
     budget: TapBudget,
     pub(super) subjects: Subjects,
-    /// For what is decompressed, in [`ROOM_UNIT`]s.
+    /// Permits for decompressed batches, in [`ROOM_UNIT`]s.
     room: Arc<Semaphore>,
     decompressed_bytes_max: usize,
     workers: Arc<Workers>,
 }
 
-/// What a batch has become, and the room that it takes.
+/// A decompressed batch, and the room that it takes.
 pub(super) struct Unpacked {
     pub(super) body: Bytes,
     _room: OwnedSemaphorePermit,
@@ -62,18 +66,18 @@ impl Live {
         }
     }
 
-    /// True if nobody else could begin with a batch now.
+    /// Reports whether there is no room for another batch.
     fn is_scarce(&self) -> bool {
         self.room.available_permits() < units(self.decompressed_bytes_max)
     }
 
-    /// Waits for room for the largest that a batch may become.
+    /// Waits for room for the largest decompressed batch.
     async fn wait_for_room(&self) -> Result<OwnedSemaphorePermit, NotTaken> {
-        // It is closed by nobody.
+        // The semaphore is never closed.
         Arc::clone(&self.room).acquire_many_owned(self.most()).await.map_err(|_| NotTaken::Failed)
     }
 
-    /// The same, if there is any at once, and nobody waits for it.
+    /// Takes the same room if it is free and no task waits for it.
     fn take_room(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.room).try_acquire_many_owned(self.most()).ok()
     }
@@ -82,7 +86,7 @@ impl Live {
         u32::try_from(units(self.decompressed_bytes_max)).unwrap_or(u32::MAX)
     }
 
-    /// Decompresses on a worker. Room that is not needed is given back.
+    /// Decompresses on a worker. Releases the room that is not needed.
     async fn decompressed(
         &self,
         compression: Compression,
@@ -97,7 +101,7 @@ impl Live {
             Ok(Unpacked { body: out.into(), _room: room })
         });
         let unpacked = unpacked.await.map_err(|error| {
-            tracing::error!(%error, "a bug of the server: expanding a batch panicked");
+            tracing::error!(%error, "a bug in the server: decompressing a batch panicked");
             NotTaken::Failed
         });
         unpacked?

@@ -1,4 +1,5 @@
-//! The front as a sink of the taps: decodes the ranges that come back from the log, and publishes their records.
+//! The front as a sink of the taps: decodes the ranges that are read back from the log, and publishes their
+//! records.
 
 use std::sync::Arc;
 use tailrace_env::aside::TURN;
@@ -17,14 +18,15 @@ use tailrace_env::sync::OwnedSemaphorePermit;
 use tailrace_node::partitions::Topic;
 use tailrace_node::taps::{Committed, Intake, NotTaken, Sink, Taken, TapBudget, Took, Waited};
 
-/// Bytes published before subscribers get their turn to take them, and others theirs on the event loop.
+/// Bytes published before subscribers get a turn to take them, and other tasks a turn on the event loop.
 const ROUND_BYTES: usize = 64 * 1024;
 
-/// Records after which the clock is looked at, whatever became of them.
+/// Records after which the clock is checked, whether they were published or not.
 const ROUND_RECORDS: usize = 256;
 
-/// Time for which compressed batches of one piece wait for subscribers that are behind, all of them together: some times longer than what
-/// is not compressed can. A piece may expand to gigabytes, and others wait for its place, and for the room that it takes.
+/// Longest time that all compressed batches of one piece together wait for subscribers that are behind:
+/// several times longer than uncompressed ones can. A piece may expand to gigabytes, and others wait for its
+/// place, and for the room that it takes.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Sink for NatsFront {
@@ -49,22 +51,22 @@ impl Sink for NatsFront {
     }
 }
 
-/// Takes a range of a partition: publishes the records of its batches.
+/// A consumer of one partition's ranges, which publishes the records of their batches.
 struct Publisher {
     front: Arc<NatsFront>,
-    /// Memory that is used again from record to record.
+    /// Memory that is reused from record to record.
     scratch: MessageScratch,
     burst: Burst,
-    /// Bytes, of records or of what became of them, since subscribers last had their turn; and records.
+    /// Bytes since subscribers last had a turn, of records or of the messages they became, and records.
     bytes: usize,
     records: usize,
     /// Records and deliveries that are not counted yet.
     uncounted: (u64, u64),
-    /// What is published was compressed.
+    /// Whether the batch being published was compressed.
     was_compressed: bool,
-    /// What is left of [`PATIENCE`].
+    /// The rest of [`PATIENCE`].
     patience: Duration,
-    /// Room that was waited for, for the next batch that is compressed.
+    /// Room that was waited for, for the next compressed batch.
     room: Option<OwnedSemaphorePermit>,
 }
 
@@ -98,7 +100,7 @@ impl Publisher {
 
     async fn publish_batches(&mut self, topic: &Topic, piece: &Committed) -> Result<Took, NotTaken> {
         let Some(subjects) = self.front.live().subjects.of(topic.id) else {
-            // A topic that is gone has no subjects any more, and needs no room.
+            // A deleted topic has no subjects, and needs no room.
             self.room = None;
             return Ok(Took::All);
         };
@@ -115,7 +117,7 @@ impl Publisher {
                 break;
             }
         }
-        // Nothing has needed it after all.
+        // The room turned out not to be needed.
         self.room = None;
         self.give_way().await;
         published
@@ -136,13 +138,14 @@ impl Publisher {
             return Ok(Took::All);
         }
         self.set_compressed(true);
-        // Before anything is waited for: other publishers to the same connections count on this one to send.
+        // This comes before any wait, because other publishers to the same connections rely on this one to
+        // send.
         self.give_way().await;
         let Some(room) = self.room.take().or_else(|| self.front.live().take_room()) else {
             self.set_compressed(false);
             return Ok(Took::Before(header.base_offset.max(from)));
         };
-        // Its room is kept until all of it is published.
+        // The room is kept until the whole batch is published.
         let unpacked = self.front.live().decompressed(compression, body, room).await?;
         self.look_at_room();
         let published = self.publish_records(topic, subjects, header, &unpacked.body, from).await;
@@ -182,18 +185,18 @@ impl Publisher {
         }
     }
 
-    /// True if others are to have their turn.
+    /// Reports whether other tasks should get a turn.
     fn is_round(&mut self) -> bool {
         self.bytes >= ROUND_BYTES
             || self.burst.is_due()
             || (self.records.is_multiple_of(ROUND_RECORDS) && self.burst.read_at.elapsed() >= TURN)
     }
 
-    /// The bytes of the message that it has become; 0 if it has not.
+    /// Publishes a record. Returns the bytes of the message, or 0 if there is none.
     fn publish(&mut self, topic: TopicId, subjects: &TopicSubjects, record: &Record<'_>) -> usize {
         let (front, metrics) = (&self.front, &self.front.metrics().live);
         match subjects.message(record, &front.message_limits(), &mut self.scratch) {
-            // The topic does not bind it, and nobody else's subjects are its own to speak under.
+            // The topic does not bind this subject. It may not publish under the subjects of another topic.
             Ok(message) if front.router().is_bound_elsewhere(message.subject, topic) => {
                 metrics.bound_elsewhere.inc();
             }
@@ -241,8 +244,9 @@ impl Publisher {
         self.look_at_room();
     }
 
-    /// Who is far behind gets nothing of a compressed batch where others wait for the room that it takes, or after the time that it may
-    /// wait. Otherwise two of them, and one subscriber that does not read, could keep all that is compressed from everybody.
+    /// Passes over subscribers that are far behind, for a compressed batch, if others wait for its room or
+    /// its time is up. Otherwise two such batches, and one subscriber that does not read, could withhold all
+    /// compressed batches from everyone.
     fn look_at_room(&mut self) {
         let is_urgent = self.patience.is_zero() || self.front.live().is_scarce();
         self.burst.pass_over(self.was_compressed && is_urgent);
@@ -287,7 +291,7 @@ mod tests {
             Publisher::new(Arc::clone(&self.front))
         }
 
-        /// Publishes a compressed batch of so many records, with so many bytes each.
+        /// Publishes a compressed batch of this many records and bytes per record.
         async fn publish(&self, publisher: &mut Publisher, records: usize, bytes: usize) {
             let (header, batch) = batch(records, bytes);
             while self.try_publish(publisher, &header, &batch, 0).await != Took::All {
@@ -296,7 +300,7 @@ mod tests {
             publisher.give_way().await;
         }
 
-        /// What comes of a batch, of which what comes before `from` is known.
+        /// Tries to publish a batch whose records before `from` are published already.
         async fn try_publish(
             &self,
             publisher: &mut Publisher,
@@ -319,14 +323,14 @@ mod tests {
         builder.build_with_header()
     }
 
-    /// The client, which reads nothing, is subscribed to this as well.
+    /// Subscribes the client, which reads nothing, to another subject.
     fn subscribe(front: &NatsFront, client: &Arc<Client>, subject: &[u8]) {
         let pattern = Pattern::parse(Dialect::Nats, subject, front.router().limits()).unwrap();
         let subscription = ClientSubscription::new(client, Sid::new(b"more"), 99, None, false);
         drop(front.router().subscribe(&pattern, subscription).unwrap());
     }
 
-    /// So much waits for who is subscribed to `subject` that it is far behind.
+    /// Fills the buffer of the subscriber to `subject` until it is far behind.
     fn fill(front: &NatsFront, subject: &[u8], client: &Client) {
         let (mut burst, payload) = (Burst::default(), vec![0; MEGABYTE]);
         let message = Message { subject, reply: None, headers: None, payload: &payload };
@@ -350,7 +354,8 @@ mod tests {
             c.publish(&mut to_c, 1, 1),
         );
         assert_eq!(reader.sent().0, 1);
-        // It has not been waited for until it was cut: it missed what is too much for it.
+        // The publisher did not wait until it was disconnected. The subscriber missed what was too much for
+        // it.
         assert!(!slow.out.is_closed());
         let skipped = front.metrics().live.skipped.get();
         assert!(skipped > 0 && slow.sent().0 + skipped == 80, "{} and {skipped}", slow.sent().0);
@@ -367,7 +372,7 @@ mod tests {
         let all = Arc::clone(&live.room).try_acquire_many_owned(2 * live.most()).unwrap();
         let published =
             time::timeout(Duration::from_secs(60), a.try_publish(&mut publisher, &header, &batch, 0)).await;
-        assert_eq!(published.expect("nothing is waited for"), Took::Before(Offset(0)));
+        assert_eq!(published.expect("it waits for nothing"), Took::Before(Offset(0)));
         assert_eq!(a.try_publish(&mut publisher, &header, &batch, 1).await, Took::Before(Offset(1)));
         assert_eq!(reader.sent().0, 0);
         let mut wait = publisher.wait();
@@ -376,7 +381,7 @@ mod tests {
         wait.await.unwrap();
         let other = Arc::clone(&live.room).try_acquire_many_owned(live.most()).unwrap();
         assert_eq!(a.try_publish(&mut publisher, &header, &batch, 1).await, Took::All);
-        assert_eq!(live.room.available_permits(), units(live.decompressed_bytes_max), "it is given back");
+        assert_eq!(live.room.available_permits(), units(live.decompressed_bytes_max), "the room is released");
         publisher.give_way().await;
         assert_eq!(reader.sent().0, 2);
         drop(other);
@@ -402,7 +407,11 @@ mod tests {
             publisher.patience = if is_scarce { PATIENCE } else { Duration::ZERO };
             a.publish(&mut publisher, 2, 100_000).await;
             assert_eq!((slow.sent().0, metrics.live.skipped.get()), (before + 2, 2));
-            assert_eq!((reader.sent().0, metrics.stalls.get()), (4, stalls), "others have all, and at once");
+            assert_eq!(
+                (reader.sent().0, metrics.stalls.get()),
+                (4, stalls),
+                "other subscribers get all records at once"
+            );
             drop(held);
         }
     }

@@ -1,4 +1,4 @@
-//! Under which subjects the records of each topic appear, as long as the topic is there.
+//! The subjects under which the records of each existing topic appear.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ pub(crate) struct Subjects(ArcSwap<HashMap<TopicId, OfTopic>>);
 
 #[derive(Clone, Debug)]
 struct OfTopic {
-    /// What they were made of.
+    /// The settings they were made from.
     config: Arc<TopicConfig>,
     subjects: Arc<TopicSubjects>,
 }
 
 impl Subjects {
-    /// Those of one topic; `None` if there is no such topic any more.
+    /// The subjects of one topic. `None` if it no longer exists.
     pub(super) fn of(&self, topic: TopicId) -> Option<Arc<TopicSubjects>> {
         self.0.load().get(&topic).map(|known| Arc::clone(&known.subjects))
     }
 
-    /// True if `wanted` says so of the first word of a subject that records of the topic may get.
+    /// Reports whether `wanted` is true for the first word of a subject that records of the topic may get.
     pub(crate) fn have_first_word(&self, topic: TopicId, wanted: impl FnMut(&[u8]) -> bool) -> bool {
         self.0.load().get(&topic).is_some_and(|known| known.subjects.first_words().any(wanted))
     }
 
-    /// The topics are these from now on. One caller at a time.
+    /// Applies a changed table of topics. Called by one task at a time.
     pub(crate) fn follow(&self, topics: &TopicTable) {
         let before = self.0.load();
         let of = |id, name: &str, config: &Arc<TopicConfig>| match before.get(&id) {

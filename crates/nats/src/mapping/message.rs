@@ -7,51 +7,53 @@ use tailrace_subjects::{Dialect, Limits, PatternWord, Subject};
 
 use super::{HEADER_BASE64, KEY, KEY_BASE64, NULL, RESERVED, SUBJECT, VALUE, encode, matches};
 
-/// First word of the subjects that answers to requests come back on. No Kafka client may write there by naming a topic so.
+/// First word of the subjects for replies to requests. Kafka clients must not publish there with a topic of
+/// that name.
 const INBOX: &str = "_INBOX";
 
-/// Memory that is kept for the next record: what all but unusual headers need.
+/// Memory that is kept for the next record: enough for all but unusual headers.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
-/// Why a record cannot be delivered to NATS subscribers.
+/// The reason why a record cannot be delivered to NATS subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Undeliverable {
-    /// With its headers it is larger than `tailrace.nats.max.payload.bytes`.
+    /// With its headers, the record is larger than `tailrace.nats.max.payload.bytes`.
     TooLarge,
-    /// Its topic's name would put it among the answers to requests.
+    /// The topic's name would place the record among replies to requests.
     Reserved,
 }
 
-/// Under which subjects the records of one topic appear.
+/// The subjects under which the records of a topic appear.
 #[derive(Debug)]
 pub(crate) struct TopicSubjects {
     /// The topic's name as a subject.
     name: Box<[u8]>,
     reserved: bool,
     bindings: CapturedSubjects,
-    /// First words of all subjects that are possible.
+    /// First words of all possible subjects.
     first_words: Vec<Box<[u8]>>,
 }
 
-/// Bounds of a message.
+/// Limits of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageLimits<'a> {
-    /// Bytes of headers and payload.
+    /// Most bytes of headers and payload.
     pub(crate) payload_bytes_max: usize,
-    /// Of subjects.
+    /// Limits of subjects.
     pub(crate) subject: &'a Limits,
 }
 
 impl MessageLimits<'_> {
-    /// A record that is longer (behind its length, as it is written) is [`Undeliverable::TooLarge`], whatever is in it: two bytes of it
-    /// may become 24, and none fewer than are here, but for a key and a header that the subject shows, and for the lengths.
+    /// Length above which a record is [`Undeliverable::TooLarge`] regardless of its content, not counting its
+    /// length prefix. Two of its bytes may become 24. None of them disappear, except those of a key and a
+    /// header that the subject shows, and of the lengths.
     pub(crate) fn record_bytes_max(&self) -> usize {
         let lengths = 64 + self.payload_bytes_max / 1024;
         self.payload_bytes_max + lengths + 2 * self.subject.bytes_max
     }
 }
 
-/// Memory that is used again for every record.
+/// Memory that is reused for every record.
 #[derive(Debug, Default)]
 pub(crate) struct MessageScratch {
     subject: Vec<u8>,
@@ -65,12 +67,12 @@ impl MessageScratch {
     }
 }
 
-/// Where a record's subject came from.
+/// The source of a record's subject.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
-    /// Its first header `Nats-Subject`.
+    /// The record's first header `Nats-Subject`.
     Header,
-    /// Its key, which lies within the bindings; or the topic's name and the key.
+    /// The record's key, if the bindings match it, or else the topic's name followed by the key.
     Key,
     /// The topic's name alone.
     Topic,
@@ -79,7 +81,8 @@ enum Source {
 impl TopicSubjects {
     pub(crate) fn new(topic: &str, bindings: &CapturedSubjects) -> Self {
         let literal = !topic.split('.').any(str::is_empty);
-        // Kafka allows names like `a..b`, which are no subjects. They appear as JetStream shows them, which is unique.
+        // Kafka allows names such as `a..b`, which are not subjects. They appear as JetStream shows them,
+        // which is unique.
         let name = if literal { topic.to_owned() } else { topic.replace('.', "_") };
         let first_word = |text: &str| text.split('.').next().unwrap_or_default().as_bytes().into();
         let mut first_words: Vec<Box<[u8]>> = vec![first_word(&name)];
@@ -99,7 +102,7 @@ impl TopicSubjects {
         self.first_words.iter().map(|word| &**word)
     }
 
-    /// The NATS message that a record becomes.
+    /// Converts a record to a NATS message.
     ///
     /// # Errors
     /// [`Undeliverable`].
@@ -151,31 +154,32 @@ impl TopicSubjects {
         Source::Topic
     }
 
-    /// True if a message published there would be captured by the topic.
+    /// Reports whether the topic captures messages on this subject.
     fn captures(&self, subject: &[u8], limits: &Limits) -> bool {
         self.bindings.patterns().iter().any(|pattern| matches(pattern, subject))
             && is_literal(subject, limits)
     }
 }
 
-/// Value of the first header `Nats-Subject`: later ones are a publisher's own.
+/// Returns the value of the first header `Nats-Subject`. Later ones are a publisher's own.
 fn given_subject<'a>(record: &Record<'a>) -> Option<&'a [u8]> {
     let mut headers = record.headers;
     headers.find(|header| header.key == SUBJECT)?.value
 }
 
-/// True for a subject of NATS in which no word is a wildcard, and that can be written into the protocol. The router takes any
-/// bytes, since none that end a word can arrive there from a NATS client; from a Kafka client they can.
+/// Reports whether this is a NATS subject without wildcards that can be written to the protocol. The router
+/// accepts any bytes, because a NATS client cannot send any that end a word. A Kafka client can.
 fn is_literal(subject: &[u8], limits: &Limits) -> bool {
     let limits = Limits { any_bytes: false, ..*limits };
     let mut words = subject.split(|byte| *byte == b'.');
     !words.any(|word| matches!(word, b"*" | b">")) && Subject::parse(Dialect::Nats, subject, &limits).is_ok()
 }
 
-/// Writes the header block; nothing if there is nothing to say.
+/// Writes the header block, if there is anything to write.
 ///
 /// # Errors
-/// [`Undeliverable::TooLarge`], as soon as it is longer than `bytes_max`: what could become gigabytes is not written first.
+/// [`Undeliverable::TooLarge`] as soon as the block exceeds `bytes_max`, so that it never grows to gigabytes
+/// first.
 fn write_headers(
     record: &Record<'_>,
     source: Source,
@@ -242,18 +246,18 @@ fn write_one(name: &[u8], value: Option<&[u8]>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// True for the name of a header that every NATS client reads as it is.
+/// Reports whether every NATS client reads this header name unchanged.
 fn is_name(name: &[u8]) -> bool {
     !name.is_empty()
         && name.iter().all(|byte| byte.is_ascii_graphic() && *byte != b':')
         && !RESERVED.contains(&name)
 }
 
-/// True for a value that every NATS client reads as it is: text without line ends and control characters, and without blanks
-/// around it, which readers take away.
+/// Reports whether every NATS client reads this value unchanged: text without line ends, control characters
+/// and surrounding blanks, which readers remove.
 fn is_value(value: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(value) else { return false };
-    // Some clients take these two for line ends.
+    // Some clients treat these two as line ends.
     let ends_a_line = |c: char| c.is_control() && c != '\t' || matches!(c, '\u{2028}' | '\u{2029}');
     text.trim().len() == text.len() && !text.contains(ends_a_line)
 }

@@ -6,35 +6,35 @@ use tailrace_nats_wire::{Message, header_lines};
 
 use super::{BLOCK, HEADER_BASE64, KEY, KEY_BASE64, NULL, SUBJECT, VALUE, decode};
 
-/// A record header, borrowed.
+/// A borrowed record header.
 type Header<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// What a record is made of, borrowed from the message and the scratch.
+/// The parts of a record, borrowed from the message and the scratch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RecordParts<'a> {
-    /// Never null: the subject if nothing else.
+    /// Never null. The subject, if there is no other key.
     pub(crate) key: &'a [u8],
     pub(crate) value: Option<&'a [u8]>,
     pub(crate) headers: &'a [Header<'a>],
 }
 
-/// Memory that is used again for every message.
+/// Memory that is reused for every message.
 #[derive(Debug, Default)]
 pub(crate) struct RecordScratch {
-    /// Always empty between messages; only its memory is kept.
+    /// Always empty between messages. Only its memory is kept.
     headers: Vec<Header<'static>>,
     decoded: Decoded,
 }
 
-/// What was base64 in one block.
+/// The decoded base64 parts of one block.
 #[derive(Debug, Default)]
 struct Decoded {
     bytes: Vec<u8>,
-    /// Where each part lies in `bytes`, in their order in the block. `None` if it was no base64.
+    /// The range of each part in `bytes`, in the order of the block. `None` if it was not base64.
     parts: Vec<Option<Range<usize>>>,
 }
 
-/// What a line of a block says.
+/// The meaning of a line of a block.
 enum Line<'a> {
     Key(&'a [u8]),
     NullValue,
@@ -42,7 +42,7 @@ enum Line<'a> {
 }
 
 impl RecordScratch {
-    /// Shows `work` the record that `message` becomes.
+    /// Calls `work` with the record that `message` becomes.
     #[inline]
     pub(crate) fn with<T>(&mut self, message: &Message<'_>, work: impl FnOnce(RecordParts<'_>) -> T) -> T {
         match message.headers {
@@ -68,7 +68,7 @@ impl RecordScratch {
                     match line(name, text, &mut parts) {
                         Line::Key(given) if key.is_none() => key = Some(given),
                         Line::NullValue if message.payload.is_empty() => value = None,
-                        // Only the first key is one, and a value that is there is not null.
+                        // Only the first key counts, and a value that exists is not null.
                         Line::Key(_) | Line::NullValue => headers.push((name, Some(text))),
                         Line::Header(name, value) => {
                             subject_shown |= name == SUBJECT;
@@ -79,7 +79,8 @@ impl RecordScratch {
             }
         }
         let key = key.unwrap_or(message.subject);
-        // The first `Nats-Subject` is the true one: a publisher's own must not make a record appear elsewhere.
+        // The first `Nats-Subject` is the true one. A publisher's own header must not make a record appear
+        // under another subject.
         if key != message.subject || subject_shown {
             headers.insert(0, (SUBJECT, Some(message.subject)));
         }
@@ -90,7 +91,7 @@ impl RecordScratch {
     }
 }
 
-/// Memory that is kept for the next message: what all but unusual headers need.
+/// Memory that is kept for the next message: enough for all but unusual headers.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 const KEPT_HEADERS_MAX: usize = 1024;
 
@@ -98,7 +99,8 @@ fn borrowing<'a>(headers: Vec<Header<'static>>) -> Vec<Header<'a>> {
     headers
 }
 
-/// The memory of the list for borrows of another lifetime: collecting nothing into the same layout happens in place.
+/// Reuses the list's memory for borrows of another lifetime. Collecting nothing into the same layout happens
+/// in place.
 fn recycled(mut headers: Vec<Header<'_>>) -> Vec<Header<'static>> {
     headers.clear();
     headers.shrink_to(KEPT_HEADERS_MAX);
@@ -107,11 +109,12 @@ fn recycled(mut headers: Vec<Header<'_>>) -> Vec<Header<'static>> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// Lines of names and values, and nothing else.
+    /// Only lines with names and values.
     Plain,
-    /// The same, and some may be base64.
+    /// The same, and some parts may be base64.
     WithBase64,
-    /// A status, a line without a colon, a name that is no UTF-8, or no end: kept as it is.
+    /// A block with a status, a line without a colon, a name that is not UTF-8, or without an end. It is kept
+    /// unchanged.
     Unreadable,
 }
 
@@ -131,12 +134,12 @@ fn scan(block: &[u8]) -> Shape {
     shape
 }
 
-/// The lines of a block that is readable.
+/// Returns the lines of a readable block.
 fn lines(block: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     header_lines(block).into_iter().flatten().filter_map(Result::ok)
 }
 
-/// The parts of a line that are in base64: the key; or name and value of a header.
+/// Returns the parts of a line that are in base64: the key, or the name and value of a header.
 fn base64_parts<'a>(name: &[u8], text: &'a [u8]) -> [Option<&'a [u8]>; 2] {
     if name == KEY_BASE64 {
         return [Some(text), None];
@@ -174,7 +177,7 @@ impl Decoded {
     }
 }
 
-/// What a line says. Its parts that are in base64 are the next of `decoded`.
+/// Parses a line. Its base64 parts are the next ones of `decoded`.
 fn line<'a>(
     name: &'a [u8],
     text: &'a [u8],
@@ -191,7 +194,7 @@ fn line<'a>(
         [Some(Some(key)), None] if name == KEY_BASE64 => Line::Key(key),
         [Some(Some(name)), None] => Line::Header(name, None),
         [Some(Some(name)), Some(Some(value))] => Line::Header(name, Some(value)),
-        // No base64 after all: a header like others.
+        // Not base64 after all, so this is an ordinary header.
         _ => Line::Header(name, Some(text)),
     }
 }

@@ -61,7 +61,7 @@ fn message_of(
     let bytes = batch.build();
     let decoded = DecodedBatch::new(&bytes, 1 << 30).unwrap();
     let record = decoded.records().next().unwrap().unwrap();
-    // As the router has them.
+    // The router has these limits.
     let limits = Limits { any_bytes: true, ..Limits::default() };
     let limits = MessageLimits { payload_bytes_max, subject: &limits };
     subjects.message(&record, &limits, scratch).map(|message| Sent {
@@ -71,7 +71,8 @@ fn message_of(
     })
 }
 
-/// Subject and header block of a record in topic `orders`, which captures `orders.>` and `shop.*.paid`.
+/// Returns the subject and header block for a record in topic `orders`, which captures `orders.>` and
+/// `shop.*.paid`.
 fn delivered(key: Option<&[u8]>, headers: &[(&str, Option<&[u8]>)]) -> (String, String) {
     let headers = headers.iter().map(|(n, v)| (n.as_bytes().to_vec(), v.map(<[u8]>::to_vec))).collect();
     let record = Owned { key: key.map(<[u8]>::to_vec), value: Some(b"x".to_vec()), headers };
@@ -109,7 +110,7 @@ fn a_given_key_takes_the_place_of_the_subject() {
     let headers = [("Nats-Subject", Some("orders.eu")), ("a", Some("1"))];
     let block = "NATS/1.0\r\na: 1\r\nKafka-Key: k 1\r\n\r\n";
     assert_eq!(published("orders.eu", block, "x"), owned("k 1", Some("x"), &headers));
-    // The second one is a header; the name's case matters.
+    // The second key is an ordinary header. The name is case-sensitive.
     let block = "NATS/1.0\r\nkafka-key: no\r\nKafka-Key: yes\r\nKafka-Key: again\r\n\r\n";
     let headers = [("Nats-Subject", Some("s")), ("kafka-key", Some("no")), ("Kafka-Key", Some("again"))];
     assert_eq!(published("s", block, "x"), owned("yes", Some("x"), &headers));
@@ -132,7 +133,7 @@ fn marked_keys_headers_and_null_values_are_unmarked() {
     assert_eq!(record.value, None);
     let headers = [("Nats-Subject", Some("s")), ("a", Some("b")), ("a", None), ("a", Some(""))];
     assert_eq!(record.headers, owned("", None, &headers).headers);
-    // What is no base64, and a null value with a payload, are headers like others.
+    // Invalid base64, and a null value with a payload, are ordinary headers.
     let block = "NATS/1.0\r\nKafka-Key-Base64: A\r\nKafka-Header-Base64: YQ=!\r\nKafka-Value: null\r\nKafka-Value: x\r\n\r\n";
     let headers = [
         ("Kafka-Key-Base64", Some("A")),
@@ -165,7 +166,7 @@ fn a_block_that_cannot_be_taken_apart_is_kept_whole() {
 #[test]
 fn the_subject_is_the_header_or_the_key_or_the_topic() {
     let none = String::new;
-    // The header, within the bindings only, and only the first.
+    // The first header, if the bindings match it.
     let subject = |text: &'static str| [("Nats-Subject", Some(text.as_bytes()))];
     assert_eq!(delivered(None, &subject("orders.a")), ("orders.a".to_owned(), none()));
     assert_eq!(delivered(None, &subject("shop.1.paid")), ("shop.1.paid".to_owned(), none()));
@@ -175,7 +176,7 @@ fn the_subject_is_the_header_or_the_key_or_the_topic() {
     }
     let two = [("Nats-Subject", Some(&b"other"[..])), ("Nats-Subject", Some(b"orders.a"))];
     assert_eq!(delivered(None, &two).0, "orders");
-    // The key, as it is where it lies within the bindings, after the topic's name else.
+    // The key, as it is if the bindings match it, or else after the topic's name.
     assert_eq!(delivered(Some(b"orders.eu"), &[]), ("orders.eu".to_owned(), none()));
     assert_eq!(delivered(Some(b"eu.new"), &[]), ("orders.eu.new".to_owned(), none()));
     assert_eq!(delivered(Some(b"17"), &[]), ("orders.17".to_owned(), none()));
@@ -190,7 +191,7 @@ fn the_subject_is_the_header_or_the_key_or_the_topic() {
     let long = "k".repeat(4096);
     assert_eq!(delivered(Some(long.as_bytes()), &[]).0, "orders");
     assert_eq!(delivered(Some(b"a*b"), &[]).0, "orders.a*b");
-    // The key is shown where the subject does not show it.
+    // The header shows the key if the subject does not.
     let expected = "NATS/1.0\r\nKafka-Key: k 1\r\nh: v\r\n\r\n".to_owned();
     let headers = [("Nats-Subject", Some(&b"orders.a"[..])), ("h", Some(b"v"))];
     assert_eq!(delivered(Some(b"k 1"), &headers), ("orders.a".to_owned(), expected));
@@ -251,13 +252,13 @@ fn what_is_too_large_or_reserved_is_not_delivered() {
     let block = b"NATS/1.0\r\na: b\r\n\r\n".len();
     assert!(message_of(&subjects, &record, 8 + block, scratch).is_ok());
     assert_eq!(message_of(&subjects, &record, 7 + block, scratch), Err(Undeliverable::TooLarge));
-    // Two bytes of a record become 24: what is written of it ends where it is too much.
+    // Two bytes of a record become 24. Writing stops at the limit.
     let record = Owned { key: None, value: None, headers: vec![(Vec::new(), Some(Vec::new())); 100_000] };
     let limits = Limits::default();
     let bound = MessageLimits { payload_bytes_max: 10_000, subject: &limits };
     assert_eq!(message_of(&subjects, &record, 10_000, scratch), Err(Undeliverable::TooLarge));
     assert!(scratch.capacity() < 20_000, "{} bytes", scratch.capacity());
-    assert!(bound.record_bytes_max() < 2 * 100_000, "it is not even looked into");
+    assert!(bound.record_bytes_max() < 2 * 100_000, "it is not even parsed");
     for (topic, reserved) in [("_INBOX", true), ("_INBOX.a", true), ("_INBOXES", false), ("a._INBOX", false)]
     {
         let subjects = TopicSubjects::new(topic, &CapturedSubjects::default());
@@ -319,8 +320,8 @@ fn records() -> impl Strategy<Value = Owned> {
 }
 
 proptest! {
-    /// A record that becomes a message, and that message published again, is the same record: with its subject as a header
-    /// where the key is another.
+    /// A record that becomes a message, which is published again, yields the same record, with its subject as
+    /// a header if the key is different.
     #[test]
     fn a_record_survives_the_way_to_nats_and_back(list in vec(records(), 1..4)) {
         let subjects = TopicSubjects::new("orders", &bindings("orders.>"));
@@ -328,7 +329,7 @@ proptest! {
         for record in list {
             let sent = message_of(&subjects, &record, 1 << 20, &mut to).unwrap();
             if let Some(block) = &sent.headers {
-                // Every client finds lines, names and an end in it.
+                // Every client finds lines, names and an end in the block.
                 prop_assert!(block.ends_with(b"\r\n\r\n"));
                 for line in header_lines(block).unwrap() {
                     let (name, value) = line.unwrap();
@@ -344,11 +345,11 @@ proptest! {
             };
             let again = record_of(&mut back, &message);
             let shown = record.key.is_none() || again.key == record.key;
-            // A key that stands in the subject after the topic's name comes back with it.
+            // A key that follows the topic's name in the subject comes back as part of it.
             let visible = record.key.as_ref().is_some_and(|key| sent.subject == [b"orders.", &key[..]].concat());
             prop_assert!(shown || visible, "{again:?}");
             prop_assert_eq!(&again.value, &record.value);
-            // Without the header that was added, or that the subject came from, they are the same.
+            // The headers are the same, except the one that was added or that was the subject's source.
             let first = |headers: &Headers| headers.first().is_some_and(|(name, _)| name == SUBJECT);
             let mut expected = record.headers.clone();
             let given = expected.iter().position(|(name, _)| name == SUBJECT);
@@ -363,7 +364,7 @@ proptest! {
         }
     }
 
-    /// Whatever bytes a client sends as headers, they become a record, and the scratch holds nothing over.
+    /// Any bytes that a client sends as headers become a record, and nothing remains in the scratch.
     #[test]
     fn any_block_becomes_a_record(blocks in vec(bytes(60), 1..4), payload in bytes(10)) {
         let mut scratch = RecordScratch::default();

@@ -1,4 +1,4 @@
-//! The connections that have ended, the last of which are remembered.
+//! The connections that were closed most recently.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -10,10 +10,10 @@ use super::go_time;
 use crate::client::Client;
 use crate::close::CloseReason;
 
-/// Closed connections that are remembered; nats-server remembers 10,000. About half a kilobyte each.
+/// Closed connections that are remembered, of about half a kilobyte each. nats-server remembers 10,000.
 const CLOSED_MAX: usize = 1024;
 
-/// A connection that has ended.
+/// A closed connection.
 #[derive(Debug)]
 pub(super) struct Closed {
     pub(super) info: ConnInfo,
@@ -24,7 +24,7 @@ pub(super) struct Closed {
     pub(super) round_trip_us: u64,
 }
 
-/// The last ones that ended, the oldest first.
+/// The connections closed most recently, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct ClosedList(Mutex<VecDeque<Arc<Closed>>>);
 
@@ -33,7 +33,7 @@ impl ClosedList {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of the end of a connection.
+    /// Adds a closed connection.
     pub(super) fn add(&self, client: &Client, reason: CloseReason) {
         let now = WallTime::now();
         let mut info = describe(client, now);

@@ -9,7 +9,7 @@ use super::go_time;
 use super::subscription_info::SubscriptionInfo;
 use crate::client::{Client, TransportKind};
 
-/// One connection, with nats-server's names, in its order.
+/// One connection, with nats-server's field names in its order.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ConnInfo {
     pub(super) cid: u64,
@@ -52,7 +52,7 @@ pub(super) struct ConnInfo {
     pub(super) name_tag: Option<&'static str>,
 }
 
-/// Who it is, if it had to say.
+/// The user's name, if the client had to authenticate.
 pub(super) fn user_of(client: &Client) -> Option<String> {
     client.permissions().and_then(|permissions| permissions.user().name().map(|name| name.to_string()))
 }
@@ -61,7 +61,7 @@ pub(super) fn subscriptions_of(client: &Client) -> usize {
     client.counts.subscriptions.load(Ordering::Relaxed)
 }
 
-/// A connection that is open now.
+/// Describes an open connection.
 pub(super) fn describe(client: &Client, now: WallTime) -> ConnInfo {
     let said = client.said();
     let said = |field: fn(&tailrace_nats_wire::ConnectOptions) -> &String| {

@@ -1,4 +1,4 @@
-//! `/connz`: who is connected, and who was.
+//! `/connz`: open and closed connections.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,13 +29,14 @@ pub(super) struct Connz {
     connections: Vec<ConnInfo>,
 }
 
-/// A connection with what orders it.
+/// A connection to be sorted and listed.
 enum Candidate {
     Open(Arc<Client>),
     Closed(Arc<Closed>),
 }
 
-/// Answers a query. Blocks for a while when there are many connections, or their subscriptions are wanted.
+/// Answers a query. Blocks for a while if there are many connections, or if their subscriptions are
+/// requested.
 pub(super) fn page(front: &NatsFront, closed: &ClosedList, query: &Query) -> Result<Connz, BadQuery> {
     let options = Options::parse(query)?;
     let now = WallTime::now();
@@ -46,7 +47,7 @@ pub(super) fn page(front: &NatsFront, closed: &ClosedList, query: &Query) -> Res
     if !options.nobody && options.state != ConnectionState::Open {
         found.extend(closed.all().into_iter().map(Candidate::Closed));
     }
-    // As nats-server counts: all of that state, whoever is filtered out below.
+    // As in nats-server, the total includes connections that are filtered out below.
     let total = found.len();
     found.retain(|candidate| candidate.passes(&options));
     found.sort_by_cached_key(|candidate| (candidate.key(options.sort, now), candidate.cid()));
@@ -107,7 +108,7 @@ impl Candidate {
         }
     }
 
-    /// Smaller comes first.
+    /// Returns the sort key. Smaller ones come first.
     fn key(&self, sort: Sort, now: WallTime) -> Key {
         let since = |time: WallTime| now.duration_since(time).as_nanos();
         let most = |number: u64| Key::Number(u128::MAX - u128::from(number));
@@ -165,7 +166,7 @@ impl Candidate {
             && info.rtt.is_none()
             && !info.lang.is_empty()
         {
-            // As nats-server: the next look at this connection shows it.
+            // As in nats-server, the result is shown by the next request for this connection.
             client.measure_round_trip();
         }
         if options.auth {

@@ -1,10 +1,10 @@
-//! Times and durations as Go writes them.
+//! Times and durations in Go's notation.
 
 use tailrace_env::time::{Duration, WallTime};
 
 const DAY_SECONDS: u64 = 86_400;
 
-/// RFC 3339 with as many decimals as there are: `2026-11-21T04:11:29.342538861Z`.
+/// Formats a time by RFC 3339, with as many decimals as needed: `2026-11-21T04:11:29.342538861Z`.
 pub(super) fn rfc3339(time: WallTime) -> String {
     let since = time.after_epoch();
     let (days, rest) = (since.as_secs() / DAY_SECONDS, since.as_secs() % DAY_SECONDS);
@@ -17,9 +17,10 @@ pub(super) fn rfc3339(time: WallTime) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{decimals}Z")
 }
 
-/// Year, month and day so many days after 1970-01-01.
+/// Returns year, month and day of a day number, counted from 1970-01-01.
 fn civil(days: u64) -> (u64, u64, u64) {
-    // Counted from 1 March of the year 0, so that the leap day is the last of a year; 400 years repeat.
+    // Counted from 1 March of the year 0, so that the leap day is the last day of a year. The calendar
+    // repeats every 400 years.
     let (era, day) = ((days + 719_468) / 146_097, (days + 719_468) % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
     let day_of_year = day - (365 * year + year / 4 - year / 100);
@@ -29,7 +30,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (year, month, day_of_year - (153 * months_since_march + 2) / 5 + 1)
 }
 
-/// `3m10s`, `1y2d0h0m7s`: as nats-server shows how long something has been going on.
+/// Formats an uptime as nats-server does: `3m10s`, `1y2d0h0m7s`.
 pub(super) fn uptime(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / DAY_SECONDS);
@@ -48,7 +49,7 @@ pub(super) fn uptime(duration: Duration) -> String {
     }
 }
 
-/// `472µs`, `1.5ms`, `2.000001s`, as Go writes durations.
+/// Formats a duration as Go does: `472µs`, `1.5ms`, `2.000001s`.
 pub(super) fn duration(microseconds: u64) -> String {
     let scaled = |unit: u64, digits: usize, name: &str| {
         let (whole, part) = (microseconds / unit, microseconds % unit);

@@ -1,8 +1,9 @@
-//! NATS's monitoring pages: `/varz`, `/connz`, `/subsz` and the others, with nats-server's field names, for the tools that
-//! read them.
+//! NATS's monitoring pages: `/varz`, `/connz`, `/subsz` and others, with nats-server's field names, for the
+//! tools that read them.
 //!
-//! Counters are read where they are; lists are made on a worker thread, so that traffic goes on meanwhile, and are bounded.
-//! Deliberately not here: JSONP, secrets, profiles of the process, and `/healthz`, which is about more than NATS.
+//! Counters are read in place. Lists are bounded, and made on a worker thread, so that traffic continues
+//! meanwhile. Out of scope: JSONP, secrets, profiles of the process, and `/healthz`, which concerns more than
+//! NATS.
 
 mod closed;
 mod connection_info;
@@ -29,14 +30,14 @@ use self::query::{BadQuery, Query};
 pub use self::remembered::Monitor;
 use crate::server::NatsServer;
 
-/// An answer.
+/// The answer to a request.
 #[derive(Debug)]
 pub enum MonitorAnswer {
-    /// JSON.
+    /// A JSON page.
     Page(String),
-    /// The query cannot be read: why.
+    /// The query is invalid, with the reason.
     BadQuery(String),
-    /// A bug of the server: the log says more.
+    /// A bug in the server. Its log has the details.
     Failed,
 }
 
@@ -45,7 +46,7 @@ pub fn paths() -> impl Iterator<Item = &'static str> {
     PATHS.iter().map(|(path, _)| *path)
 }
 
-/// The answer to a request; `None` if the path is none of these.
+/// Answers a request. `None` if the path is unknown.
 pub async fn respond(server: &Arc<NatsServer>, path: &str, query: &str) -> Option<MonitorAnswer> {
     let at = PATHS.iter().position(|(known, _)| *known == path)?;
     let monitor = server.front.monitor();
@@ -96,7 +97,7 @@ async fn listed(
     let made = task::spawn_blocking(move || make(&server)).await;
     made.map_or_else(
         |error| {
-            tracing::error!(%error, "a bug of the server: making a page panicked");
+            tracing::error!(%error, "a bug in the server: making a page panicked");
             MonitorAnswer::Failed
         },
         answer,
@@ -104,6 +105,6 @@ async fn listed(
 }
 
 fn text<T: Serialize>(page: &T) -> Result<String, BadQuery> {
-    // Indented, as people who use curl expect it.
+    // Indented for people who use curl.
     serde_json::to_string_pretty(page).map_err(|error| BadQuery(error.to_string()))
 }

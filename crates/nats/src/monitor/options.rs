@@ -1,8 +1,8 @@
-//! What `/connz` can be asked for.
+//! The options of `/connz`.
 
 use super::query::{ACCOUNT, BadQuery, LIMIT_DEFAULT, LIMIT_MAX, Query};
 
-/// What is asked for.
+/// The options of a request.
 #[derive(Debug)]
 pub(super) struct Options {
     pub(super) sort: Sort,
@@ -14,7 +14,7 @@ pub(super) struct Options {
     pub(super) cid: u64,
     pub(super) user: String,
     pub(super) state: ConnectionState,
-    /// A filter that nothing here can pass: of other accounts, or of MQTT.
+    /// Whether a filter excludes all connections, because it is for another account or for MQTT.
     pub(super) nobody: bool,
 }
 

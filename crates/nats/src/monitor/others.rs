@@ -1,5 +1,5 @@
-//! The other nodes; and pages about what tailrace does not have (gateways, leaf nodes, JetStream), and about its one account:
-//! well-formed, so that tools that ask for everything are content.
+//! Pages about the other nodes, the only account, and features that tailrace lacks (gateways, leaf nodes,
+//! JetStream). They are well-formed, so that tools that read all pages work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use tailrace_env::time::WallTime;
@@ -12,7 +12,7 @@ use super::subscriptions::statistics;
 use crate::front::NatsFront;
 use crate::routes::RemoteNode;
 
-/// What every page begins with.
+/// The first fields of every page.
 fn head(front: &NatsFront) -> (String, String) {
     (front.server_info().server_id.clone(), go_time::rfc3339(WallTime::now()))
 }
@@ -34,7 +34,7 @@ pub(super) fn routez(front: &NatsFront, query: &Query) -> Result<Value, BadQuery
     }))
 }
 
-/// The link from another node, and what is sent to it on the one there.
+/// Describes the link from another node, and what is sent to that node over the link to it.
 fn route(front: &NatsFront, node: &RemoteNode) -> Value {
     let routes = front.router().routes();
     let up = WallTime::now().duration_since(node.since);
@@ -70,7 +70,7 @@ pub(super) fn leafz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery>
     Ok(json!({ "server_id": server_id, "now": now, "leafnodes": 0, "leafs": [] }))
 }
 
-/// As nats-server says it where JetStream is not enabled.
+/// Answers like a nats-server without JetStream.
 pub(super) fn jsz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
     for option in ["accounts", "streams", "consumers", "config", "leader-only"] {
         query.truth(option)?;
@@ -98,7 +98,7 @@ pub(super) fn jsz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
     }))
 }
 
-/// nats-server's queues between its parts, of which tailrace has none. What waits where is in the metrics.
+/// nats-server's internal queues, of which tailrace has none. The metrics show what waits where.
 pub(super) fn ipqueuesz(query: &Query) -> Result<Value, BadQuery> {
     query.truth("all")?;
     Ok(json!({}))

@@ -1,6 +1,6 @@
 //! The pages and their paths.
 
-/// A page, by the last part of its path.
+/// A page, named by the last part of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Page {
     Varz,
@@ -16,7 +16,7 @@ pub(super) enum Page {
     Ipqueuesz,
 }
 
-/// Paths of the pages.
+/// The paths of the pages.
 pub(super) const PATHS: &[(&str, Page)] = &[
     ("/varz", Page::Varz),
     ("/connz", Page::Connz),
@@ -32,8 +32,8 @@ pub(super) const PATHS: &[(&str, Page)] = &[
     ("/ipqueuesz", Page::Ipqueuesz),
 ];
 
-/// Pages beside these whose requests are counted, as nats-server does.
+/// Other pages whose requests are counted, as in nats-server.
 pub(super) const COUNTED: &[&str] = &["/", "/healthz"];
 
-/// Pages that nats-server does not count.
+/// Pages whose requests nats-server does not count.
 pub(super) const UNCOUNTED: &[Page] = &[Page::Stacksz, Page::Ipqueuesz];

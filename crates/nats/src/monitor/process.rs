@@ -1,12 +1,12 @@
-//! What this process takes of the machine, from /proc. Where there is none, it says 0.
+//! Resources that this process uses, from /proc. They are 0 if /proc is unavailable.
 
 use std::sync::Mutex;
 use tailrace_env::time::{Duration, Instant};
 
-/// Time over which the CPU is measured at least.
+/// Minimum time over which the CPU usage is measured.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Share of the CPU, by two looks.
+/// Measures the CPU usage between two readings.
 #[derive(Debug)]
 pub(super) struct CpuMeter(Mutex<Look>);
 
@@ -22,7 +22,8 @@ impl CpuMeter {
         Self(Mutex::new(Look { at: Instant::now(), ticks: ticks().unwrap_or(0), percent: 0.0 }))
     }
 
-    /// Percent of one core since the last look that was at least a second ago; above 100 on several.
+    /// Returns the CPU usage in percent of one core, since the last reading at least a second ago. May exceed
+    /// 100 on several cores.
     pub(super) fn percent(&self) -> f64 {
         let mut look = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let took = look.at.elapsed();
@@ -37,19 +38,20 @@ impl CpuMeter {
     }
 }
 
-/// Clock ticks that all threads have used.
+/// Returns the clock ticks that all threads have used.
 fn ticks() -> Option<u64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name, in brackets, may hold blanks. User and system time are the 14th and 15th field.
+    // The name, in brackets, may contain blanks. User and system time are the 14th and 15th field.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut next = || fields.next()?.parse::<u64>().ok();
     Some(next()? + next()?)
 }
 
-/// Threads on the page at most. The server has some dozens; worker threads may be hundreds.
+/// Most threads on the page. The server has some dozens, and there may be hundreds of worker threads.
 const THREADS_MAX: usize = 4096;
 
-/// The threads of this process with their names and states, a line each: what there is in place of Go's stacks.
+/// Lists the threads of this process, a line with name and state for each. This takes the place of Go's
+/// stacks.
 pub(super) fn threads() -> String {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lines = tasks.take(THREADS_MAX).filter_map(|task| {
@@ -61,7 +63,7 @@ pub(super) fn threads() -> String {
     lines.collect()
 }
 
-/// proc_pid_stat(5).
+/// Names a state of proc_pid_stat(5).
 fn state(letter: char) -> &'static str {
     match letter {
         'R' => "running",
@@ -72,14 +74,14 @@ fn state(letter: char) -> &'static str {
     }
 }
 
-/// Bytes of memory in use.
+/// Returns the bytes of memory in use.
 pub(super) fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").ok();
     let resident = pages.as_deref().and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());
     resident.unwrap_or(0) * rustix::param::page_size() as u64
 }
 
-/// Cores that this process may use.
+/// Returns the number of cores that this process may use.
 pub(super) fn cores() -> usize {
     tailrace_env::thread::processors()
 }
@@ -98,16 +100,16 @@ mod tests {
 
     #[test]
     fn the_share_of_the_cpu_is_that_of_the_time_since_the_last_look() {
-        assert_eq!(CpuMeter::new().percent(), 0.0, "no window is over");
-        let taken = || ticks().expect("/proc is there");
+        assert_eq!(CpuMeter::new().percent(), 0.0, "no window has ended");
+        let taken = || ticks().expect("/proc is available");
         while taken() < 20 {
             std::hint::spin_loop();
         }
-        // Other tests of this process may have taken more than two windows have.
+        // Other tests of this process may have used more ticks than fit into two windows.
         let (at, ticks) = (Instant::now() - 2 * WINDOW, taken() - 20);
         let meter = CpuMeter(Mutex::new(Look { at, ticks, percent: 0.0 }));
         let percent = meter.percent();
         assert!((1.0..=100.0 * cores() as f64).contains(&percent), "{percent}");
-        assert_eq!(meter.percent(), percent, "the next window is not over");
+        assert_eq!(meter.percent(), percent, "the next window has not ended");
     }
 }

@@ -1,25 +1,25 @@
-//! The query of a monitoring URL, its bounds, and the account it may name. What cannot be read is refused in Go's words,
-//! as nats-server refuses it.
+//! The query of a monitoring URL, its limits, and the account in it. Invalid queries are refused with Go's
+//! texts, as in nats-server.
 
-/// Entries of a list, if the query does not say.
+/// Default number of entries in a list.
 pub(super) const LIMIT_DEFAULT: usize = 1024;
 
-/// Entries of a list at most. About half a kilobyte each.
+/// Most entries in a list. One takes about half a kilobyte.
 pub(super) const LIMIT_MAX: usize = 65_536;
 
-/// nats-server's account for everybody, where there are no others.
+/// nats-server's account for all clients if there are no others.
 pub(super) const ACCOUNT: &str = "$G";
 
-/// Names and values, decoded.
+/// Decoded names and values.
 #[derive(Debug, Default)]
 pub(super) struct Query(Vec<(String, String)>);
 
-/// What is answered to a query that cannot be read.
+/// The answer to an invalid query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BadQuery(pub(super) String);
 
 impl Query {
-    /// Takes the part behind the question mark apart. Nothing in it is refused here.
+    /// Parses the part after the question mark. Refuses nothing.
     pub(super) fn parse(query: &str) -> Self {
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         let decoded = pairs.map(|pair| {
@@ -29,7 +29,7 @@ impl Query {
         Self(decoded.collect())
     }
 
-    /// The first value of that name; empty if there is none.
+    /// Returns the first value of that name, or an empty text.
     pub(super) fn text(&self, name: &str) -> &str {
         self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
@@ -44,7 +44,7 @@ impl Query {
         }
     }
 
-    /// A count; below zero is zero, as nothing is.
+    /// Parses a count. Missing and negative values are zero.
     pub(super) fn count(&self, name: &str) -> Result<usize, BadQuery> {
         let text = self.text(name);
         if text.is_empty() {
@@ -60,7 +60,7 @@ impl Query {
         }
     }
 
-    /// The number of a connection; 0 for none.
+    /// Parses the number of a connection. 0 if there is none.
     pub(super) fn cid(&self) -> Result<u64, BadQuery> {
         let text = self.text("cid");
         if text.is_empty() {
@@ -80,7 +80,8 @@ fn is_out_of_range(error: &std::num::ParseIntError) -> bool {
     matches!(error.kind(), PosOverflow | NegOverflow)
 }
 
-/// Percent escapes, and plus signs for blanks. What is no escape stays as it is; what is not UTF-8 is replaced.
+/// Decodes percent escapes, and plus signs for blanks. Invalid escapes stay unchanged, and invalid UTF-8 is
+/// replaced.
 fn decode(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! What monitoring remembers between two requests.
+//! State of the monitoring between two requests.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,17 +11,17 @@ use super::process::CpuMeter;
 use crate::client::Client;
 use crate::close::CloseReason;
 
-/// Lists that are made at once; others wait.
+/// Lists that are made at the same time. Further requests wait.
 const LISTS_MAX: usize = 2;
 
-/// What monitoring remembers between two requests.
+/// State of the monitoring between two requests.
 #[derive(Debug)]
 pub struct Monitor {
     pub(super) cpu: CpuMeter,
     pub(super) closed: ClosedList,
-    /// Requests, in the order of [`PATHS`].
+    /// Number of requests, in the order of [`PATHS`].
     pub(super) requests: [AtomicU64; PATHS.len()],
-    /// The same of [`COUNTED`].
+    /// Number of requests, in the order of [`COUNTED`].
     other_requests: [AtomicU64; COUNTED.len()],
     pub(super) lists: Semaphore,
 }
@@ -37,7 +37,7 @@ impl Monitor {
         }
     }
 
-    /// Takes note of a connection that has ended.
+    /// Adds a closed connection.
     pub(crate) fn ended(&self, client: &Client, reason: CloseReason) {
         self.closed.add(client, reason);
     }
@@ -49,7 +49,7 @@ impl Monitor {
         }
     }
 
-    /// Paths that were asked for, and how often.
+    /// Returns the requested paths and the number of requests for each.
     pub(super) fn request_counts(&self) -> BTreeMap<&'static str, u64> {
         let pages = PATHS.iter().map(|(path, _)| *path).zip(&self.requests);
         let counts = pages.chain(COUNTED.iter().copied().zip(&self.other_requests));

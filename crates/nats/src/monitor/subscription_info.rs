@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::subscription::ClientSubscription;
 
-/// One subscription, with nats-server's names, in its order.
+/// One subscription, with nats-server's field names in its order.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct SubscriptionInfo {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,7 @@
-//! `/subsz`, and the subscriptions of single connections. Topics' bindings are no subscriptions here.
+//! `/subsz`, and the subscriptions of single connections. Bindings of topics are not listed as subscriptions.
 //!
-//! Lists come from a snapshot of the router, which others change meanwhile; what is kept while it is walked through is bounded.
+//! Lists are made from a snapshot of the router, which may change meanwhile. The memory that a walk keeps is
+//! bounded.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use crate::front::NatsFront;
 use crate::subscription::ClientSubscription;
 use crate::target::Target;
 
-/// Subscriptions that `/connz` lists in one answer, of all connections together. Each takes some 150 bytes of it.
+/// Most subscriptions in one answer of `/connz`, for all connections together. Each takes some 150 bytes of
+/// it.
 const OF_CLIENTS_MAX: usize = 65_536;
 
 /// The page.
@@ -32,7 +34,7 @@ pub(super) struct Subsz {
     subscriptions_list: Option<Vec<SubscriptionInfo>>,
 }
 
-/// nats-server's statistics of its matcher. What ours does not keep is 0.
+/// nats-server's statistics of its matcher. Those that tailrace does not keep are 0.
 #[derive(Debug, Serialize)]
 pub(super) struct Statistics {
     num_subscriptions: u64,
@@ -63,7 +65,7 @@ pub(super) fn statistics(front: &NatsFront) -> Statistics {
     }
 }
 
-/// Answers a query. Blocks for a while when there are many subscriptions.
+/// Answers a query. Blocks for a while if there are many subscriptions.
 pub(super) fn page(front: &NatsFront, query: &Query) -> Result<Subsz, BadQuery> {
     let (listed, test) = (query.truth("subs")?, query.text("test"));
     let (offset, limit) = (query.count("offset")?, query.count("limit")?);
@@ -95,8 +97,8 @@ fn with_account(mut info: SubscriptionInfo) -> SubscriptionInfo {
     info
 }
 
-/// A page of all, in the order of connections and their subscriptions. In a first walk only what orders them is kept, 16 bytes
-/// each; a second one describes those on the page.
+/// Returns a page of all subscriptions, ordered by connection and subscription. A first walk keeps only the
+/// sort keys, 16 bytes each. A second walk describes the subscriptions on the page.
 fn all(front: &NatsFront, offset: usize, limit: usize) -> (usize, Option<Vec<SubscriptionInfo>>) {
     let snapshot = front.router().space().snapshot();
     let key = |subscription: &ClientSubscription| (subscription.client.id, subscription.number);
@@ -115,7 +117,7 @@ fn all(front: &NatsFront, offset: usize, limit: usize) -> (usize, Option<Vec<Sub
     (total, Some(list))
 }
 
-/// Those that would get a message on a subject. Their patterns have to be looked for.
+/// Returns the subscriptions that match a subject. A walk finds their patterns.
 fn matching(
     front: &NatsFront,
     subject: &str,
@@ -148,7 +150,7 @@ fn matching(
     (total, Some(list))
 }
 
-/// The subscriptions of some connections, in the order they were made.
+/// Returns the subscriptions of some connections, in the order in which they were created.
 pub(super) fn of_clients(
     front: &NatsFront,
     clients: impl Iterator<Item = u64>,
@@ -173,7 +175,7 @@ fn client_of(target: &Arc<Target>) -> Option<&ClientSubscription> {
     }
 }
 
-/// True for a subject that can be published to.
+/// Reports whether messages can be published to the subject.
 fn is_literal(subject: &str) -> bool {
     !subject.contains(char::is_whitespace) && subject.split('.').all(|word| !matches!(word, "" | "*" | ">"))
 }

@@ -12,7 +12,7 @@ use crate::close::CloseReason;
 use crate::server::NatsServer;
 use tailrace_env::metrics::ReasonLabel;
 
-/// Fields in the order of nats-server.
+/// Fields in nats-server's order.
 pub(super) struct Varz(Vec<(&'static str, Value)>);
 
 impl Serialize for Varz {
@@ -21,7 +21,8 @@ impl Serialize for Varz {
     }
 }
 
-/// Parts that tailrace does not have are empty objects, as they are in nats-server where they are not configured.
+/// Makes the page. Features that tailrace lacks are empty objects, as in nats-server if they are not
+/// configured.
 pub(super) fn page(server: &NatsServer, monitor: &Monitor) -> Varz {
     let mut fields = identity(server.front.server_info());
     fields.extend(settings(server));
@@ -80,7 +81,7 @@ fn settings(server: &NatsServer) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// nats-server's, all of which are about JetStream.
+/// nats-server's flags, all of which concern JetStream.
 fn feature_flags() -> Value {
     json!({
         "js_ack_fc_v2": false,
@@ -90,7 +91,7 @@ fn feature_flags() -> Value {
     })
 }
 
-/// Empty of a node that is alone.
+/// Describes the cluster. Empty in a standalone server.
 fn cluster(server: &NatsServer) -> Value {
     match &*server.front.addresses().cluster {
         "" => json!({}),

@@ -1,4 +1,4 @@
-//! Where clients find the other nodes: `connect_urls` of INFO.
+//! Client addresses of the other nodes, for `connect_urls` in INFO.
 
 use std::sync::Arc;
 
@@ -6,29 +6,30 @@ use arc_swap::ArcSwap;
 use tailrace_metadata::MetadataImage;
 use tailrace_types::NodeId;
 
-/// Addresses that clients are told at most: INFO is one line.
+/// Most addresses that clients are told, because INFO is one line.
 const ADDRESSES_MAX: usize = 64;
 
-/// The cluster, as clients are told of it.
+/// The cluster as clients are told about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// Its name; empty of a node that is alone.
+    /// The cluster's name. Empty in a standalone server.
     pub(crate) cluster: String,
-    /// Where this node is reached, if it is told.
+    /// The address of this node, if it is known.
     pub(crate) own: Option<String>,
-    /// The others that are there, by number.
+    /// The addresses of the other live nodes, ordered by node id.
     pub(crate) others: Vec<String>,
 }
 
 impl Told {
-    /// This node first, as nats-server has it; without it once it is about to stop.
+    /// Returns the addresses, this node's first, as in nats-server. Without it once the node is about to
+    /// stop.
     pub(crate) fn connect_urls(&self, leaving: bool) -> Vec<String> {
         let own = self.own.iter().filter(|_| !leaving);
         own.chain(&self.others).take(ADDRESSES_MAX).cloned().collect()
     }
 }
 
-/// What clients are told now.
+/// What clients are told at the moment.
 #[derive(Debug, Default)]
 pub(crate) struct Addresses(ArcSwap<Told>);
 
@@ -37,7 +38,7 @@ impl Addresses {
         self.0.load_full()
     }
 
-    /// Takes over changed metadata. True if clients are to be told of it.
+    /// Applies changed metadata. Reports whether clients have to be told.
     pub(crate) fn follow(&self, image: &MetadataImage, own: NodeId) -> bool {
         let told = told(image, own);
         if *self.0.load_full() == told {

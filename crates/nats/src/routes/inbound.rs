@@ -1,8 +1,9 @@
-//! What one other node's link brings: its interest, and messages for this node's subscribers. Messages are delivered here and
-//! go no further: every node has a link to every other one.
+//! The receiving side of another node's link: its interest, and messages for this node's subscribers.
+//! Messages are delivered here and go no further, because every node has a link to every other one.
 //!
-//! Messages are delivered in the order in which they came. One for very many takes several turns: those behind it wait, and nothing else
-//! does that the link brings. Word of interest is taken at once: it is about what is published here.
+//! Messages are delivered in order of arrival. One for very many subscribers takes several turns. Later
+//! messages wait for it, but nothing else on the link does. Changes of interest apply at once, because they
+//! concern messages published here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,24 +27,25 @@ use tailrace_env::aside::TURN;
 use tailrace_peers::{NatsFrame, NatsReceiver};
 use tailrace_types::{i64_of, take_off};
 
-/// So much of a node's interest is removed at once where it is forgotten; more is left to a worker.
+/// Number of routes up to which a node's interest is removed inline when it is dropped. A worker removes more
+/// than that.
 const REMOVED_INLINE_MAX: usize = 1024;
 
-/// What a link's subscriptions may take beside their texts, for the bound of bytes.
+/// Bytes that each row of interest takes besides its texts, for the limit on bytes.
 const ROW_OVERHEAD: usize = 16;
 
-/// One link, from its other end.
+/// The receiving end of one link.
 pub(crate) struct Inbound {
     front: Arc<NatsFront>,
     node: Arc<RemoteNode>,
     interest: Interest,
     burst: Burst,
-    /// Messages since the last look.
+    /// Whether there was a frame since the last call of `settle`.
     fresh: bool,
     began: bool,
-    /// A message that is on its way to very many.
+    /// A message that is being delivered to very many subscribers.
     wide: Option<Box<Wide>>,
-    /// Those behind it.
+    /// The messages after it.
     waiting: Waiting,
 }
 
@@ -52,32 +54,32 @@ struct Wide {
     fan_out: FanOut,
 }
 
-/// What a node has subscribers for, as it has said on this link.
+/// The subscribers of a node, as it has announced them on this link.
 #[derive(Default)]
 struct Interest {
     routes: HashMap<Key, Route>,
     /// One target for each queue group, and one for plain subscribers.
     targets: HashMap<Option<Arc<[u8]>>, Arc<Target>>,
-    /// It was taken back as a whole; the targets know.
+    /// Set when the node withdraws all of its interest at once. The targets share it.
     forgotten: Arc<AtomicBool>,
     bytes: usize,
-    /// Too many has been logged.
+    /// Whether it has been logged that there are too many.
     logged: bool,
 }
 
 impl Interest {
-    /// What one more pattern of a queue group, or a plain one, leads to.
+    /// Returns the target for one more pattern, of a queue group or plain.
     fn target(&mut self, node: &Arc<RemoteNode>, queue: &Option<Arc<[u8]>>) -> Arc<Target> {
         let new = || Arc::new(Target::Node(NodeInterest::new(node, queue.clone(), &self.forgotten)));
         let target = self.targets.entry(queue.clone()).or_insert_with(new);
         if let Target::Node(interest) = &**target {
-            // Before anybody can find it.
+            // This comes before any lookup can find the target.
             interest.patterns.add(1);
         }
         Arc::clone(target)
     }
 
-    /// One pattern less leads there.
+    /// Removes a pattern from its target.
     fn leave(&mut self, queue: &Option<Arc<[u8]>>) {
         let Some(Target::Node(interest)) = self.targets.get(queue).map(|target| &**target) else { return };
         interest.patterns.take_off(1);
@@ -101,7 +103,7 @@ impl Inbound {
         }
     }
 
-    /// Something is about to be done: the first of it begins a burst.
+    /// Starts a burst, unless one has started already.
     fn begin(&mut self) {
         if !std::mem::replace(&mut self.began, true) {
             self.burst.begin(Instant::now());
@@ -136,7 +138,8 @@ impl Inbound {
         if is_full {
             return self.refuse(text);
         }
-        // Both nodes may have other bounds of a subject: one that is too long here is published by nobody here.
+        // The nodes may have different limits on subjects. One that is too long here cannot be published
+        // here.
         let Ok(pattern) = Pattern::parse(Dialect::Nats, text, router.limits()) else {
             return if text.is_empty() { Err("a subscription to nothing") } else { self.refuse(text) };
         };
@@ -161,7 +164,7 @@ impl Inbound {
         if !std::mem::replace(&mut self.interest.logged, true) {
             tracing::warn!(
                 node = %self.node.id, subject = %text.escape_ascii(), known = self.interest.routes.len(),
-                "another node has more subscribers than this one takes note of: they do not get what is published here"
+                "another node has more subscribers than this one accepts: the others do not get messages published here"
             );
         }
         Ok(())
@@ -177,7 +180,8 @@ impl Inbound {
         self.front.router().routes().metrics().interest.dec();
     }
 
-    /// What is added from now on has routes of its own: it does not wait for the others to be removed. They count no more at once.
+    /// Drops all interest, which stops counting at once. New interest has routes of its own and does not wait
+    /// until the old ones are removed.
     fn forget_all(&mut self) {
         let Interest { routes, forgotten, .. } = std::mem::take(&mut self.interest);
         forgotten.store(true, Ordering::Relaxed);
@@ -185,14 +189,14 @@ impl Inbound {
             && let Some(spawner) = Spawner::try_current()
         {
             let (front, node) = (Arc::clone(&self.front), Arc::clone(&self.node));
-            // Nobody waits for it.
+            // The task is not awaited.
             drop(spawner.spawn_blocking(move || forget(&front, &node, routes)));
         } else {
             forget(&self.front, &self.node, routes);
         }
     }
 
-    /// Delivers a message, or has it wait for those before it.
+    /// Delivers a message, or queues it if earlier ones are waiting.
     fn message(&mut self, frame: Bytes) -> Result<(), &'static str> {
         let message = Inward::decode(frame.clone())?;
         self.count(&message);
@@ -225,7 +229,7 @@ impl Inbound {
         }
     }
 
-    /// Goes on with a message for very many, until this turn is over.
+    /// Continues with a message for very many subscribers until this turn is over.
     fn fan_out(&mut self) {
         let Some(mut wide) = self.wide.take() else { return };
         let Wide { message, fan_out } = &mut *wide;
@@ -233,7 +237,7 @@ impl Inbound {
         let here = Some(Here { plain: message.plain, queues: &message.queues });
         let words = message.message();
         let turn = Turn { burst: &mut self.burst, origin: None, message: &words, here, until };
-        // Topics have captured it where it was published.
+        // Topics capture it where it was published.
         if fan_out.go_on(self.front.router(), turn, |_| {}).is_some() {
             let served = fan_out.groups();
             self.delivered(message, served);
@@ -284,7 +288,7 @@ impl NatsReceiver for Inbound {
         self.fan_out();
         while self.wide.is_none() && self.burst.read_at.elapsed() < TURN {
             let Some(frame) = self.waiting.pop() else { break };
-            self.deliver(Inward::decode(frame).expect("it was looked at when it came"));
+            self.deliver(Inward::decode(frame).expect("it was checked on arrival"));
         }
     }
 
@@ -294,7 +298,8 @@ impl NatsReceiver for Inbound {
         }
         self.began = false;
         self.burst.finish(self.front.metrics());
-        // The link carries more than this: nobody on it is held back for a slow consumer, which is cut when it is too slow.
+        // The link carries more than this, so it is not slowed for a slow consumer. That consumer is
+        // disconnected if it is too slow.
         drop(self.burst.take_crowded());
         true
     }
@@ -340,7 +345,7 @@ mod tests {
         out.freeze()
     }
 
-    /// Takes a frame as a link does. How often others have their turn meanwhile.
+    /// Takes a frame as a link does. Returns how many turns other tasks get meanwhile.
     fn take(inbound: &mut Inbound, frame: Bytes) -> usize {
         inbound.take(NatsFrame::Message, frame).unwrap();
         let mut turns = 0;
@@ -351,16 +356,16 @@ mod tests {
         turns
     }
 
-    /// Others have their turn, and then the messages.
+    /// Gives other tasks a turn, and then continues.
     fn turn(inbound: &mut Inbound) {
         assert!(inbound.settle());
         inbound.go_on();
     }
 
-    /// Takes a message for so many that it is not done within a turn.
+    /// Takes a message for so many subscribers that it takes longer than a turn.
     fn take_wide(inbound: &mut Inbound) {
         inbound.take(NatsFrame::Message, frame(true, &[])).unwrap();
-        assert!(inbound.is_under_way(), "it takes many milliseconds, however quick the machine is");
+        assert!(inbound.is_under_way(), "it takes many milliseconds on any machine");
     }
 
     fn message_on(subject: &[u8], payload: &[u8]) -> Bytes {
@@ -383,7 +388,7 @@ mod tests {
         }
         assert_eq!(
             inbound.take(NatsFrame::Message, Bytes::from_static(b"x")),
-            Err("a NATS message that is cut off")
+            Err("a truncated NATS message")
         );
         while inbound.wide.is_some() {
             assert_eq!(client.sent().0, 0);
@@ -409,7 +414,7 @@ mod tests {
         let front = Arc::new(front());
         let client = subscriber(&front, b"s", None, 1);
         let mut inbound = inbound(&front);
-        assert!(inbound.waiting.push(&message_on(b"s", b"1")), "a turn has ended before it");
+        assert!(inbound.waiting.push(&message_on(b"s", b"1")), "a turn has ended before this message");
         inbound.take(NatsFrame::Message, message_on(b"s", b"2")).unwrap();
         assert_eq!((client.sent().0, inbound.waiting.len()), (0, 2));
         while inbound.is_under_way() {
@@ -453,7 +458,7 @@ mod tests {
 
     #[test]
     fn messages_that_many_get_take_several_turns() {
-        // Each of these takes many milliseconds, however quick the machine is.
+        // Each of these takes many milliseconds on any machine.
         for (messages, subscriptions) in [(2_000, 300), (30, 20_000)] {
             let front = Arc::new(front());
             let client = subscriber(&front, b"r", None, subscriptions);
@@ -478,6 +483,6 @@ mod tests {
         take(&mut inbound, frame(true, &[]));
         assert_eq!(sent(), [6_000, 2, 1]);
         let dropped = front.router().routes().metrics().dropped("no_member").get();
-        assert_eq!(dropped, 1, "nobody here is in the third group");
+        assert_eq!(dropped, 1, "the third group has no member here");
     }
 }

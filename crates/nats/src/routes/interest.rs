@@ -1,8 +1,9 @@
-//! What this node has subscribers for, and the word of it to the other nodes.
+//! This node's interest, which it announces to the other nodes.
 //!
-//! Every pattern, with its queue group, is counted; the first subscriber and the end of the last one are told to every node at once,
-//! in the queue of the messages to that node. A new link gets the whole table piece by piece: each piece is taken and queued
-//! under the table's lock, as changes are, so whatever is queued last is true. Adding twice is harmless.
+//! Subscribers are counted per pattern and queue group. The first subscriber and the end of the last one are
+//! announced to every node at once, in the same queue as the messages for that node. A new link gets the
+//! whole table, piece by piece. Pieces and changes are both queued under the table's lock, so whatever is
+//! queued last is true. Adding a row twice is harmless.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,17 +19,17 @@ use tailrace_types::{NodeId, take_off};
 use super::wire::{self, Change};
 use tailrace_peers::{NatsFrame, NatsUnsent, Peers};
 
-/// Rows, and bytes of them, in one piece of the table. The table's lock is held for as long as it takes to copy them.
+/// Rows and bytes in one piece of the table. The table's lock is held while they are copied.
 const PIECE_ROWS: usize = 512;
 const PIECE_BYTES: usize = 32 * 1024;
 
-/// The rest of the table waits while more than this waits for a link.
+/// The rest of the table waits while more bytes than this wait for a link.
 const WAITING_BYTES: usize = 1 << 20;
 
-/// Pause before a link that cannot be used is tried again.
+/// Delay before a link that is down is tried again.
 const DOWN_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A pattern, and whose it is.
+/// A pattern and its queue group, if any.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     pub(super) pattern: Box<[u8]>,
@@ -41,9 +42,9 @@ impl Key {
     }
 }
 
-/// Where the word is sent to.
+/// The receiver of announcements.
 pub(super) trait Send: std::marker::Send + Sync + 'static {
-    /// Queues rows of so many bytes.
+    /// Queues rows that take this many bytes.
     fn rows(&self, to: NodeId, bytes: usize, write: &mut dyn FnMut(&mut BytesMut)) -> Result<(), NatsUnsent>;
 }
 
@@ -54,7 +55,7 @@ impl Send for OnceLock<Peers> {
     }
 }
 
-/// The table.
+/// The table of this node's interest.
 pub(super) struct OwnInterest<S> {
     state: Mutex<InterestState>,
     to: Arc<S>,
@@ -66,25 +67,25 @@ struct InterestState {
     feeds: BTreeMap<NodeId, Arc<Feed>>,
 }
 
-/// The word to one node, for as long as its link lasts.
+/// The announcements to one node, as long as its link lasts.
 #[derive(Debug, Default)]
 pub(super) struct Feed {
-    /// There was no room for a change: all is to be told anew.
+    /// Whether there was no room for a change, so that the whole table has to be sent again.
     behind: AtomicBool,
     ended: AtomicBool,
     wake: Notify,
 }
 
-/// How far one piece has brought it.
+/// The outcome of sending one piece.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// There is more after this one.
+    /// There are more rows after this one.
     Upto(Arc<Key>),
-    /// That was all.
+    /// That was the last piece.
     Done,
-    /// There is no room.
+    /// There is no room in the queue.
     Full,
-    /// The link cannot be used yet, or its end is about to be heard.
+    /// The link is down: not usable yet, or its end has not been reported yet.
     Down,
     /// The link has ended.
     Ended,
@@ -95,7 +96,7 @@ impl<S: Send> OwnInterest<S> {
         Self { state: Mutex::default(), to }
     }
 
-    /// Takes note of one more subscriber. To be called after it can be delivered to.
+    /// Counts another subscriber. Call this once messages can be delivered to it.
     pub(super) fn add(&self, pattern: &[u8], queue: Option<&Arc<[u8]>>) -> Arc<Key> {
         let key = Arc::new(Key { pattern: pattern.into(), queue: queue.map(Arc::clone) });
         let mut state = self.lock();
@@ -108,7 +109,7 @@ impl<S: Send> OwnInterest<S> {
         key
     }
 
-    /// Takes note that a subscriber is gone.
+    /// Removes a subscriber from the count.
     pub(super) fn remove(&self, key: &Arc<Key>) {
         let mut state = self.lock();
         let count = state.counts.get_mut(key).expect("all subscribers are counted");
@@ -119,7 +120,7 @@ impl<S: Send> OwnInterest<S> {
         }
     }
 
-    /// Different patterns with their groups.
+    /// Returns the number of different patterns, with their groups.
     pub(super) fn len(&self) -> usize {
         self.lock().counts.len()
     }
@@ -133,14 +134,15 @@ impl<S: Send> OwnInterest<S> {
                 wire::put_row(out, change, &key.pattern, key.queue());
             });
             if queued.is_err() {
-                // Of a link that is down, its end is about to be heard.
+                // If the link is down, its end will be reported soon.
                 feed.behind.store(true, Ordering::Relaxed);
                 feed.wake.notify_one();
             }
         }
     }
 
-    /// A link is up: from now on it hears of changes. The table is to be sent by [`OwnInterest::piece`].
+    /// Starts the feed of a new link, which gets all changes from now on. The caller sends the table with
+    /// [`OwnInterest::piece`].
     pub(super) fn begin(&self, node: NodeId) -> Arc<Feed> {
         let feed = Arc::new(Feed::default());
         if let Some(before) = self.lock().feeds.insert(node, Arc::clone(&feed)) {
@@ -149,15 +151,15 @@ impl<S: Send> OwnInterest<S> {
         feed
     }
 
-    /// A link is down.
+    /// Ends the feed of a link that is down.
     pub(super) fn end(&self, node: NodeId) {
         if let Some(feed) = self.lock().feeds.remove(&node) {
             feed.end();
         }
     }
 
-    /// Queues the next piece of the table behind `after`; from its beginning, all that was said before is taken back, if the link has fallen
-    /// behind.
+    /// Queues the next piece of the table, after `after`. If the link has fallen behind, the first piece
+    /// starts by withdrawing all that was announced before.
     pub(super) fn piece(&self, node: NodeId, feed: &Feed, after: Option<&Arc<Key>>) -> Piece {
         let state = self.lock();
         if feed.ended.load(Ordering::Relaxed) {
@@ -179,7 +181,8 @@ impl<S: Send> OwnInterest<S> {
         self.queued(node, feed, bytes, &keys, forget)
     }
 
-    /// Queues the rows of `keys`, of so many `bytes`, behind one that makes the link `forget` the others, if it has to.
+    /// Queues the rows of `keys`, which take `bytes`. If `forget` is set, a row that withdraws the others
+    /// comes first.
     fn queued(&self, node: NodeId, feed: &Feed, bytes: usize, keys: &[&Arc<Key>], forget: bool) -> Piece {
         let queued = self.to.rows(node, bytes, &mut |out| {
             if forget {
@@ -195,13 +198,13 @@ impl<S: Send> OwnInterest<S> {
                 keys.last().map_or(Piece::Done, |last| Piece::Upto(Arc::clone(last)))
             }
             Err(NatsUnsent::QueueFull) => Piece::Full,
-            // A piece is smaller than the smallest bound of frames.
+            // A piece is smaller than the smallest limit on frames.
             Err(NatsUnsent::Down | NatsUnsent::TooLarge) => Piece::Down,
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, InterestState> {
-        // Nothing under this lock can panic half-way.
+        // The code under this lock cannot panic half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -213,7 +216,7 @@ impl Feed {
     }
 }
 
-/// Sends a link the whole table, and again whenever it has fallen behind. Ends with the link.
+/// Sends a link the whole table, and sends it again whenever the link has fallen behind. Ends with the link.
 pub(super) async fn feed(
     interest: Arc<OwnInterest<OnceLock<Peers>>>,
     peers: Peers,
@@ -222,7 +225,7 @@ pub(super) async fn feed(
 ) {
     let mut after = None;
     loop {
-        // A new fall takes the whole table back to its beginning.
+        // If the link falls behind again, the table is sent from its start.
         if feed.behind.load(Ordering::Relaxed) {
             after = None;
             peers.nats_room(node, WAITING_BYTES).await;
@@ -249,7 +252,7 @@ mod tests {
 
     const NODE: NodeId = NodeId(2);
 
-    /// A queue, and what its reader knows.
+    /// A queue that records what its reader knows.
     #[derive(Default)]
     struct Queue {
         sent: Mutex<BytesMut>,
@@ -275,7 +278,7 @@ mod tests {
     }
 
     impl Queue {
-        /// What a reader of everything knows.
+        /// Returns what a reader of all rows knows.
         fn known(&self) -> BTreeSet<(String, String)> {
             let mut known = BTreeSet::new();
             for row in wire::rows(self.sent.lock().unwrap().clone().freeze()) {
@@ -326,14 +329,14 @@ mod tests {
         let told = queue.sent.lock().unwrap().len();
         assert_eq!(told, wire::row_bytes(b"a", b"") + wire::row_bytes(b"a", b"g"));
         table.remove(&first);
-        assert_eq!(queue.sent.lock().unwrap().len(), told, "another one is there");
+        assert_eq!(queue.sent.lock().unwrap().len(), told, "another subscriber is left");
         assert_eq!(queue.known(), pairs(&[("a", ""), ("a", "g")]));
         table.remove(&again);
         table.remove(&grouped);
         assert_eq!((queue.known(), table.len()), (pairs(&[]), 0));
     }
 
-    /// As plain subscribers are, and beside them.
+    /// Members are counted like plain subscribers, and separately from them.
     #[test]
     fn members_of_a_queue_group_are_counted() {
         let group: Arc<[u8]> = Arc::from(&b"g"[..]);
@@ -344,7 +347,7 @@ mod tests {
             let mut members = vec![table.add(b"a", Some(&group)), table.add(b"a", Some(&group))];
             let alone = table.add(b"a", Some(&Arc::from(&b"other"[..])));
             table.remove(&members.remove(first_to_leave));
-            assert_eq!(queue.known(), pairs(&[("a", "g"), ("a", "other")]), "another member is there");
+            assert_eq!(queue.known(), pairs(&[("a", "g"), ("a", "other")]), "another member is left");
             table.remove(&alone);
             assert_eq!(queue.known(), pairs(&[("a", "g")]));
             table.remove(&members[0]);
@@ -358,7 +361,8 @@ mod tests {
         let keys: Vec<_> = (0..2000).map(|n| table.add(format!("s.{n:04}").as_bytes(), None)).collect();
         let feed = table.begin(NODE);
         let Piece::Upto(after) = table.piece(NODE, &feed, None) else { panic!("there is more") };
-        // One that was sent, one that was not; and new ones before and behind.
+        // A subscriber that was announced and one that was not leave, and new ones come before and after the
+        // position.
         table.remove(&keys[0]);
         table.remove(&keys[1999]);
         table.add(b"a", None);
@@ -380,7 +384,7 @@ mod tests {
         table.add(b"new", None);
         assert_eq!(table.piece(NODE, &feed, None), Piece::Full);
         queue.full.store(false, Ordering::Relaxed);
-        // Not told by itself: it comes with the list.
+        // The change is not announced on its own. It comes with the table.
         table.add(b"newer", None);
         assert_eq!(queue.known(), pairs(&[("gone", ""), ("stays", "")]));
         finish(&table, &feed, None);

@@ -1,4 +1,4 @@
-//! What is counted of messages between nodes.
+//! Metrics of messages between nodes.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -10,7 +10,7 @@ use tailrace_env::metrics::ReasonLabel;
 /// Metrics of the routes to other nodes.
 #[derive(Debug, Default)]
 pub(crate) struct RouteMetrics {
-    /// Of all other nodes.
+    /// Interest of all other nodes.
     pub(super) interest: Gauge,
     pub(super) interest_refused: Counter,
     pub(super) messages_out: Counter,
@@ -21,7 +21,7 @@ pub(crate) struct RouteMetrics {
 }
 
 impl RouteMetrics {
-    /// A message, or a queue group's part in one, that came to nothing for this reason.
+    /// The counter of messages, or of queue groups' shares in them, that were dropped for this reason.
     pub(super) fn dropped(&self, reason: &'static str) -> Counter {
         self.dropped.get_or_create_owned(&ReasonLabel { reason })
     }
@@ -29,12 +29,12 @@ impl RouteMetrics {
     pub(crate) fn register_into(&self, r: &mut Registry) {
         r.register(
             "nats_route_interest",
-            "Subjects, each with its queue group, that other nodes have subscribers for",
+            "Subjects, counted per queue group, for which other nodes have subscribers",
             self.interest.clone(),
         );
         r.register(
             "nats_route_interest_refused",
-            "Subjects of other nodes' subscribers that were not taken, since there were too many",
+            "Subjects of other nodes' subscribers that were refused because there were too many",
             self.interest_refused.clone(),
         );
         r.register(
@@ -59,7 +59,7 @@ impl RouteMetrics {
         );
         r.register(
             "nats_route_dropped_messages",
-            "NATS messages between nodes, or queue groups' parts in them, that came to nothing, by reason",
+            "NATS messages between nodes, or queue groups' shares in them, that were dropped, by reason",
             self.dropped.clone(),
         );
     }

@@ -1,13 +1,15 @@
-//! NATS between the nodes of a cluster: who has subscribers for what, and messages on their way to them.
+//! NATS between the nodes of a cluster: the nodes' interest, and the messages sent to them.
 //!
-//! - `interest`: what this node has subscribers for, told to the others. `inbound`: what they tell, and their messages.
-//! - `waiting`: messages behind one that is on its way to very many.
-//! - `outbound`: which nodes get a message. `wire`: the bytes. `addresses`: where clients find the other nodes.
+//! - `interest` announces this node's interest to the others. `inbound` receives theirs, and their messages.
+//! - `waiting` queues messages behind one for very many subscribers.
+//! - `outbound` decides which nodes get a message. `wire` encodes. `addresses` lists the other nodes for
+//!   clients.
 //!
-//! Every node has a link to every other one (`tailrace_peers`), so a message makes one hop at most and cannot come back. Interest
-//! and messages share one queue for each link: a requester's inbox is known where its request arrives. What another node has
-//! subscribers for lies in the same matcher as the subscriptions of clients, so one lookup finds all, and a node without
-//! peers does nothing for this. Deliberately not here: capture for topics, which happens where a message is published.
+//! Every node has a link to every other one (`tailrace_peers`), so a message makes one hop at most and cannot
+//! come back. Interest and messages share one queue per link, so a requester's inbox is known where its
+//! request arrives. The interest of other nodes is in the same matcher as the subscriptions of clients, so
+//! one lookup finds all, and a node without peers has no extra work. Out of scope: capture for topics, which
+//! happens where a message is published.
 
 mod addresses;
 mod inbound;
@@ -34,12 +36,12 @@ pub(super) use self::metrics::RouteMetrics;
 pub(super) use self::outbound::{Matches, NodePicker};
 use tailrace_peers::Peers;
 
-/// Bounds of what another node's subscribers may take here.
+/// Limits on another node's interest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RouteLimits {
-    /// Patterns, each with its queue group.
+    /// Most patterns, counted per queue group.
     interest_max: usize,
-    /// Bytes of them.
+    /// Most bytes of all patterns.
     interest_bytes_max: usize,
 }
 
@@ -48,17 +50,17 @@ pub(super) struct Routes {
     limits: RouteLimits,
     metrics: RouteMetrics,
     peers: Arc<OnceLock<Peers>>,
-    /// Absent of a node that is alone: it keeps no table.
+    /// This node's interest. `None` in a standalone server.
     own: Option<Arc<OwnInterest<OnceLock<Peers>>>>,
     nodes: Mutex<BTreeMap<NodeId, Arc<RemoteNode>>>,
 }
 
-/// Another node, for as long as one link of its lasts.
+/// Another node, as long as one of its links lasts.
 #[derive(Debug)]
 pub(crate) struct RemoteNode {
     pub(super) id: NodeId,
     pub(super) since: WallTime,
-    /// Its link has ended: what is still in the router for it counts no more.
+    /// Whether its link has ended. The router may still have its interest, which no longer counts.
     gone: AtomicBool,
     pub(super) interest: Tally,
     pub(super) messages_in: AtomicU64,
@@ -68,25 +70,26 @@ pub(crate) struct RemoteNode {
     pub(super) dropped: AtomicU64,
 }
 
-/// What another node has subscribers for, as the router keeps it.
+/// Another node's interest, as the router stores it.
 #[derive(Debug)]
 pub(crate) struct NodeInterest {
     pub(super) node: Arc<RemoteNode>,
     pub(super) queue: Option<Arc<[u8]>>,
-    /// Patterns that lead to it. Without any it is found by those alone who looked before.
+    /// Number of patterns with this target. Without any, only lookups that started earlier find it.
     pub(super) patterns: Tally,
-    /// The node has taken back all that it had said, this too: what is still in the router is about to be removed.
+    /// Whether the node has withdrawn all of its interest, including this one. The router is about to remove
+    /// it.
     forgotten: Arc<AtomicBool>,
 }
 
 impl NodeInterest {
-    /// `forgotten` is shared by all that the node says until it takes that back.
+    /// Creates a target. All interest that the node announces shares `forgotten` until the node withdraws it.
     fn new(node: &Arc<RemoteNode>, queue: Option<Arc<[u8]>>, forgotten: &Arc<AtomicBool>) -> Self {
-        let patterns = Tally::of("subjects of one queue group, or plain, that a node has subscribers for");
+        let patterns = Tally::of("subjects of one queue group, or plain, for which a node has subscribers");
         Self { node: Arc::clone(node), queue, patterns, forgotten: Arc::clone(forgotten) }
     }
 
-    /// True if nobody there is subscribed any more.
+    /// Reports whether the node has no subscribers left.
     fn is_over(&self) -> bool {
         self.node.is_gone() || self.forgotten.load(Ordering::Relaxed) || self.patterns.get() == 0
     }
@@ -98,7 +101,7 @@ impl RemoteNode {
             id,
             since: WallTime::now(),
             gone: AtomicBool::new(false),
-            interest: Tally::of("subjects that a node has subscribers for"),
+            interest: Tally::of("subjects for which a node has subscribers"),
             messages_in: AtomicU64::new(0),
             bytes_in: AtomicU64::new(0),
             messages_out: AtomicU64::new(0),
@@ -132,7 +135,7 @@ impl Routes {
         &self.metrics
     }
 
-    /// From now on there are others.
+    /// Sets the links to the other nodes.
     pub(super) fn connect(&self, peers: Peers) {
         // Called once, at start.
         let _ = self.peers.set(peers);
@@ -146,7 +149,8 @@ impl Routes {
         self.peers().is_some_and(|peers| peers.is_up(node))
     }
 
-    /// Takes note of one more subscriber here, who can be delivered to already. What comes back is for [`Routes::unsubscribed`].
+    /// Counts another local subscriber, to which messages can already be delivered. Returns the key for
+    /// [`Routes::unsubscribed`].
     pub(super) fn subscribed(&self, pattern: &[u8], queue: Option<&Arc<[u8]>>) -> Option<Arc<Key>> {
         self.own.as_ref().map(|own| own.add(pattern, queue))
     }
@@ -157,7 +161,7 @@ impl Routes {
         }
     }
 
-    /// The link to a node is up: it is told what this one has subscribers for.
+    /// Announces this node's interest on a new link.
     pub(super) fn link_up(&self, node: NodeId) {
         if let (Some(own), Some(peers)) = (&self.own, self.peers()) {
             let feed = own.begin(node);
@@ -165,14 +169,14 @@ impl Routes {
         }
     }
 
-    /// The link to a node is down.
+    /// Ends the announcements on a link that is down.
     pub(super) fn link_down(&self, node: NodeId) {
         if let Some(own) = &self.own {
             own.end(node);
         }
     }
 
-    /// Another node's link to this one has begun.
+    /// Adds another node, whose link to this one is up.
     pub(super) fn node_came(&self, id: NodeId) -> Arc<RemoteNode> {
         let node = Arc::new(RemoteNode::new(id));
         if let Some(before) = self.nodes().insert(id, Arc::clone(&node)) {
@@ -189,18 +193,18 @@ impl Routes {
         }
     }
 
-    /// The nodes whose links to this one are up.
+    /// Returns the nodes whose links to this one are up.
     pub(super) fn known_nodes(&self) -> Vec<Arc<RemoteNode>> {
         self.nodes().values().cloned().collect()
     }
 
-    /// Patterns that this node has told others of; 0 of a node that is alone.
+    /// Number of patterns that this node has announced. 0 in a standalone server.
     pub(super) fn told(&self) -> usize {
         self.own.as_ref().map_or(0, |own| own.len())
     }
 
     fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, Arc<RemoteNode>>> {
-        // Nothing under this lock can panic half-way.
+        // The code under this lock cannot panic half-way.
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

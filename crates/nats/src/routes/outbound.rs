@@ -1,7 +1,7 @@
-//! Which other nodes get a message: each once, whatever the number of its subscriptions that match.
+//! Selects the other nodes that get a message. Each gets it once, however many of its subscriptions match.
 //!
-//! A queue group that a local member serves is served. Of the others each goes to one node, picked uniformly among the nodes that
-//! have members, whatever their number there.
+//! A queue group with a local member that got the message is done. For each other group, one node is picked
+//! uniformly among those with members, regardless of how many members they have.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,17 +15,17 @@ use crate::queues::next_random;
 use crate::target::Target;
 use tailrace_peers::{NatsFrame, NatsUnsent};
 
-/// Queue groups that one message may have on one node: as many as the frame can name.
+/// Most queue groups of one message per node: the number that a frame can contain.
 const GROUPS_MAX: usize = u16::MAX as usize;
 
 /// Picks nodes. Keeps its memory from message to message.
 #[derive(Debug)]
 pub(crate) struct NodePicker {
     nodes: Vec<Share>,
-    /// Of each match with a queue group that nobody has served: the group by the place of its name, the node by its place in `nodes`,
-    /// and the match.
+    /// For each match with a queue group that has not been served: the address of the group's name, the
+    /// node's index in `nodes`, and the index of the match.
     members: Vec<(usize, usize, usize)>,
-    /// What each node is to serve: the node, and a match of the group.
+    /// The groups that each node serves: the node, and a match of the group.
     picked: Vec<(usize, usize)>,
     random: u64,
 }
@@ -33,12 +33,12 @@ pub(crate) struct NodePicker {
 #[derive(Debug)]
 struct Share {
     id: NodeId,
-    /// The match that it was found by.
+    /// The first match of the node.
     target: usize,
     plain: bool,
 }
 
-/// What the lookup found, and which of the queue groups have been served, by the place of their names.
+/// The matches of the lookup, and the queue groups that have been served, by the address of their names.
 pub(crate) struct Matches<'a, F> {
     pub(crate) targets: &'a [Arc<Target>],
     pub(crate) is_served: F,
@@ -46,11 +46,11 @@ pub(crate) struct Matches<'a, F> {
 
 impl NodePicker {
     pub(crate) fn new(seed: u64) -> Self {
-        // The generator stands still at zero.
+        // The generator would stay at zero.
         Self { nodes: Vec::new(), members: Vec::new(), picked: Vec::new(), random: seed | 1 }
     }
 
-    /// Sends the message to every node that is to have it. Returns their number.
+    /// Sends the message to every node that should get it. Returns their number.
     pub(crate) fn send(
         &mut self,
         routes: &Routes,
@@ -102,11 +102,11 @@ impl NodePicker {
         }
     }
 
-    /// One node for each group; afterwards they lie by node.
+    /// Picks one node for each group. Afterwards the picks are sorted by node.
     fn pick(&mut self) {
         self.picked.clear();
         self.members.sort_unstable();
-        // A node counts once, whatever it is subscribed to.
+        // A node counts once, however many matching subscriptions it has.
         self.members.dedup_by_key(|(name, node, _)| (*name, *node));
         for group in self.members.chunk_by(|one, other| one.0 == other.0) {
             let chosen = (next_random(&mut self.random) % group.len() as u64) as usize;
@@ -124,7 +124,7 @@ fn queue_of(targets: &[Arc<Target>], at: usize) -> &[u8] {
     }
 }
 
-/// True if it is on its way.
+/// Reports whether the message was queued for the node.
 fn send<'q>(
     routes: &Routes,
     target: &Target,
@@ -181,14 +181,14 @@ mod tests {
     use super::*;
     use crate::testing::front;
 
-    /// The nodes that get a message for these.
+    /// Returns the nodes that would get a message for these targets.
     fn nodes(routes: &Routes, targets: &[Arc<Target>]) -> Vec<i32> {
         let mut picker = NodePicker::new(1);
         picker.gather(routes, &Matches { targets, is_served: |_| false });
         picker.nodes.iter().map(|share| share.id.get()).collect()
     }
 
-    /// A message that is delivered in turns was looked up before.
+    /// The targets of a message that is delivered in turns were looked up earlier.
     #[test]
     fn a_node_without_a_subscriber_by_now_gets_nothing() {
         tailrace_runtime::install();
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(found(), [3]);
     }
 
-    /// So much that a worker removes it, and that is busy with something else.
+    /// The interest is so large that a worker removes it, and that worker is busy.
     #[test]
     fn a_node_that_has_taken_all_back_gets_nothing_until_it_says_more() {
         let front = Arc::new(front());
@@ -236,7 +236,7 @@ mod tests {
             say(Change::Add, 0..2_000);
             assert_eq!(found(), (1, vec![2]));
             say(Change::ForgetAll, 0..1);
-            assert_eq!(found(), (1, Vec::new()), "it is still there, and counts no more");
+            assert_eq!(found(), (1, Vec::new()), "it still exists, but no longer counts");
             say(Change::Add, 7..8);
             assert_eq!(found(), (2, vec![2]), "what comes later counts");
         });

@@ -1,20 +1,20 @@
-//! Messages of one link that wait for one before them, which is on its way to very many.
+//! Messages of one link that wait for an earlier one, which is being delivered to very many subscribers.
 //!
-//! The link brings more than messages, so it is not held back for them: what finds no room is dropped, as it is by the node that sends
-//! where too much waits for the link.
+//! The link carries more than messages, so it is not blocked for them. Messages without room are dropped, as
+//! the sending node does when too much waits for the link.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
 use tailrace_types::take_off;
 
-/// Bytes of them, but for a single one that is larger. Memory: as much for each other node.
+/// Most bytes of waiting messages, except for a single larger one. This memory is needed once per other node.
 pub(super) const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// What each takes beside its own bytes.
+/// Bytes that each message takes besides its own.
 const MESSAGE_OVERHEAD: usize = 64;
 
-/// The messages, as they came.
+/// The messages, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     frames: VecDeque<Bytes>,
@@ -30,26 +30,26 @@ impl Waiting {
         self.frames.len()
     }
 
-    /// False if there is no room for it.
+    /// Queues a message. Reports whether there was room for it.
     pub(super) fn push(&mut self, frame: &Bytes) -> bool {
         let bytes = charge(frame);
         if self.bytes > 0 && self.bytes + bytes > WAITING_BYTES_MAX {
             return false;
         }
-        // It is a part of what the link has read, all of which it would keep: that may be much more than is charged. Of a larger one
-        // there is hardly more.
+        // The frame is a slice of everything the link has read at once, and would keep all of it in memory.
+        // That may be much more than is charged. For a larger message there is hardly more.
         let kept = if bytes > WAITING_BYTES_MAX { frame.clone() } else { Bytes::copy_from_slice(frame) };
         self.frames.push_back(kept);
         self.bytes += bytes;
         true
     }
 
-    /// The one that came first.
+    /// Takes the oldest message.
     pub(super) fn pop(&mut self) -> Option<Bytes> {
         let frame = self.frames.pop_front()?;
-        take_off(&mut self.bytes, charge(&frame), "bytes of messages that wait");
+        take_off(&mut self.bytes, charge(&frame), "bytes of waiting messages");
         if self.frames.is_empty() {
-            // It keeps no memory for the next time.
+            // The empty queue keeps no memory.
             self.frames = VecDeque::new();
         }
         Some(frame)
@@ -76,7 +76,7 @@ mod tests {
         assert!(waiting.push(&small) && !waiting.push(&small));
         while waiting.pop().is_some() {}
         assert!(waiting.is_empty() && waiting.push(&large));
-        assert!(!waiting.push(&Bytes::new()), "even one of nothing takes memory");
+        assert!(!waiting.push(&Bytes::new()), "even an empty one takes memory");
         assert_eq!(waiting.pop(), Some(large));
         assert_eq!((waiting.bytes, waiting.frames.capacity()), (0, 0));
     }

@@ -1,50 +1,50 @@
-//! What nodes tell each other for their NATS clients, as bytes: docs/cluster-protocol.md has them field by field. Integers are
-//! little endian.
+//! The bytes of interest and messages between nodes. docs/cluster-protocol.md describes each field. Integers
+//! are little endian.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use tailrace_nats_wire::Message;
 
 /// Plain subscribers get the message.
 const PLAIN: u8 = 1;
-/// It has a reply subject.
+/// The message has a reply subject.
 const REPLY: u8 = 2;
-/// It has headers.
+/// The message has headers.
 const HEADERS: u8 = 4;
 
-/// What a row of interest says.
+/// The meaning of a row of interest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Change {
-    /// There is a subscriber now. Repeated, it says nothing new.
+    /// There is a subscriber. Repeating it changes nothing.
     Add = 0,
-    /// There is none any more.
+    /// There are no subscribers left.
     Remove = 1,
-    /// Everything said before is to be forgotten: a complete list follows.
+    /// All previous announcements are withdrawn. A complete list follows.
     ForgetAll = 2,
 }
 
-/// One row: what there are subscribers for, of a queue group or plain.
+/// One row: interest in a pattern, of a queue group or plain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) change: Change,
     pub(super) pattern: Bytes,
-    /// Empty if plain: names of groups are not.
+    /// Empty for plain subscribers, because names of groups are not empty.
     pub(super) queue: Bytes,
 }
 
-/// Bytes of a row.
+/// Returns the number of bytes of a row.
 pub(super) fn row_bytes(pattern: &[u8], queue: &[u8]) -> usize {
     1 + 2 + pattern.len() + 2 + queue.len()
 }
 
-/// Patterns and names are shorter than a control line, which has fewer than 64 KiB.
+/// Appends a row. Patterns and names are shorter than a control line, which has fewer than 64 KiB.
 pub(super) fn put_row(out: &mut BytesMut, change: Change, pattern: &[u8], queue: &[u8]) {
     out.put_u8(change as u8);
     put_text(out, pattern);
     put_text(out, queue);
 }
 
-/// All rows of a frame.
+/// Returns all rows of a frame.
 pub(super) fn rows(mut payload: Bytes) -> impl Iterator<Item = Result<Row, &'static str>> {
     std::iter::from_fn(move || {
         if payload.is_empty() {
@@ -54,7 +54,7 @@ pub(super) fn rows(mut payload: Bytes) -> impl Iterator<Item = Result<Row, &'sta
         if row.is_none() {
             payload.clear();
         }
-        Some(row.ok_or("word of subscriptions that is cut off"))
+        Some(row.ok_or("a truncated list of subscriptions"))
     })
 }
 
@@ -68,22 +68,23 @@ fn row(from: &mut Bytes) -> Option<Row> {
     Some(Row { change, pattern: text(from)?, queue: text(from)? })
 }
 
-/// A message on its way to another node.
+/// A message for another node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outward<'a> {
     pub(super) message: &'a Message<'a>,
-    /// The node's plain subscribers get it.
+    /// Whether the node's plain subscribers get it.
     pub(super) plain: bool,
 }
 
 impl Outward<'_> {
-    /// Bytes of its frame's payload, with the queue groups that the node is to serve.
-    /// True if its names are as short as those of all clients. What is longer fits no frame.
+    /// Reports whether the names are short enough for a frame. All clients' names are.
     pub(super) fn fits(&self) -> bool {
         let fits = |name: &[u8]| u16::try_from(name.len()).is_ok();
         fits(self.message.subject) && self.message.reply.is_none_or(fits)
     }
 
+    /// Returns the number of bytes of the frame's payload, including the queue groups that the node has to
+    /// serve.
     pub(super) fn bytes<'q>(&self, queues: impl Iterator<Item = &'q [u8]>) -> usize {
         let message = self.message;
         let reply = message.reply.map_or(0, |reply| 2 + reply.len());
@@ -98,7 +99,7 @@ impl Outward<'_> {
         let headers = if message.headers.is_some() { HEADERS } else { 0 };
         let plain = if self.plain { PLAIN } else { 0 };
         out.put_u8(plain | reply | headers);
-        out.put_u16_le(u16::try_from(queues.len()).expect("who picks the groups sees to it that they fit"));
+        out.put_u16_le(u16::try_from(queues.len()).expect("the picker limits the number of groups"));
         queues.for_each(|queue| put_text(out, queue));
         put_text(out, message.subject);
         if let Some(reply) = message.reply {
@@ -112,7 +113,7 @@ impl Outward<'_> {
     }
 }
 
-/// A message that another node has sent.
+/// A message from another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Inward {
     pub(super) plain: bool,
@@ -125,13 +126,13 @@ pub(super) struct Inward {
 
 impl Inward {
     pub(super) fn decode(payload: Bytes) -> Result<Self, &'static str> {
-        Self::read(payload).ok_or("a NATS message that is cut off")
+        Self::read(payload).ok_or("a truncated NATS message")
     }
 
     fn read(mut from: Bytes) -> Option<Self> {
         let flags = from.try_get_u8().ok()?;
         let count = from.try_get_u16_le().ok()?;
-        // Each takes two bytes at least: what is announced takes no more memory than what has arrived.
+        // Each takes at least two bytes, so an announced number takes no more memory than what has arrived.
         if usize::from(count) * 2 > from.len() || flags & !(PLAIN | REPLY | HEADERS) != 0 {
             return None;
         }
@@ -174,7 +175,7 @@ fn text(from: &mut Bytes) -> Option<Bytes> {
 mod tests {
     use super::*;
 
-    /// The bytes of docs/cluster-protocol.md.
+    /// The bytes in docs/cluster-protocol.md.
     #[test]
     fn rows_have_the_documented_bytes() {
         let mut out = BytesMut::new();

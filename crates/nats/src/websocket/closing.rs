@@ -1,21 +1,22 @@
-//! What the closing frame of a connection says: set by the connection, which knows why it ends, and read by the stream, which writes it.
+//! The closing frame of a connection. The connection, which knows why it ends, sets the reason. The stream
+//! writes it.
 
 use std::sync::{Arc, OnceLock};
 
 use super::status;
 use crate::close::CloseReason;
 
-/// One connection's.
+/// The closing frame of one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClosingFrame(Arc<OnceLock<CloseReason>>);
 
 impl ClosingFrame {
-    /// The connection ends for this reason. Only the first one counts.
+    /// Sets the reason for the end. Only the first one counts.
     pub(crate) fn set(&self, reason: CloseReason) {
         let _ = self.0.set(reason);
     }
 
-    /// Status and text, as nats-server has them.
+    /// Returns nats-server's status and text for the reason.
     pub(super) fn text(&self) -> (u16, String) {
         let reason = self.0.get().copied().unwrap_or(CloseReason::Client);
         (status_of(reason), reason.to_string())

@@ -1,6 +1,6 @@
-//! Frames of a client, to the bytes they carry and to what they ask of the socket itself.
+//! Decodes a client's frames into the bytes they carry, and into requests to the stream itself.
 //!
-//! Call [`Decoder::advance`] with what has arrived and with room for what comes out, until it neither takes nor gives.
+//! Call [`Decoder::advance`] with what has arrived and with room for the output until it makes no progress.
 
 use std::cell::RefCell;
 use tailrace_types::usize_of;
@@ -12,56 +12,57 @@ use super::{
     opcode,
 };
 
-/// Inflaters that each thread keeps for the next message: about 50 KiB each.
+/// Inflaters that each thread keeps for the next message, of about 50 KiB each.
 const POOL: usize = 4;
 
 thread_local! {
     static INFLATERS: RefCell<Vec<Decompress>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a control frame asks for.
+/// The request of a control frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// Answer with the same payload.
     Ping(Vec<u8>),
-    /// The client closes; the status is to be echoed if there is one.
+    /// The client closes. Echo the status, if there is one.
     Close(Option<u16>),
 }
 
-/// What one call did.
+/// The progress of one call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// Bytes of the input that are used up.
+    /// Number of input bytes used.
     pub(super) taken: usize,
-    /// Bytes of the output that were written.
+    /// Number of output bytes written.
     pub(super) given: usize,
     pub(super) event: Option<Event>,
 }
 
-/// Where in the stream of frames the input is.
+/// The position of the input within the frames.
 enum At {
     Header,
     Payload {
         left: u64,
         mask: [u8; 4],
-        /// Bytes in front of the input that are unmasked already.
+        /// Number of bytes at the start of the input that are already unmasked.
         clear: usize,
         last: bool,
     },
-    /// A compressed message's frames are over; so many bytes of what the sender left out were given to the inflater.
+    /// After the last frame of a compressed message. This many of the bytes that the sender left out were
+    /// given to the inflater.
     Tail {
         given: usize,
     },
 }
 
-/// One client's frames.
+/// The decoder of one client's frames.
 pub(super) struct Decoder {
     at: At,
     limits: WebSocketLimits,
     compression: bool,
-    /// A message has begun and its last frame has not.
+    /// Whether a message has started and its last frame has not.
     in_message: bool,
-    /// There while a compressed message is being read.
+    /// Set while a compressed message is being read.
     inflating: Option<Inflating>,
     ended: bool,
 }
@@ -71,13 +72,14 @@ impl Decoder {
         Self { at: At::Header, limits, compression, in_message: false, inflating: None, ended: false }
     }
 
-    /// Longest header with the payload of a control frame: so much input must be offered at once where it is there.
+    /// Size of the longest header and a control frame's payload. The caller must offer this much input at
+    /// once, if there is as much.
     pub(super) const INPUT_BYTES_MIN: usize = 14 + CONTROL_BYTES_MAX;
 
-    /// Goes on with `input`, unmasking it in place, and writes the client's bytes to `output`.
+    /// Continues with `input`, unmasks it in place, and writes the client's bytes to `output`.
     ///
     /// # Errors
-    /// What the client did wrong; nothing more may be read then.
+    /// The client's error. Nothing more may be read after it.
     pub(super) fn advance(
         &mut self,
         input: &mut [u8],
@@ -103,7 +105,7 @@ impl Decoder {
         Ok(done)
     }
 
-    /// `None` while the header, or a control frame, is not there as a whole.
+    /// Reads a frame's header. `None` until the header, or a whole control frame, has arrived.
     fn header(&mut self, input: &mut [u8]) -> Result<Option<Progress>, WebSocketError> {
         let [first, second, rest @ ..] = &*input else { return Ok(None) };
         let (first, second) = (*first, *second);
@@ -166,7 +168,7 @@ impl Decoder {
         self.at = At::Payload { left, mask, clear: 0, last };
     }
 
-    /// `None` if nothing can be moved.
+    /// Moves payload bytes. `None` if none can be moved.
     fn payload(&mut self, input: &mut [u8], output: &mut [u8]) -> Result<Option<Progress>, WebSocketError> {
         let At::Payload { left, mask, clear, last } = &mut self.at else { return Ok(None) };
         if *left == 0 {
@@ -195,13 +197,13 @@ impl Decoder {
         *left -= taken as u64;
         *clear -= taken;
         if (taken, given) == (0, 0) {
-            // The stream of a compressed message ended before the message did.
+            // The compressed stream ended before the message did.
             return Err(WebSocketError::Damaged);
         }
         Ok(Some(Progress { taken, given, event: None }))
     }
 
-    /// Gives the inflater what the sender left out, until nothing more comes out.
+    /// Gives the inflater the bytes that the sender left out, until there is no more output.
     fn tail(&mut self, output: &mut [u8]) -> Result<Option<Progress>, WebSocketError> {
         let (At::Tail { given: tail }, Some(message)) = (&mut self.at, &mut self.inflating) else {
             return Ok(None);
@@ -222,7 +224,7 @@ impl Decoder {
     }
 }
 
-/// Bytes of the payload, and what the frame asks for. `None` while it is not all there.
+/// The number of payload bytes, and the frame's request. `None` until all bytes have arrived.
 type Control = Option<(usize, Option<Event>)>;
 
 fn control(opcode: u8, input: &mut [u8], length: u64, mut mask: [u8; 4]) -> Result<Control, WebSocketError> {
@@ -252,7 +254,7 @@ fn close_status(payload: &[u8]) -> Result<Option<u16>, WebSocketError> {
     }
 }
 
-/// Leaves `mask` turned so that it fits the next byte.
+/// Unmasks bytes, and rotates `mask` so that it fits the next byte.
 fn unmask(bytes: &mut [u8], mask: &mut [u8; 4]) {
     let word = u64::from_ne_bytes([mask[0], mask[1], mask[2], mask[3], mask[0], mask[1], mask[2], mask[3]]);
     let mut chunks = bytes.chunks_exact_mut(8);
@@ -270,12 +272,12 @@ fn unmask(bytes: &mut [u8], mask: &mut [u8; 4]) {
 /// A compressed message that is being read.
 struct Inflating {
     inflater: Decompress,
-    /// How much it has become.
+    /// Size of the output so far.
     bytes: u64,
 }
 
 impl Inflating {
-    /// With an inflater that the thread has kept, if there is one.
+    /// Takes an inflater that the thread has kept, or creates one.
     fn begin() -> Self {
         let kept = INFLATERS.with_borrow_mut(Vec::pop);
         let mut inflater = kept.unwrap_or_else(|| Decompress::new(false));
@@ -283,7 +285,7 @@ impl Inflating {
         Self { inflater, bytes: 0 }
     }
 
-    /// Bytes taken and given. The whole message becomes at most `bytes_max`.
+    /// Returns the numbers of bytes used and written. The whole message may become at most `bytes_max`.
     fn inflate(
         &mut self,
         input: &[u8],
@@ -299,7 +301,7 @@ impl Inflating {
         if self.bytes > bytes_max {
             return Err(WebSocketError::Inflated);
         }
-        // A block that says it is the last is legal; another stream may follow it.
+        // A block marked as the last one is legal, and another stream may follow it.
         if status == Status::StreamEnd {
             inflater.reset(false);
         }

@@ -1,4 +1,4 @@
-//! The server's bytes in binary frames, compressed where that was agreed and where it helps.
+//! Encodes the server's bytes as binary frames, compressed if that was negotiated and saves space.
 
 use std::cell::RefCell;
 
@@ -6,19 +6,21 @@ use flate2::{Compress, Compression, FlushCompress, Status};
 
 use super::{COMPRESSED, CONTROL_BYTES_MAX, DEFLATE_END, FINAL, opcode};
 
-/// Smaller payloads are sent as they are: without a context there is little to win. nats-server begins at 64 bytes, but
-/// clients inflate beside their event loop, and nats.js mixes up an INFO with the closing frame right behind it then.
+/// Smaller payloads are sent uncompressed, because without a context compression saves little. nats-server
+/// compresses from 64 bytes on. But clients inflate outside their event loop, and nats.js then confuses the
+/// order of an INFO and a closing frame right after it.
 const COMPRESSED_BYTES_MIN: usize = 512;
 
-/// Longest header of a frame of ours.
+/// Longest header of the server's frames.
 const HEADER_BYTES_MAX: usize = 10;
 
 thread_local! {
-    /// No context outlives a message, so one compressor (about 300 KiB) serves every connection of a thread.
+    /// Contexts do not outlive a message, so one compressor (about 300 KiB) serves all connections of a
+    /// thread.
     static COMPRESSOR: RefCell<Option<Compress>> = const { RefCell::new(None) };
 }
 
-/// Appends one whole message with these bytes.
+/// Appends a complete message with these bytes.
 pub(super) fn message(out: &mut Vec<u8>, payload: &[u8], compression: bool) {
     if compression && payload.len() >= COMPRESSED_BYTES_MIN {
         let mut compressed = Vec::new();
@@ -35,12 +37,12 @@ pub(super) fn pong(out: &mut Vec<u8>, payload: &[u8]) {
     frame(out, FINAL | opcode::PONG, payload);
 }
 
-/// Appends the last frame. Without a status it is empty.
+/// Appends the closing frame. Without a status it is empty.
 pub(super) fn close(out: &mut Vec<u8>, status: Option<u16>, reason: &str) {
     let mut payload = Vec::with_capacity(CONTROL_BYTES_MAX);
     if let Some(status) = status {
         payload.extend_from_slice(&status.to_be_bytes());
-        // Our reasons are short ASCII texts.
+        // The server's reasons are short ASCII texts.
         payload.extend(reason.bytes().take(CONTROL_BYTES_MAX - 2));
     }
     frame(out, FINAL | opcode::CLOSE, &payload);
@@ -50,7 +52,7 @@ fn frame(out: &mut Vec<u8>, first: u8, payload: &[u8]) {
     out.reserve(HEADER_BYTES_MAX + payload.len());
     out.push(first);
     match payload.len() {
-        // A byte holds it.
+        // Fits into a byte.
         length @ 0..=125 => out.push(length as u8),
         length => match u16::try_from(length) {
             Ok(length) => {
@@ -66,15 +68,17 @@ fn frame(out: &mut Vec<u8>, first: u8, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// What the fastest level makes of bytes that cannot be compressed: nine bits of each, and a few more.
+/// Returns the largest output of the fastest level for incompressible bytes: nine bits for each, and a few
+/// more.
 fn bytes_at_most(payload: usize) -> usize {
     payload + payload / 4 + 128
 }
 
-/// Compresses into `out`, which is empty; false if that is not worth it.
+/// Compresses into `out`, which is empty. Returns false if that is not worthwhile.
 ///
-/// There is always room for the worst case: at its fastest level zlib-rs 0.6 panics when a compressor is reset that could
-/// not hand out all of its output (`buf.len() must fit in remaining()`). One that does not finish is thrown away.
+/// There is always room for the worst case. At its fastest level, zlib-rs 0.6 panics when a compressor is
+/// reset that could not write all of its output (`buf.len() must fit in remaining()`). A compressor that does
+/// not finish is dropped.
 fn compress(payload: &[u8], out: &mut Vec<u8>) -> bool {
     COMPRESSOR.with_borrow_mut(|slot| {
         let compressor = slot.get_or_insert_with(|| Compress::new(Compression::fast(), false));
@@ -86,7 +90,7 @@ fn compress(payload: &[u8], out: &mut Vec<u8>) -> bool {
             *slot = None;
             return false;
         }
-        // The end is what a receiver adds by itself.
+        // The receiver adds these last bytes itself.
         out.truncate(out.len() - DEFLATE_END.len());
         out.len() < payload.len()
     })

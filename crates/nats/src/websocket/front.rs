@@ -1,11 +1,11 @@
-//! How clients come by WebSocket, as the settings say.
+//! The WebSocket settings of the NATS front.
 
 use tailrace_config::BrokerConfig;
 
 use super::WebSocketLimits;
 use super::handshake::Policy;
 
-/// How clients come by WebSocket.
+/// The WebSocket settings of the NATS front.
 #[derive(Debug)]
 pub struct WebSocketFront {
     pub(super) policy: Policy,
@@ -13,7 +13,7 @@ pub struct WebSocketFront {
 }
 
 impl WebSocketFront {
-    /// `None` if the settings say so.
+    /// Takes the settings. `None` if WebSocket is switched off.
     pub(crate) fn of(config: &BrokerConfig) -> Option<Self> {
         let policy = Policy {
             compression: config.tailrace_nats_websocket_compression,
@@ -26,7 +26,7 @@ impl WebSocketFront {
         config.tailrace_nats_websocket.then_some(Self { policy, limits })
     }
 
-    /// True if TLS lies below.
+    /// Reports whether the listener uses TLS.
     pub(crate) fn is_secure(&self) -> bool {
         self.policy.secure
     }

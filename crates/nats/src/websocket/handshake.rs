@@ -1,4 +1,4 @@
-//! The HTTP request that becomes a WebSocket: RFC 6455, section 4, with the answers of nats-server.
+//! The upgrade of an HTTP request to WebSocket: RFC 6455, section 4, with nats-server's answers.
 
 use std::net::IpAddr;
 
@@ -16,24 +16,24 @@ const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 const EXTENSION: &str = "permessage-deflate";
 
-/// What we answer: no context outlives a message, so that idle connections cost nothing.
+/// The server's answer. Contexts do not outlive a message, so that idle connections take no memory.
 const EXTENSION_ANSWER: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
 
 const SUBPROTOCOL: &str = "nats";
 
-/// Who may connect, and how.
+/// The conditions for connections.
 #[derive(Clone, Debug)]
 pub(super) struct Policy {
     pub(super) compression: bool,
-    /// Origins whose pages may connect; empty: only pages of this very server.
+    /// Origins whose pages may connect. If empty, only pages of this server may.
     pub(super) origins: Vec<String>,
-    /// The name by which the listener is set to be reached, in lower case; empty if it has none.
+    /// The host name that is set for the listener, in lower case. Empty if there is none.
     pub(super) own_host: String,
-    /// The listener speaks TLS.
+    /// Whether the listener uses TLS.
     pub(super) secure: bool,
 }
 
-/// An answer of 101.
+/// An accepted upgrade, answered with 101.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Upgrade {
     accept: String,
@@ -41,14 +41,14 @@ pub(super) struct Upgrade {
     pub(super) compression: bool,
 }
 
-/// Why not.
+/// The reason for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
     pub(super) reason: &'static str,
 }
 
-/// True if the request asks for a WebSocket, rightly or not.
+/// Reports whether the request asks for a WebSocket, validly or not.
 pub(crate) fn is_upgrade<B>(request: &Request<B>) -> bool {
     has_token(request.headers(), &UPGRADE, "websocket")
 }
@@ -57,7 +57,7 @@ impl Upgrade {
     /// Decides about a request.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The request's error.
     pub(super) fn of<B>(request: &Request<B>, policy: &Policy) -> Result<Self, Refusal> {
         let headers = request.headers();
         let refuse = |status, reason| Err(Refusal { status, reason });
@@ -65,7 +65,7 @@ impl Upgrade {
             return refuse(StatusCode::METHOD_NOT_ALLOWED, "request method must be GET");
         }
         if request.version() != Version::HTTP_11 || !headers.contains_key(HOST) {
-            return refuse(StatusCode::BAD_REQUEST, "HTTP/1.1 with a Host is needed");
+            return refuse(StatusCode::BAD_REQUEST, "HTTP/1.1 with a Host header is required");
         }
         if !has_token(headers, &CONNECTION, "upgrade") {
             return refuse(StatusCode::BAD_REQUEST, "invalid value for header 'Connection'");
@@ -85,7 +85,7 @@ impl Upgrade {
         refuse(StatusCode::BAD_REQUEST, "invalid websocket key")
     }
 
-    /// Headers of the answer.
+    /// The headers of the answer.
     pub(super) fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -105,14 +105,15 @@ impl Upgrade {
 }
 
 impl Policy {
-    /// Browsers always name the origin of the page; other programs are not bound by it.
+    /// Checks the origin. Browsers always send the origin of the page. Other programs are not bound by it.
     fn admits(&self, headers: &HeaderMap) -> bool {
         let Some(origin) = headers.get(ORIGIN) else { return true };
         let Some(origin) = origin.to_str().ok().and_then(Origin::parse) else { return false };
         if self.origins.is_empty() {
             let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
             let scheme = if self.secure { "https" } else { "http" };
-            // With TLS the certificate has shown that the name is this server's. Without, anybody can let a name of his own lead here.
+            // With TLS, the certificate has proved that the name is this server's. Without it, anyone can
+            // point a name of their own at this address.
             let is_ours = self.secure || cannot_be_rebound(&origin.host) || self.own_host == origin.host;
             return is_ours && Origin::parse(&format!("{scheme}://{host}")) == Some(origin);
         }
@@ -120,7 +121,7 @@ impl Policy {
     }
 }
 
-/// True of hosts that no name server has a say in: addresses, and this machine's own name for itself.
+/// Reports whether DNS has no influence on the host: an address, or a name for the local machine.
 fn cannot_be_rebound(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.ends_with(".localhost") || address.parse::<IpAddr>().is_ok()
@@ -134,7 +135,7 @@ struct Origin {
 }
 
 impl Origin {
-    /// `http://HOST` or `https://HOST`, with a port or without.
+    /// Parses `http://HOST` or `https://HOST`, with or without a port.
     fn parse(text: &str) -> Option<Self> {
         let (scheme, rest) = text.split_once("://")?;
         let secure = match scheme.to_ascii_lowercase().as_str() {
@@ -143,7 +144,7 @@ impl Origin {
             _ => return None,
         };
         let usual = if secure { 443 } else { 80 };
-        // The last colon of an address in brackets may be a part of it.
+        // The last colon of an address in brackets may be part of the address.
         let (host, port) = match rest.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
             _ => (rest, usual),
@@ -155,7 +156,7 @@ impl Origin {
     }
 }
 
-/// True if some offer can be accepted as it is: a window that is to be smaller than the usual one cannot.
+/// Reports whether an offer can be accepted unchanged. One with a smaller window than usual cannot.
 fn offers_compression(headers: &HeaderMap) -> bool {
     let texts = headers.get_all(SEC_WEBSOCKET_EXTENSIONS).iter().filter_map(|value| value.to_str().ok());
     texts.flat_map(|text| text.split(',')).any(|offer| {
@@ -241,7 +242,7 @@ mod tests {
             (&[][..], true, "https://a.example:8222", true),
             (&[], true, "https://A.EXAMPLE:8222", true),
             (&[], true, "http://a.example:8222", false),
-            // A name that leads here need not be this server's.
+            // A name that points here need not be this server's.
             (&[], false, "http://a.example:8222", false),
             (&[], false, "https://a.example:8222", false),
             (&[], false, "http://a.example", false),

@@ -1,13 +1,17 @@
-//! NATS over WebSocket, for browsers: the upgrade of an HTTP request, and the stream of NATS bytes that it becomes.
+//! NATS over WebSocket, for browsers: the upgrade of an HTTP request, and the stream of NATS bytes that
+//! follows.
 //!
-//! The road of a byte: `handshake` answers the request, `decoder` turns masked frames into the client's bytes, `encoder`
-//! puts the server's into binary frames, `stream` joins the two to what a NATS connection reads and writes. Both codecs
-//! are sans-IO. Frames are only an envelope: where one ends says nothing about NATS, as in nats-server.
+//! `handshake` answers the request. `decoder` turns masked frames into the client's bytes, and `encoder` puts
+//! the server's bytes into binary frames. `stream` connects both to the reads and writes of a NATS
+//! connection. The two codecs do no I/O. As in nats-server, frames are only an envelope: their borders mean
+//! nothing to NATS.
 //!
-//! Bounds: nothing is collected. Bytes of a frame are handed on as they arrive, and a compressed message is inflated only
-//! as fast as the NATS parser takes it, up to a limit in total, so that a few bytes cannot become many in memory.
+//! Nothing is buffered without a limit. Bytes of a frame are passed on as they arrive. A compressed message
+//! is inflated only as fast as the NATS parser reads it, up to a total limit, so that a few bytes cannot
+//! become many in memory.
 //!
-//! Deliberately not here: credentials in cookies, MQTT, a port of its own, and compression whose context outlives a message.
+//! Out of scope: credentials in cookies, MQTT, a separate port, and compression with a context that outlives
+//! a message.
 
 mod closing;
 mod decoder;
@@ -31,7 +35,7 @@ mod opcode {
 }
 
 const FINAL: u8 = 0x80;
-/// Of the first frame of a message: the message is compressed (RFC 7692).
+/// On the first frame of a message: the message is compressed (RFC 7692).
 const COMPRESSED: u8 = 0x40;
 const RESERVED: u8 = 0x30;
 const MASKED: u8 = 0x80;
@@ -39,7 +43,7 @@ const MASKED: u8 = 0x80;
 /// Longest payload of a control frame.
 const CONTROL_BYTES_MAX: usize = 125;
 
-/// What the sender of a compressed message leaves out at its end.
+/// The end of a compressed message, which its sender leaves out.
 const DEFLATE_END: [u8; 4] = [0, 0, 0xff, 0xff];
 
 /// RFC 6455, section 7.4.1.
@@ -53,17 +57,17 @@ mod status {
     pub(super) const SERVER_ERROR: u16 = 1011;
 }
 
-/// Bounds of what one client sends.
+/// Limits on what one client sends.
 #[derive(Clone, Copy, Debug)]
 struct WebSocketLimits {
-    /// Longest frame. Its bytes are not collected, so this is about nonsense, not memory.
+    /// Longest frame. Frames are not buffered, so this rejects nonsense and does not save memory.
     frame_bytes_max: u64,
-    /// Bytes that one compressed message may become.
+    /// Most bytes that one compressed message may become.
     inflated_bytes_max: u64,
 }
 
 impl WebSocketLimits {
-    /// nats-server's bound for compressed messages, and at least one whole publish.
+    /// Takes nats-server's limit for compressed messages, but at least a whole publish.
     fn of(payload_max: usize) -> Self {
         let payload = payload_max as u64;
         let bytes = (8 * payload).min(64 << 20).max(payload + (1 << 20));
@@ -71,7 +75,7 @@ impl WebSocketLimits {
     }
 }
 
-/// What a client did wrong. The text is sent in the closing frame.
+/// A client's error. The text is sent in the closing frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum WebSocketError {
     #[error("reserved bits are set")]
@@ -86,7 +90,7 @@ enum WebSocketError {
     Control,
     #[error("a frame that continues nothing")]
     Continuation,
-    #[error("a new message began within another")]
+    #[error("a new message started within another")]
     Unfinished,
     #[error("a frame of {0} bytes is too long")]
     FrameLength(u64),
@@ -94,7 +98,7 @@ enum WebSocketError {
     Inflated,
     #[error("a compressed message is damaged")]
     Damaged,
-    #[error("a closing frame is not as it should be")]
+    #[error("a malformed closing frame")]
     Close,
 }
 

@@ -1,4 +1,4 @@
-//! From the HTTP listener's request to a NATS connection.
+//! From a request of the HTTP listener to a NATS connection.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ use crate::server::NatsServer;
 use tailrace_node::{Caller, Door};
 
 impl WebSocketFront {
-    /// Answers a request for a WebSocket; `None` if this is none. With the answer, the connection goes on as a task of its own.
+    /// Answers a request for a WebSocket. `None` if it is another request. After the answer, the connection
+    /// continues as a separate task.
     pub fn answer(
         server: &Arc<NatsServer>,
         request: &mut Request<Incoming>,
@@ -57,7 +58,7 @@ impl WebSocketFront {
         let (limits, compression) = (self.limits, upgrade.compression);
         let (server, upgraded) = (Arc::clone(server), hyper::upgrade::on(request));
         task::spawn(async move {
-            // An error is the end of the HTTP connection before the answer was sent.
+            // An error means that the HTTP connection ended before the answer was sent.
             let Ok(upgraded) = upgraded.await else { return };
             let closing = ClosingFrame::default();
             let stream = WebSocket::new(TokioIo::new(upgraded), limits, compression, closing.clone());

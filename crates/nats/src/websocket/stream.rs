@@ -11,35 +11,35 @@ use super::closing::ClosingFrame;
 use super::decoder::{Decoder, Event};
 use super::{WebSocketError, WebSocketLimits, encoder};
 
-/// Bytes read from the socket at once.
+/// Number of bytes read from the socket at once.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Reads that come to nothing before others have their turn: a hostile one takes a millisecond.
+/// Reads without output before other tasks get a turn. A hostile one takes a millisecond.
 const READS_IN_A_ROW: usize = 2;
 
-/// Payload of one frame of ours at most: nothing larger than this is collected, and browsers like small frames.
+/// Longest payload of the server's frames. Nothing larger is buffered, and browsers prefer small frames.
 const FRAME_BYTES_MAX: usize = 32 * 1024;
 
-/// PONGs that wait for a client that does not read. nats-server has no such bound.
+/// Most bytes of PONGs that wait for a client that does not read. nats-server has no limit.
 const WAITING_BYTES_MAX: usize = 128 * 1024;
 
-/// One client's connection. It belongs to one task, as every boxed stream does.
+/// One client's connection. Like every boxed stream, it belongs to one task.
 pub(super) struct WebSocket<S> {
     inner: S,
     decoder: Decoder,
-    /// What was read and not decoded: `start..end` of `input`. An idle connection has no buffer.
+    /// Bytes that were read and not decoded: `start..end` of `input`. An idle connection has no buffer.
     input: Vec<u8>,
     start: usize,
     end: usize,
-    /// Frames on their way out, and how much of them is gone.
+    /// Outgoing frames, and the number of their bytes that were sent.
     output: Vec<u8>,
     sent: usize,
     compression: bool,
-    /// What that says, if the server ends the connection.
+    /// The closing frame, if the server ends the connection.
     closing: ClosingFrame,
-    /// The closing frame was queued: nothing follows it.
+    /// Whether the closing frame was queued. Nothing follows it.
     closed: bool,
-    /// Nothing more is to be read.
+    /// Whether nothing more has to be read.
     input_ended: bool,
     next_turn: NextTurn,
 }
@@ -67,15 +67,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
         self.inner
     }
 
-    /// Decodes what is there, until something is in `buffer` or nothing is left to decode. Frames that carry nothing may be very many: what
-    /// they ask for is collected.
+    /// Decodes until there is something in `buffer`, or nothing is left to decode. There may be very many
+    /// frames without data, so answers to them are collected.
     fn decode_all(&mut self, buffer: &mut ReadBuf<'_>) -> io::Result<()> {
         let before = buffer.filled().len();
         while !self.input_ended && buffer.filled().len() == before && self.decode(buffer)? {}
         Ok(())
     }
 
-    /// The same up to the next frame that asks for something. True if something happened.
+    /// Decodes up to the next frame with a request. Reports whether there was progress.
     fn decode(&mut self, buffer: &mut ReadBuf<'_>) -> io::Result<bool> {
         let input = &mut self.input[self.start..self.end];
         let progress = match self.decoder.advance(input, buffer.initialize_unfilled()) {
@@ -98,7 +98,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
         Ok(happened)
     }
 
-    /// Bytes of frames that the socket has not taken.
+    /// Bytes of frames that the socket has not taken yet.
     fn waiting(&self) -> usize {
         self.output.len() - self.sent
     }
@@ -115,7 +115,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
         }
     }
 
-    /// Reads more from the socket. Ready(false) at its end.
+    /// Reads more from the socket. `Ready(false)` at its end.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -163,14 +163,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
         let mut reads = 0;
         loop {
             if this.input_ended {
-                // The end is told by reading nothing; the closing frame goes out if the socket takes it at once.
+                // Reading nothing reports the end. The closing frame is sent if the socket takes it at once.
                 let _ = this.poll_flush_all(cx);
                 return Poll::Ready(Ok(()));
             }
             let decoded = this.decode_all(buffer);
             if this.waiting() > 0 {
-                // PONGs, all that this read asks for at once. If the socket is full the task is woken when it is not, and comes by here
-                // again.
+                // These are PONGs, all that this read asks for at once. If the socket is full, the task is
+                // woken once it is not, and this runs again.
                 if let Poll::Ready(Err(error)) = this.poll_flush_all(cx) {
                     return Poll::Ready(Err(error));
                 }
@@ -179,7 +179,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
             if buffer.filled().len() > before || this.input_ended {
                 return Poll::Ready(Ok(()));
             }
-            // Control frames and compressed input may come to nothing however much there is of them.
+            // Control frames and compressed input may produce nothing, however many there are.
             if reads == READS_IN_A_ROW {
                 this.next_turn.ask(cx);
                 return Poll::Pending;
@@ -204,7 +204,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<S> {
         self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
     }
 
-    /// Makes one frame of as many bytes as it may hold, once earlier frames are gone.
+    /// Makes one frame of as many bytes as it may contain, once earlier frames are sent.
     fn poll_write_vectored(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -229,7 +229,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WebSocket<S> {
             encoder::message(&mut this.output, &payload, this.compression);
             payload.len()
         };
-        // What the socket does not take now goes before the next frame.
+        // What the socket does not take now is sent before the next frame.
         match this.poll_drain(cx) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             _ => Poll::Ready(Ok(count)),

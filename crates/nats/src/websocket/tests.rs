@@ -18,7 +18,7 @@ fn limits() -> WebSocketLimits {
     WebSocketLimits { frame_bytes_max: 1 << 20, inflated_bytes_max: 100_000 }
 }
 
-/// A frame as a client sends it.
+/// Encodes a frame as a client does.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut out = vec![first];
     match payload.len() {
@@ -87,7 +87,7 @@ fn frames_of_every_kind_come_out_the_same_however_they_arrive() {
         frame(COMPRESSED | opcode::BINARY, head),
         frame(FINAL | opcode::PING, b""),
         frame(FINAL | opcode::CONTINUATION, tail),
-        // Section 7.2.3.4: a block that says it is the last one.
+        // Section 7.2.3.4: a block marked as the last one.
         frame(FINAL | COMPRESSED | opcode::BINARY, &[0xf3, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00, 0x00]),
         frame(FINAL | opcode::BINARY, b""),
         frame(FINAL | COMPRESSED | opcode::BINARY, &[0]),
@@ -149,7 +149,7 @@ mod random {
 
     use super::*;
 
-    /// Frames of which most are right, and bytes of which few are.
+    /// Frames most of which are valid, and bytes most of which are not.
     fn input() -> impl Strategy<Value = Vec<u8>> {
         let opcode = prop_oneof![Just(0u8), Just(1), Just(2), Just(2), Just(8), Just(9), Just(10), 0..16u8];
         let flags = prop_oneof![Just(FINAL), Just(FINAL), Just(0), Just(FINAL | COMPRESSED), Just(0x30)];
@@ -173,7 +173,7 @@ mod random {
     }
 }
 
-/// Reads one frame of the server's: its first byte and its payload.
+/// Reads one frame of the server: its first byte and its payload.
 async fn receive(client: &mut DuplexStream) -> io::Result<(u8, Vec<u8>)> {
     let (first, second) = (client.read_u8().await?, client.read_u8().await?);
     assert_eq!(second & MASKED, 0, "servers do not mask");
@@ -205,7 +205,7 @@ async fn the_stream_carries_bytes_both_ways_and_answers_for_itself() {
         let mut buffer = [0; 6];
         server.read_exact(&mut buffer).await.unwrap();
         assert_eq!(&buffer, b"PING\r\n");
-        // Short ones go as they are, long ones in several frames.
+        // Short payloads are sent uncompressed, long ones in several frames.
         server.write_all(b"PONG\r\n").await.unwrap();
         let long: Vec<u8> = (0..100_000u32).map(|n| u8::try_from(n % 17).unwrap()).collect();
         server.write_all(&long).await.unwrap();
@@ -218,7 +218,7 @@ async fn the_stream_carries_bytes_both_ways_and_answers_for_itself() {
             found.extend(if compression { inflated(&payload) } else { payload });
         }
         assert!(found == long);
-        // A PING is answered while the next bytes are waited for.
+        // A PING is answered while the server waits for the next bytes.
         client.write_all(&frame(FINAL | opcode::PING, b"?")).await.unwrap();
         let read = task::spawn(async move {
             let mut rest = Vec::new();
@@ -265,7 +265,8 @@ async fn the_servers_own_end_says_why_and_pings_of_who_does_not_read_are_not_hoa
         server.read_exact(&mut rest).await.map(|_| server)
     });
     let ping = frame(FINAL | opcode::PING, &[b'x'; 125]);
-    // Nobody reads the answers: after a while no more of them are kept, and the connection still works.
+    // The client does not read the answers. After a while no more of them are kept, and the connection still
+    // works.
     for _ in 0..5_000 {
         select! {
             sent = client.write_all(&ping) => sent.unwrap(),
@@ -292,11 +293,11 @@ async fn the_servers_own_end_says_why_and_pings_of_who_does_not_read_are_not_hoa
     drop(server);
     let (pongs, last) = drain.await.unwrap();
     assert_eq!(last, (FINAL | opcode::CLOSE, [&[3, 0xe9], &b"Stale Connection"[..]].concat()));
-    // 128 KiB and what the pipe holds, in frames of 127 bytes.
+    // 128 KiB and what fits into the pipe, in frames of 127 bytes.
     assert!((1..1_200).contains(&pongs), "{pongs}");
 }
 
-/// Counts what is done to a stream.
+/// Counts the reads and writes of a stream.
 struct Counted {
     inner: DuplexStream,
     reads: usize,
@@ -329,7 +330,8 @@ impl AsyncWrite for Counted {
     }
 }
 
-/// A megabyte of PINGs, some among the frames of a message: each read is answered with one write, and each PING.
+/// A megabyte of PINGs, some among the frames of a message. Each read is answered with one write, and each
+/// PING is answered.
 #[tokio::test]
 async fn pings_that_come_together_are_answered_together() {
     tailrace_runtime::install();
@@ -355,7 +357,7 @@ async fn pings_that_come_together_are_answered_together() {
     assert!(pongs == [FINAL | opcode::PONG, 0].repeat(pings + 3 * messages));
 }
 
-/// Compressed messages of nothing: a megabyte of them yields not one byte.
+/// Empty compressed messages: a megabyte of them yields no byte.
 #[tokio::test]
 async fn input_that_comes_to_nothing_does_not_keep_others_from_their_turn() {
     tailrace_runtime::install();

@@ -1,17 +1,17 @@
-//! When a change of the metadata is known to a node.
+//! When a node knows of a change of the metadata.
 
 use serde::{Deserialize, Serialize};
 use tailrace_metadata::MetadataRecord;
 
 use crate::controller::Executed;
 
-/// Tell when a change of the metadata is known to the node.
+/// Answer once the node knows of a change of the metadata.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ChangeKnown {
-    /// One past its last record.
+    /// One past the last record of the change.
     pub(super) end: i64,
-    /// Ids of topics that got partitions.
+    /// Ids of topics that gained partitions.
     pub(super) topics: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Commands to the controller, from the node that was asked to the one that leads the metadata log.
+//! Commands to the controller, sent by the node that received them to the leader of the metadata log.
 
 use serde::{Deserialize, Serialize};
 use tailrace_metadata::{Command, MetadataRecord, RemoteControlError};
@@ -6,34 +6,37 @@ use tailrace_types::Offset;
 
 use crate::controller::CommandError;
 
-/// Carry out a command, as the controller.
+/// Execute a command, as the controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Execute(pub(crate) Command);
 
-/// What the controller says of a command.
+/// The controller's answer to a command.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It was carried out.
+    /// The command was executed.
     Done {
         /// The records, encoded.
         records: Vec<String>,
-        /// One past the last record of the metadata log that holds since.
+        /// One past the last record of the metadata log that reflects the command.
         end: i64,
     },
-    /// It was refused.
+    /// The controller refused the command.
     Refused(RemoteControlError),
     /// The node asked is not the controller. Nothing changed.
     NotController,
-    /// It is not any more, or does not hear from a majority. The command may be carried out all the same.
+    /// The node lost leadership meanwhile, or does not hear from a majority. The command may still take
+    /// effect.
     Unknown,
     /// The metadata log cannot be written.
     Failed(String),
 }
 
 impl Outcome {
+    /// Returns the records and the end of the metadata log that reflects them.
+    ///
     /// # Errors
-    /// What the command failed with.
+    /// The error that the command failed with.
     pub(crate) fn into_records(self) -> Result<(Vec<MetadataRecord>, Offset), CommandError> {
         match self {
             Self::Done { records, end } => {

@@ -1,8 +1,10 @@
-//! In which epoch of the metadata log somebody is: whoever is in no later one has voted for no later controller.
+//! The metadata-log epoch of a replica. A replica that is in no later epoch has not voted for a later
+//! controller.
 
 use serde::{Deserialize, Serialize};
 
-/// In which epoch is this replica of the metadata log? `None` if the node has another one, or it has stopped.
+/// Asks for the epoch of this replica of the metadata log. The answer is `None` if the node has a different
+/// replica, or the replica has stopped.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EpochOf {
     /// The replica's id.

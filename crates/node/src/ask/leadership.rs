@@ -1,4 +1,4 @@
-//! Leadership of a partition for another replica: only its leader can hand it over.
+//! Hands leadership of a partition to another replica. Only the current leader can do that.
 
 use serde::{Deserialize, Serialize};
 use tailrace_types::{RaftGroup, ReplicaId};
@@ -13,7 +13,7 @@ pub struct HandOver {
 }
 
 impl HandOver {
-    /// `to` is to lead `group`.
+    /// Asks the leader of `group` to hand it to `to`.
     pub fn new(group: RaftGroup, to: ReplicaId) -> Self {
         Self { topic: group.topic.0, partition: group.partition.0, to: to.0 }
     }

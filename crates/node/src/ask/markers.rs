@@ -1,4 +1,4 @@
-//! The markers of a transaction for partitions that another node leads: it is asked once for all of them.
+//! Transaction markers for partitions that another node leads. One question covers all of them.
 
 use std::collections::BTreeSet;
 
@@ -20,16 +20,17 @@ pub struct AppendMarkers {
     pub(super) partitions: Vec<NamedPartition>,
 }
 
-/// Where the marker is written, or not needed any more: the partition has seen a later generation of the producer. All others have to
-/// be asked for again.
+/// Partitions where the marker is written, or no longer needed because the partition has seen a later
+/// generation of the producer. The coordinator must ask again for all others.
 ///
-/// That a node does not know the topic says nothing: its metadata may be old. Whether the topic was deleted the asker knows by its own. Nor
-/// does it help that a later generation of the coordinator was there: that one writes all of its markers, or another one after it.
+/// A node that does not know the topic leaves it out, because its metadata may be old. The asker knows from
+/// its own metadata whether the topic was deleted. A later generation of the coordinator is no reason to skip
+/// a partition either: that generation writes all of its markers itself, or yet another one does.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Over(pub(super) BTreeSet<NamedPartition>);
 
 impl Over {
-    /// What is left of `partitions`.
+    /// Returns those of `partitions` that remain.
     pub(crate) fn left_of(&self, partitions: BTreeSet<TopicPartition>) -> BTreeSet<TopicPartition> {
         partitions.into_iter().filter(|partition| !self.0.contains(&partition.into())).collect()
     }

@@ -1,9 +1,10 @@
-//! Where a partition ends that another node leads: the coordinator of a share group is asked about partitions of all nodes.
+//! The end of a partition that another node leads. The coordinator of a share group needs it for partitions
+//! of all nodes.
 
 use serde::{Deserialize, Serialize};
 use tailrace_types::TopicId;
 
-/// The high watermark of a partition that the node leads.
+/// Asks for the high watermark of a partition that the node leads.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct HighWatermarkOf {
@@ -12,7 +13,7 @@ pub struct HighWatermarkOf {
 }
 
 impl HighWatermarkOf {
-    /// Of a partition of a topic.
+    /// Asks for a partition of a topic.
     pub fn new(topic: TopicId, partition: i32) -> Self {
         Self { topic: topic.0, partition }
     }

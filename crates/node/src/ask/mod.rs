@@ -1,10 +1,12 @@
-//! Questions of one node to another that leads or coordinates something: one encoding, one way to put them.
+//! Questions from one node to another that leads or coordinates something. There is one encoding and one way
+//! to send them.
 //!
-//! A question is a struct ([`Question`]); what the node that is asked does lies in `answers`, `serve` has it done. Who is to be asked,
-//! the asker finds out: the leader of a partition, a coordinator, the controller. A node that is not what it was taken for says so, in
-//! the answer.
+//! A question is a struct ([`Question`]). `answers` has what the asked node does, and `serve` dispatches to
+//! it. The asker finds out which node to ask: the leader of a partition, a coordinator, the controller. A
+//! node that is not in that role says so in its answer.
 //!
-//! docs/cluster-protocol.md has the bytes: a version, then the question as JSON. Only a node of the cluster may ask.
+//! docs/cluster-protocol.md describes the bytes: a version, then the question as JSON. Only nodes of the
+//! cluster may ask.
 
 mod answers;
 mod change_known;
@@ -44,26 +46,27 @@ use crate::deadlines::{
 };
 pub use tailrace_peers::{PeerError, RequestError, RequestKind};
 
-/// Version of the encoding. It is raised when a question means something else than before; a new question needs no new one.
+/// Version of the encoding. It is raised when the meaning of an existing question changes. A new question
+/// does not need a new version.
 const VERSION: u8 = 1;
 
-/// What one node asks another one.
+/// A question from one node to another.
 pub trait Question: Serialize + Sized {
-    /// What it is told.
+    /// The answer to it.
     type Answer: Serialize + DeserializeOwned + Send + 'static;
 
-    /// How long the other node may take: of the table in `deadlines`.
+    /// How long the other node may take. Use a constant of `deadlines`.
     const TIMEOUT: Duration;
 
-    /// As it travels.
+    /// Wraps the question for the wire.
     fn on_the_wire(self) -> AnyQuestion;
 }
 
-/// All there are.
+/// All questions.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnyQuestion {
-    /// The markers of a transaction are to be appended.
+    /// Append the markers of a transaction.
     AppendMarkers(AppendMarkers),
     /// [`ChangeKnown`].
     ChangeKnown(ChangeKnown),
@@ -71,7 +74,7 @@ pub enum AnyQuestion {
     DescribeQuorum(DescribeQuorum),
     /// [`EnterTransaction`].
     EnterTransaction(EnterTransaction),
-    /// In which epoch a replica of the metadata log is.
+    /// The metadata-log epoch of a replica.
     EpochOf(EpochOf),
     /// A command for the controller.
     Execute(Box<Execute>),
@@ -79,7 +82,7 @@ pub enum AnyQuestion {
     HandOver(HandOver),
     /// [`HighWatermarkOf`].
     HighWatermarkOf(HighWatermarkOf),
-    /// Of coordinators of share groups.
+    /// A question to a share coordinator.
     Share(ShareQuestion),
 }
 
@@ -104,7 +107,8 @@ impl Question for Execute {
 }
 
 impl Question for HandOver {
-    /// False if the node does not lead it, or the replica is not there or has not caught up.
+    /// False if the node does not lead the partition, or the target replica does not exist or has not caught
+    /// up.
     type Answer = bool;
 
     const TIMEOUT: Duration = STEP_TIMEOUT;
@@ -125,7 +129,7 @@ impl Question for AppendMarkers {
 }
 
 impl Question for HighWatermarkOf {
-    /// `None` if the node does not lead it.
+    /// `None` if the node does not lead the partition.
     type Answer = Option<i64>;
 
     const TIMEOUT: Duration = LOOK_TIMEOUT;
@@ -177,11 +181,11 @@ impl Question for EnterTransaction {
     }
 }
 
-/// Asks `node`. The question does not say for whom: to the other node, this one asks.
+/// Asks `node`. The question does not carry the caller: the other node sees this node as the asker.
 ///
 /// # Errors
-/// [`PeerError`]: the node is not there or did not answer in time, so that nobody knows whether anything was done; or its answer cannot be
-/// understood.
+/// [`PeerError`]: the node is down or did not answer in time, so it is unknown whether it did anything, or
+/// its answer cannot be decoded.
 pub(crate) async fn ask<Q: Question>(
     links: &Links,
     caller: &Caller,
@@ -202,7 +206,7 @@ async fn put<Q: Question>(links: &Links, node: NodeId, question: Q) -> Result<Q:
 fn encode(message: &impl Serialize) -> Bytes {
     let mut body = BytesMut::new();
     body.put_u8(VERSION);
-    // Texts, numbers and lists always serialize.
+    // Strings, numbers and lists always serialize.
     body.extend_from_slice(&serde_json::to_vec(message).expect("questions and answers serialize"));
     body.freeze()
 }

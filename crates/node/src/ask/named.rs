@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tailrace_types::{PartitionId, TopicName, TopicPartition};
 
-/// A partition as questions name it.
+/// A topic name and a partition number, as questions name a partition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct NamedPartition(pub(super) String, pub(super) i32);
 
@@ -14,7 +14,7 @@ impl From<&TopicPartition> for NamedPartition {
 }
 
 impl NamedPartition {
-    /// `None` if no topic can be called so.
+    /// Returns the partition. `None` if the topic name is not legal.
     pub(super) fn partition(&self) -> Option<TopicPartition> {
         Some(TopicPartition::new(TopicName::new(&self.0).ok()?, PartitionId(self.1)))
     }

@@ -1,35 +1,36 @@
-//! Who keeps the metadata, and how far they are: the node that leads the metadata log knows.
+//! The replicas of the metadata log and their progress, as its leader knows them.
 
 use serde::{Deserialize, Serialize};
 
-/// Who keeps the metadata?
+/// Asks for the replicas of the metadata log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DescribeQuorum {}
 
-/// As the leader of the metadata log knows it.
+/// The replicas of the metadata log, as its leader knows them.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Quorum {
-    /// The node that leads.
+    /// Node id of the leader.
     pub leader: i32,
-    /// Its epoch.
+    /// The leader's epoch.
     pub epoch: i32,
-    /// One past the last offset that is committed.
+    /// One past the last committed offset.
     pub high_watermark: i64,
-    /// Replicas whose vote counts.
+    /// Voters.
     pub voters: Vec<QuorumReplica>,
-    /// Replicas that follow without a vote.
+    /// Learners: replicas that follow without a vote.
     pub learners: Vec<QuorumReplica>,
 }
 
-/// One who keeps the metadata.
+/// One replica of the metadata log.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct QuorumReplica {
-    /// Where it is.
+    /// The node that has it.
     pub node: i32,
-    /// One past the last record that it has durably, where that is known.
+    /// One past the last record that it has stored durably, if known.
     pub stored: Option<i64>,
-    /// When the leader last heard of it, in milliseconds of its wall clock; `None` if it never did.
+    /// When the leader last heard from it, in milliseconds of the leader's wall clock. `None` if it never
+    /// did.
     pub heard_at_ms: Option<i64>,
 }

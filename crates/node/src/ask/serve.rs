@@ -1,4 +1,4 @@
-//! Takes a question of another node, and has it answered.
+//! Receives a question from another node and has it answered.
 
 use std::sync::Arc;
 use tailrace_env::task;
@@ -11,10 +11,10 @@ use super::{AnyQuestion, decode, encode};
 use crate::caller::Caller;
 use crate::node::Node;
 
-/// Bytes of a question.
+/// Maximum size of a question.
 const QUESTION_BYTES_MAX: usize = 16 << 20;
 
-/// What only nodes of the cluster may ask is refused to all others: here, and nowhere else.
+/// Refuses every caller that is not a node of the cluster. This is the only place that checks it.
 ///
 /// # Errors
 /// [`RequestError::NotServed`]

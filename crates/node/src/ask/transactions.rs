@@ -1,4 +1,4 @@
-//! Partitions of a transaction: its coordinator says whether they are in it, or adds them.
+//! Asks the coordinator of a transaction whether partitions belong to it, or adds them.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use tailrace_types::TopicPartition;
 use super::named::NamedPartition;
 use crate::coordinators::CoordinatorFailure;
 
-/// Are the partitions in the transaction?
+/// Asks whether the partitions are in the transaction.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct EnterTransaction {
@@ -18,37 +18,38 @@ pub struct EnterTransaction {
     pub(super) producer: i64,
     pub(super) epoch: i16,
     pub(super) partitions: Vec<NamedPartition>,
-    /// If they are not, they become so.
+    /// Adds the partitions that are not in it yet.
     pub(super) adds: bool,
 }
 
-/// What the coordinator says.
+/// The coordinator's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Entered {
     /// All are in the transaction.
     All,
-    /// Some are not, and were not to be added.
+    /// Some are not, and the question did not ask to add them.
     NotAll,
 }
 
-/// Why the coordinator has no answer.
+/// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NotEntered {
-    /// The coordinator refuses it.
+    /// The coordinator refuses the question.
     #[error(transparent)]
     Refused(TransactionError),
-    /// There is no coordinator that could decide.
+    /// No coordinator is available.
     #[error(transparent)]
     Coordinator(CoordinatorFailure),
-    /// The coordinator's node does not know one of the partitions: its metadata may be old. It could not end the transaction there.
+    /// The coordinator's node does not know one of the partitions, perhaps because its metadata is old. It
+    /// could not write the marker there.
     #[error("the transaction's coordinator does not know {0}")]
     UnknownPartition(String),
 }
 
 impl EnterTransaction {
-    /// `adds`: the partitions are to become part of the transaction, and not only be looked up.
+    /// Makes the question. `adds`: add the partitions to the transaction instead of only looking them up.
     pub fn new(
         transactional_id: String,
         producer: TransactionalProducer,

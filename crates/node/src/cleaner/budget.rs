@@ -3,30 +3,30 @@
 use std::sync::{Mutex, PoisonError};
 use tailrace_env::time::{Duration, Instant};
 
-/// What may be read and written ahead of time: a tenth of a second's worth.
+/// How far reads and writes may run ahead of the rate: a tenth of a second's worth.
 const AHEAD: Duration = Duration::from_millis(100);
-/// Longest time that a single piece costs. Bounds what an absurdly low rate can do to a thread.
+/// Maximum time that a single piece costs. Bounds the effect of an absurdly low rate on a thread.
 const COST_MAX: Duration = Duration::from_secs(60);
 
-/// What was spent, and how much of it has been earned since.
+/// How much was spent, and how much of that has been earned since.
 #[derive(Debug, Default)]
 pub(super) struct Budget(Mutex<Account>);
 
-/// All in bytes since the start. 2^53 of them are exact.
+/// All in bytes since the start. They are exact up to 2^53.
 #[derive(Debug, Default)]
 struct Account {
     spent: f64,
     earned: f64,
-    /// When `earned` was last brought up to date.
+    /// When `earned` was last updated.
     at: Option<Instant>,
 }
 
-/// How much will have to be earned until a piece is paid for.
+/// How much must be earned until a piece is paid for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bill(f64);
 
 impl Account {
-    /// Earns at `rate` bytes per second; what is not owed is not earned.
+    /// Earns at `rate` bytes per second, up to what was spent.
     fn earn(&mut self, rate: f64, now: Instant) {
         let since = self.at.map_or(Duration::ZERO, |at| now.duration_since(at));
         self.earned = (self.earned + rate * since.as_secs_f64()).min(self.spent);
@@ -34,7 +34,7 @@ impl Account {
     }
 }
 
-/// The default is as good as no bound. Zero and less would stand still.
+/// Returns a usable rate. The default rate amounts to no bound. Zero and below would stop all work.
 fn sensible(rate: f64) -> f64 {
     rate.max(1.0)
 }
@@ -49,7 +49,7 @@ impl Budget {
         Bill(account.spent)
     }
 
-    /// How long to wait before going on, if the rate stays as it is.
+    /// Returns how long to wait before continuing, if the rate stays the same.
     pub(super) fn wait(&self, bill: Bill, rate: f64, now: Instant) -> Duration {
         let rate = sensible(rate);
         let mut account = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,7 +63,7 @@ impl Budget {
 mod tests {
     use super::*;
 
-    /// Spends, and says how long to wait.
+    /// Spends, and returns how long to wait.
     fn spent(budget: &Budget, bytes: u64, rate: f64, now: Instant) -> Duration {
         let bill = budget.spend(bytes, rate, now);
         budget.wait(bill, rate, now)
@@ -75,7 +75,7 @@ mod tests {
         let (budget, now) = (Budget::default(), Instant::now());
         assert_eq!(spent(&budget, 50, 1000.0, now), Duration::ZERO);
         assert_eq!(spent(&budget, 1050, 1000.0, now), Duration::from_secs(1));
-        // Other threads count too, and time in which nothing was owed is forgotten.
+        // Other threads count, too. Time in which nothing was owed earns nothing.
         assert_eq!(spent(&budget, 1000, 1000.0, now), Duration::from_secs(2));
         let later = now + Duration::from_secs(60);
         assert_eq!(spent(&budget, 100, 1000.0, later), Duration::ZERO);
@@ -91,8 +91,8 @@ mod tests {
         }
     }
 
-    /// What two threads read and write in virtual time never exceeds the rate by more than what is allowed ahead and the
-    /// pieces under way, and does not fall short of it.
+    /// In virtual time, the reads and writes of two threads never exceed the rate by more than what is
+    /// allowed ahead and the pieces in flight, and do not fall short of it.
     #[test]
     fn over_any_time_the_rate_is_held() {
         tailrace_runtime::install();

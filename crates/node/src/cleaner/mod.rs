@@ -1,9 +1,10 @@
-//! The cleaner: threads of its own that compact the partitions of topics with `cleanup.policy=compact`.
+//! The cleaner: its own threads, which compact the partitions of topics with `cleanup.policy=compact`.
 //!
-//! Each thread (`threads`) takes the partition with the largest dirty share that is worth it, compacts it, and looks again; when there
-//! is none it waits for `log.cleaner.backoff.ms`. Nothing here runs on an event loop, and a partition's lock is held only to
-//! plan a round and to exchange segments. A partition that cannot be compacted is left alone until the next start (or until
-//! its topic's policy is `compact` anew), is logged once, counted, and named by `/healthz`.
+//! Each thread (`threads`) takes the partition with the largest dirty share that is worth cleaning, compacts
+//! it, and checks again. If there is none it waits for `log.cleaner.backoff.ms`. Nothing here runs on an
+//! event loop, and a partition's lock is held only to plan a round and to exchange segments. A partition that
+//! cannot be compacted is skipped until the next start, or until its topic's policy changes to `compact`
+//! again. It is logged once, counted, and named by `/healthz`.
 
 mod budget;
 mod pace;
@@ -23,9 +24,9 @@ use self::budget::Budget;
 use crate::disk::NodeDisk;
 use crate::partitions::PartitionHandle;
 
-/// How often a thread looks whether it is still wanted, at least.
+/// Maximum interval between two checks whether a thread should stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// A partition of a topic that may come again under its name.
+/// A partition, with the topic's id because a topic may be created again under its name.
 type Which = (TopicPartition, TopicId);
 
 /// The cleaner of one server.
@@ -44,13 +45,13 @@ struct Shared {
 
 #[derive(Default)]
 struct CleanerState {
-    /// Partitions that a thread has taken.
+    /// Partitions that a thread is working on.
     taken: Vec<Which>,
-    /// Why they are left alone.
+    /// Why these partitions are skipped.
     uncleanable: BTreeMap<Which, String>,
-    /// Not to be tried again before: the disk was full.
+    /// Earliest time of the next attempt, after the disk was full.
     retry_at: BTreeMap<Which, Instant>,
-    /// Exchanges that the log has made and that found no space to become durable.
+    /// Exchanges of segments that the log has made, but that could not become durable on a full disk.
     unfinished: Vec<(Arc<PartitionHandle>, Trim<NodeDisk>)>,
 }
 
@@ -61,8 +62,8 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Cleaner {
-    /// Ends the threads: what a round has put in place stays, the rest is done again after the next start. Blocks for as long
-    /// as one read or write and a sync take.
+    /// Ends the threads. What a round has put in place stays, and the next start redoes the rest. Blocks for
+    /// at most one read or write and one sync.
     pub(crate) fn stop(&self) {
         self.shared.stop.ring();
         let threads = std::mem::take(&mut *self.lock_threads());
@@ -71,11 +72,11 @@ impl Cleaner {
                 tracing::error!("a cleaner thread panicked");
             }
         }
-        // Their segments go at the next start.
+        // The next start removes their segments.
         self.shared.lock().unfinished.clear();
     }
 
-    /// Partitions that cannot be compacted, and why.
+    /// Lists partitions that cannot be compacted, with the reason.
     pub(crate) fn uncleanable(&self) -> Vec<(TopicPartition, String)> {
         let state = self.shared.lock();
         state.uncleanable.iter().map(|(which, reason)| (which.0.clone(), reason.clone())).collect()

@@ -1,4 +1,5 @@
-//! The pace of a round: it waits until what it reads and writes is paid for, and ends when it is no longer wanted.
+//! The pace of a round: it waits until its reads and writes are paid for, and ends when it is no longer
+//! wanted.
 
 use std::sync::Arc;
 use tailrace_env::time::Instant;
@@ -46,7 +47,7 @@ impl Pace for Throttle<'_> {
         let mut waits = false;
         loop {
             self.still_wanted()?;
-            // The rate may be changed meanwhile.
+            // The rate may change meanwhile.
             let wait = budget.wait(bill, self.rate(), Instant::now());
             if wait.is_zero() {
                 return Ok(());

@@ -1,4 +1,4 @@
-//! Which partition is cleaned next: of those that are worth it, the one with the largest dirty share, as in Kafka.
+//! Chooses the next partition to clean: of those worth it, the one with the largest dirty share, as in Kafka.
 
 use std::sync::Arc;
 use tailrace_env::time::Instant;
@@ -12,26 +12,26 @@ use super::{Cleaner, CleanerState, Shared, Which};
 use crate::node::Node;
 use crate::partitions::PartitionHandle;
 
-/// Least buffer of a thread, in bytes.
+/// Minimum buffer of a thread, in bytes.
 const IO_BYTES_MIN: u64 = 64 * 1024;
-/// Largest buffer of a thread, in bytes.
+/// Maximum buffer of a thread, in bytes.
 const IO_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// A partition that is to be cleaned.
+/// A partition to clean.
 pub(super) struct Candidate {
     pub(super) which: Which,
     pub(super) handle: Arc<PartitionHandle>,
     pub(super) policy: CompactionPolicy,
 }
 
-/// What the settings mean for a round.
+/// Derives the policy of a round from the settings.
 fn policy(topic: &TopicConfig, broker: &BrokerConfig) -> CompactionPolicy {
     let each = broker.log_cleaner_io_buffer_size / u64::from(broker.log_cleaner_threads.max(1));
     CompactionPolicy {
         min_lag_ms: topic.min_compaction_lag_ms,
         max_lag_ms: topic.max_compaction_lag_ms,
         delete_retention_ms: topic.delete_retention_ms,
-        // One for reading, one for writing.
+        // Half for reading, half for writing.
         io_bytes: usize_of((each / 2).clamp(IO_BYTES_MIN, IO_BYTES_MAX)),
     }
 }
@@ -60,7 +60,7 @@ impl Shared {
                     continue;
                 }
                 if handle.reader.log().has_wrong() {
-                    // It is being mended, or waits for somebody to decide, and is named as damaged.
+                    // It is under repair, or waits for an operator's decision, and is reported as damaged.
                     continue;
                 }
                 let cleanable = handle.reader.cleanable(&policy, now);
@@ -80,7 +80,7 @@ impl Shared {
 }
 
 impl Cleaner {
-    /// The largest dirty share of a partition that is compacted, in percent.
+    /// Returns the largest dirty share of any compacted partition, in percent.
     pub(crate) fn dirty_percent_max(&self, node: &Node) -> i64 {
         let (topics, config, now) = (node.topics(), node.config(), node.now());
         let mut largest: f64 = 0.0;

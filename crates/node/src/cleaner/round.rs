@@ -14,14 +14,14 @@ use crate::disk::NodeDisk;
 use crate::node::Node;
 use crate::partitions::PartitionHandle;
 
-/// Why a round did not come to its end.
+/// Why a round did not complete.
 #[derive(Debug)]
 pub(super) enum RoundError {
-    /// It is no longer wanted, or was overtaken: no failure.
+    /// The round is no longer wanted, or was overtaken. Not a failure.
     Stopped(&'static str),
-    /// The disk is full; later it may work.
+    /// The disk is full. A later attempt may work.
     Full(String),
-    /// It will fail again.
+    /// A later attempt would fail, too.
     Failed(String),
 }
 
@@ -29,7 +29,7 @@ impl From<LogError> for RoundError {
     fn from(error: LogError) -> Self {
         match error {
             LogError::CompactionStopped { reason } => Self::Stopped(reason),
-            // It is built again soon, or has been by now.
+            // The index will soon be rebuilt, or already is.
             LogError::Damaged { file, .. }
                 if file.extension().is_some_and(|extension| extension == "index") =>
             {
@@ -46,7 +46,7 @@ impl From<AppendError> for RoundError {
         match error {
             AppendError::Full => Self::Full(error.to_string()),
             AppendError::Log(error) => error.into(),
-            // What halted it is reported elsewhere.
+            // The reason is reported elsewhere.
             AppendError::Halted { .. } => Self::Stopped("the partition takes no writes"),
             error => Self::Failed(error.to_string()),
         }
@@ -75,7 +75,7 @@ pub(super) fn run(
     }
 }
 
-/// What is read of such a partition fails, until it is whole again.
+/// Reports whether the partition is damaged, in which case reads fail until it is repaired.
 fn is_damaged(handle: &PartitionHandle) -> bool {
     handle.reader.log().has_wrong()
 }
@@ -113,7 +113,7 @@ fn clean(
     Ok(round.stats())
 }
 
-/// Takes note of an exchange that became durable, or not.
+/// Records whether an exchange of segments became durable.
 pub(super) fn finish(handle: &Arc<PartitionHandle>, trim: &Trim<NodeDisk>, result: &Result<(), LogError>) {
     handle.with_blocking(|core| core.finish_trim(trim, result));
 }

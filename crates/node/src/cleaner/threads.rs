@@ -1,4 +1,4 @@
-//! The cleaner's threads: as many as the settings say, each of which cleans what is worth it.
+//! The cleaner's threads: as many as the settings ask for.
 
 use std::sync::{Arc, Weak};
 use tailrace_env::thread::{self, Thread};
@@ -13,16 +13,16 @@ use super::round::{self, RoundError};
 use super::{Cleaner, POLL_INTERVAL, Shared};
 use crate::node::Node;
 
-/// Threads at most: the bound of `log.cleaner.threads`.
+/// Maximum number of threads: the bound of `log.cleaner.threads`.
 const THREADS_MAX: u32 = 64;
-/// Least memory for keys of one thread, in bytes: what Kafka demands.
+/// Minimum memory for keys of one thread, in bytes: Kafka's minimum.
 const KEYS_BYTES_MIN: u64 = 1 << 20;
 
 impl Cleaner {
     /// Starts the threads. They end with [`Cleaner::stop`], or when the node is gone.
     ///
     /// # Errors
-    /// The operating system's, if it gives no thread.
+    /// The operating system's error if it cannot create a thread.
     pub(crate) fn start(&self, node: &Arc<Node>) -> std::io::Result<()> {
         if !node.config().log_cleaner_enable {
             return Ok(());
@@ -34,7 +34,7 @@ impl Cleaner {
     }
 }
 
-/// Keeps as many threads as the settings say; they may change.
+/// Keeps as many threads as the settings ask for, which may change.
 fn manage(shared: &Arc<Shared>, node: &Weak<Node>) {
     let mut threads: Vec<Thread> = Vec::new();
     loop {
@@ -62,7 +62,7 @@ fn manage(shared: &Arc<Shared>, node: &Weak<Node>) {
     }
 }
 
-/// One thread: cleans what is worth it, one partition after the other.
+/// Runs one thread, which cleans one partition after the other.
 fn work(shared: &Shared, node: &Weak<Node>, number: u32) {
     let mut idle_until = Instant::now();
     while let Some(node) = node.upgrade() {
@@ -93,7 +93,7 @@ fn work(shared: &Shared, node: &Weak<Node>, number: u32) {
     }
 }
 
-/// The memory of one thread for keys, bytes.
+/// Returns the memory of one thread for keys, in bytes.
 fn key_bytes(config: &BrokerConfig) -> usize {
     let each = config.log_cleaner_dedupe_buffer_size / u64::from(config.log_cleaner_threads.max(1));
     usize_of(each.max(KEYS_BYTES_MIN))
@@ -103,7 +103,7 @@ impl Shared {
     fn clean(&self, node: &Arc<Node>, candidate: &Candidate, config: &BrokerConfig) {
         let started = Instant::now();
         let secret = HashSecret([tailrace_env::random::u64(), tailrace_env::random::u64()]);
-        // Made anew for each round: between rounds it takes no memory, and its secret lasts for one.
+        // Created for each round, so that it takes no memory between rounds, and its secret lasts for one.
         let mut map = KeyMap::new(key_bytes(config), config.log_cleaner_io_buffer_load_factor, secret);
         let result = round::run(self, node, candidate, &mut map);
         let which = candidate.which.clone();
@@ -117,7 +117,7 @@ impl Shared {
             }
             Err(RoundError::Stopped(reason)) => {
                 tracing::debug!(%partition, reason, "compaction stopped");
-                // Whatever overtook the round may go on for a moment.
+                // Whatever overtook the round may take a moment longer.
                 state.retry_at.insert(which, Instant::now() + POLL_INTERVAL);
             }
             Err(RoundError::Full(error)) => {
@@ -128,13 +128,13 @@ impl Shared {
             }
             Err(RoundError::Failed(reason)) => {
                 node.metrics.compaction.failures.inc();
-                tracing::error!(%partition, reason, "the partition cannot be compacted and is left alone until the next start");
+                tracing::error!(%partition, reason, "the partition cannot be compacted and is skipped until the next start");
                 state.uncleanable.insert(which, reason);
             }
         }
     }
 
-    /// Tries again to make exchanges durable that found no space.
+    /// Retries to make exchanges durable that failed on a full disk.
     fn finish_unfinished(&self) {
         let unfinished = std::mem::take(&mut self.lock().unfinished);
         for (handle, trim) in unfinished {

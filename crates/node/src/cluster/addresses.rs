@@ -1,4 +1,4 @@
-//! Where the listeners of a node are.
+//! The addresses of a node's listeners.
 
 use std::net::SocketAddr;
 
@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 pub struct Addresses {
     /// The Kafka protocol.
     pub kafka: SocketAddr,
-    /// The NATS protocol; `None` if that is off.
+    /// The NATS protocol. `None` if it is off.
     pub nats: Option<SocketAddr>,
     /// Health and metrics.
     pub http: SocketAddr,
-    /// Other nodes; `None` if this one is alone.
+    /// Other nodes. `None` in a standalone server.
     pub cluster: Option<SocketAddr>,
 }

@@ -1,4 +1,4 @@
-//! What is known of other nodes by what arrives from them: that they are there, and where.
+//! What this node knows about others from their messages: that they are up, and their addresses.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,37 +6,38 @@ use tailrace_env::time::{Duration, Instant};
 
 use tailrace_types::NodeId;
 
-/// Of all other nodes. Empty in a node that is alone.
+/// When each other node was last heard from. Empty in a standalone server.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     at: Mutex<HashMap<NodeId, Instant>>,
-    /// Where nodes say that they are. The metadata may not know yet, and a majority may be needed to tell them.
+    /// Addresses that nodes announce themselves. The metadata may not have them yet, and updating it may need
+    /// a majority.
     addresses: Mutex<HashMap<NodeId, String>>,
 }
 
 impl Heard {
-    /// A node was heard of just now.
+    /// Records that a message of the node has just arrived.
     pub(super) fn note(&self, node: NodeId) {
         lock(&self.at).insert(node, Instant::now());
     }
 
-    /// How long a node has been silent, if it was heard of at all.
+    /// Returns how long a node has been silent. `None` if it was never heard from.
     pub(crate) fn silence(&self, node: NodeId) -> Option<Duration> {
         lock(&self.at).get(&node).map(Instant::elapsed)
     }
 
-    /// All that were heard of.
+    /// Returns all nodes that were heard from.
     pub(super) fn nodes(&self) -> Vec<NodeId> {
         lock(&self.at).keys().copied().collect()
     }
 
-    /// A node says where it is. True if it was not known to be there.
+    /// Records the address that a node announces. True if it is new.
     pub(super) fn note_address(&self, node: NodeId, address: String) -> bool {
         let before = lock(&self.addresses).insert(node, address.clone());
         before.as_ref() != Some(&address)
     }
 
-    /// Where a node has said that it is.
+    /// Returns the address that a node announced.
     pub(super) fn address(&self, node: NodeId) -> Option<String> {
         lock(&self.addresses).get(&node).cloned()
     }

@@ -1,4 +1,4 @@
-//! What the data folder remembers of its node and its cluster, and how a node enters a cluster at start.
+//! What the data folder stores about its node and its cluster, and how a node enters a cluster at start.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// Reads the file that names the node and its cluster; writes it in a new folder.
+    /// Reads the file that names the node and its cluster. Writes it in a new folder.
     ///
     /// # Errors
     /// [`ClusterError`].
@@ -49,13 +49,15 @@ impl Own {
         Ok(Self { data_dir, meta, files })
     }
 
-    /// The cluster that the node belongs to; its own, if it is alone.
+    /// Returns the id of the cluster that the node belongs to. A standalone server has an id of its own.
     pub(crate) fn cluster_id(&self) -> &str {
         &self.meta.cluster_id
     }
 
+    /// Checks that the settings may make this a standalone server.
+    ///
     /// # Errors
-    /// [`ClusterError::NotAlone`] of a node that is one of a cluster.
+    /// [`ClusterError::NotAlone`] if the folder belongs to a member of a cluster.
     pub(crate) fn may_be_alone(&self) -> Result<(), ClusterError> {
         match self.meta.cluster {
             Some(_) => Err(ClusterError::NotAlone { cluster_id: self.meta.cluster_id.clone() }),
@@ -63,13 +65,14 @@ impl Own {
         }
     }
 
-    /// This node's replica of the metadata log and the founders of that, if it is a member of a cluster.
+    /// Returns this node's replica of the metadata log and the founders of that log. `None` unless it is a
+    /// member of a cluster.
     pub(crate) fn place(&self) -> Option<(ReplicaId, Vec<ReplicaId>)> {
         let place = self.meta.cluster.as_ref()?;
         Some((ReplicaId(place.replica), place.founders.iter().copied().map(ReplicaId).collect()))
     }
 
-    /// Where the other nodes may be: the seeds, and where they were.
+    /// Returns addresses where other nodes may be: the seeds, and the last known addresses.
     pub(crate) fn others(&self, seeds: &[String]) -> Vec<String> {
         let known = self.meta.cluster.iter().flat_map(|place| &place.nodes);
         let others = known.filter(|(node, _)| *node != self.meta.node_id).map(|(_, address)| address);
@@ -82,7 +85,7 @@ impl Own {
         addresses
     }
 
-    /// Writes down where the nodes are, so that they are found without the metadata log. Blocks.
+    /// Stores the addresses of the nodes, so that they can be found without the metadata log. Blocks.
     ///
     /// # Errors
     /// [`ClusterError::File`].
@@ -94,8 +97,8 @@ impl Own {
         self.files.write(&self.meta)
     }
 
-    /// The id of the folder. It is written down before anybody is told: a request to be let in may be carried out when the process that
-    /// made it is gone, and the next one must not be another disk then.
+    /// Returns the id of the folder. It is stored before any other node sees it: a request to join may be
+    /// executed after the process that sent it is gone, and the next process must not look like another disk.
     fn directory(&mut self) -> Result<[u8; 16], ClusterError> {
         let known = self.meta.cluster.as_ref().map(|place| &place.directory).or(self.meta.directory.as_ref());
         if let Some(directory) = known.and_then(|known| TopicId::parse(known)) {
@@ -128,27 +131,27 @@ pub struct Entered {
     pub(crate) directory: [u8; 16],
     /// Its replica of the metadata log.
     pub(crate) replica: ReplicaId,
-    /// The members with which the metadata log began.
+    /// The founding members of the metadata log.
     pub(crate) founders: Vec<ReplicaId>,
     /// Where it listens for other nodes.
     pub(crate) bound: SocketAddr,
-    /// Where other nodes are told to reach it.
+    /// The address that it announces to other nodes.
     pub(crate) address: String,
-    /// It was let in just now.
+    /// It joined at this start.
     pub(crate) is_new: bool,
 }
 
 impl Entered {
-    /// True if the cluster began with this node.
+    /// Reports whether this node is a founder of the cluster.
     pub(crate) fn founds(&self) -> bool {
         self.founders.contains(&self.replica)
     }
 }
 
-/// Takes the node's place in its cluster: the one it had, or a new one. Waits for as long as nobody lets it in.
+/// Takes the node's place in its cluster, its old one or a new one. Waits for as long as no node lets it in.
 ///
-/// `registration` says how clients reach the node, and whether its replica of the metadata log is to be replaced. The rest of
-/// it is filled in here.
+/// `registration` says how clients reach the node, and whether to replace its replica of the metadata log.
+/// This function fills in the rest.
 ///
 /// # Errors
 /// [`ClusterError`].
@@ -173,7 +176,8 @@ pub(crate) async fn enter(
     let before = own.meta.cluster.clone();
     let directory = own.directory()?;
     let registration = RegisterNode { directory, cluster: address.clone(), ..registration };
-    // Until it has another replica it takes part in nothing: the others are to find that it is gone.
+    // Until it has another replica it takes part in nothing. The others should find that the old replica is
+    // gone.
     let known = before.clone().filter(|_| !registration.renews);
     let identity = Identity {
         node: config.node(),
@@ -260,8 +264,9 @@ mod tests {
 
     use super::*;
 
-    /// A simulated node was killed while it waited to be let in, and was let in at the next start. Then the first request was carried out,
-    /// in the name of another disk: the node was taken out again, and waited for ever (seed 362).
+    /// A simulated node was killed while it waited to be let in, and was let in at the next start. Then the
+    /// controller executed the first request, which named another disk. The node was removed again and waited
+    /// forever (seed 362).
     #[test]
     fn a_folder_keeps_its_id_from_the_first_request_on() {
         tailrace_runtime::install();

@@ -1,4 +1,4 @@
-//! How a node becomes one of a cluster: it founds one, or asks another node to let it in.
+//! How a node becomes a member of a cluster: it founds one, or asks another node to let it in.
 
 use std::sync::Arc;
 use tailrace_env::task;
@@ -17,37 +17,37 @@ use crate::node::Node;
 use crate::retry::Pauses;
 use tailrace_peers::{PeerError, Peers, Refusal, RequestError, RequestKind};
 
-/// Between two rounds through the seeds.
+/// Pause between two rounds through the seeds.
 const ROUNDS: Pauses = Pauses::steady(Duration::from_millis(500));
 
-/// Before the other members are asked for what the controller was asked for.
+/// Delay before asking the other members what the controller was asked.
 const MEMBERS: Pauses = Pauses::steady(Duration::from_secs(1));
 
-/// Rounds between two lines in the log.
+/// Rounds between two log lines.
 const LOG_EVERY: u32 = 20;
 
 /// Who a node is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Status {
-    /// Its number.
+    /// Its id.
     pub(crate) node: i32,
-    /// Its cluster; none if it belongs to none yet.
+    /// Its cluster. `None` if it does not belong to one yet.
     pub(crate) cluster_id: Option<String>,
     /// Where other nodes reach it.
     #[serde(default)]
     pub(crate) address: Option<String>,
 }
 
-/// What a node that was let in has to know.
+/// What a node has to know once it was let in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Admission {
     /// The cluster.
     pub(crate) cluster_id: String,
     /// The node's replica of the metadata log.
     pub(crate) replica: u64,
-    /// The members with which the metadata log began.
+    /// The founding members of the metadata log.
     pub(crate) founders: Vec<u64>,
-    /// Where the nodes are, by number.
+    /// The addresses of the nodes, by id.
     pub(crate) nodes: Vec<(i32, String)>,
 }
 
@@ -56,28 +56,28 @@ pub(crate) struct Admission {
 enum JoinAnswer {
     Admitted(Admission),
     Refused(String),
-    /// Nobody can decide at the moment.
+    /// No node can decide at the moment.
     Later(String),
-    /// Another folder has the number, and its node is not known to be gone.
+    /// Another folder uses the id, and its node is not known to be gone.
     InUse {
         reason: String,
         session_ms: u64,
     },
 }
 
-/// What becomes of a node with an empty data folder.
+/// How a node with an empty data folder starts.
 pub(crate) enum Beginning {
     /// It founds a cluster.
     Founds,
-    /// It was let into one.
+    /// A cluster let it in.
     Joins(Admission),
 }
 
-/// Asks the seeds until one of them lets this node in, or until it is clear that this node is to found the cluster: it is the
-/// first of the seeds, and all others say that they belong to none.
+/// Asks the seeds until one of them lets this node in, or until it is clear that this node has to found the
+/// cluster. That is so if it is the first of the seeds, and all others report that they belong to no cluster.
 ///
 /// # Errors
-/// [`JoinError`]: a cluster does not want this node.
+/// [`JoinError`]: a cluster refuses this node.
 pub(crate) async fn begin(
     peers: &Peers,
     seeds: &[String],
@@ -120,10 +120,11 @@ pub(crate) async fn begin(
     unreachable!("the rounds do not end")
 }
 
-/// Asks the other nodes until one of them gives this one, which is a member of the cluster `cluster_id`, another replica of the metadata log.
+/// Asks the other nodes until one of them gives this one, a member of the cluster `cluster_id`, another
+/// replica of the metadata log.
 ///
 /// # Errors
-/// [`JoinError`]: the cluster does not know this node any more, or another one has its number.
+/// [`JoinError`]: the cluster no longer knows this node, or another node has its id.
 pub(crate) async fn renew(
     peers: &Peers,
     addresses: &[String],
@@ -133,13 +134,13 @@ pub(crate) async fn renew(
     let (mut patience, mut rounds) = (Patience::default(), ROUNDS.without_end());
     for round in 0_u32.. {
         let mut in_use = false;
-        let mut trouble = "no other node is there".to_owned();
+        let mut trouble = "no other node answers".to_owned();
         for address in addresses {
             match ask(peers, address, registration, Some(cluster_id)).await {
                 Asked::Admitted(admission) if registration.replica != Some(ReplicaId(admission.replica)) => {
                     return Ok(admission);
                 }
-                Asked::Admitted(_) => trouble = format!("{address}: its build gives no second replica"),
+                Asked::Admitted(_) => trouble = format!("{address}: its build cannot give a second replica"),
                 Asked::Refused(reason) => return Err(JoinError { seed: address.clone(), reason }),
                 Asked::InUse { reason, session } => {
                     in_use = true;
@@ -171,7 +172,8 @@ enum Asked {
     InUse { reason: String, session: Duration },
 }
 
-/// With a node whose number is in use: it may have lost its disk a moment ago, and the cluster not know yet that it was gone.
+/// Patience while the id of this node is in use. It may have lost its disk a moment ago, and the cluster may
+/// not know yet that it was gone.
 #[derive(Default)]
 struct Patience {
     since: Option<Instant>,
@@ -179,12 +181,13 @@ struct Patience {
 }
 
 impl Patience {
-    /// Nobody could say in a whole round. A new leader of the controllers gives everybody a session's time.
+    /// Restarts the wait after a round in which no node could decide. A new leader of the controllers gives
+    /// every node a full session.
     fn begin_again(&mut self) {
         self.since = None;
     }
 
-    /// True when the old one would have been fenced by now, were it gone.
+    /// Reports whether the previous holder of the id would be fenced by now if it were gone.
     fn is_over(&mut self, node: NodeId, session: Duration) -> bool {
         let wait = session + NUMBER_IN_USE_MARGIN;
         if !std::mem::replace(&mut self.said, true) {
@@ -198,11 +201,11 @@ impl Patience {
     }
 }
 
-/// `cluster_id`: the one that this node is a member of.
+/// `cluster_id`: the cluster that this node is a member of.
 async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode, cluster_id: Option<&str>) -> Asked {
     let status = match peers.ask(seed, RequestKind::Status, Bytes::new(), JOIN_TIMEOUT).await {
         Err(PeerError::Refused { refusal: Refusal::Itself, .. }) => return Asked::Itself,
-        // Where a member looks for the others, somebody else may be by now.
+        // At an address where a member looks for the others, something else may run by now.
         Err(PeerError::Refused { refusal, .. }) if cluster_id.is_none() => {
             return Asked::Refused(refusal.to_string());
         }
@@ -234,8 +237,9 @@ async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode, cluster_id:
     }
 }
 
-/// Asks the other members, one after the other, to register this node, until one of them says that the cluster refuses it. Nobody tells
-/// a node that was taken out who the controller is; each of the others knows.
+/// Asks the other members, one after the other, to register this node, until one of them reports that the
+/// cluster refuses it. A node that was removed is not told who the controller is, but each of the others
+/// knows.
 pub(super) async fn refused_by_members(here: &Node, registration: &RegisterNode) -> ControlError {
     let body = encode(registration);
     let mut rounds = MEMBERS.without_end();
@@ -256,13 +260,13 @@ pub(super) async fn refused_by_members(here: &Node, registration: &RegisterNode)
     }
 }
 
-/// Says who this node is: `own` as of its start.
+/// Encodes who this node is. `own` is the status at its start.
 pub(super) fn status(node: Option<&Node>, own: Option<Status>) -> Bytes {
     let running = node.map(|node| node.cluster_id.clone());
     encode(&own.map(|own| Status { cluster_id: running.or(own.cluster_id), ..own }))
 }
 
-/// Lets another node in, or says why not.
+/// Lets another node in, or answers why not.
 pub(super) async fn admit(here: &Arc<Node>, caller: &Caller, body: &[u8]) -> Result<Bytes, RequestError> {
     let registration: RegisterNode =
         serde_json::from_slice(body).map_err(|error| RequestError::Failed(error.to_string()))?;
@@ -310,6 +314,6 @@ fn admission(image: &tailrace_metadata::MetadataImage, node: NodeId) -> Option<A
 }
 
 pub(super) fn encode(message: &impl Serialize) -> Bytes {
-    // Texts, numbers and lists always serialize.
+    // Strings, numbers and lists always serialize.
     serde_json::to_vec(message).expect("answers serialize").into()
 }

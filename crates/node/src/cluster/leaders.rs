@@ -1,4 +1,4 @@
-//! Who leads what, as far as this node knows.
+//! Leaders, as far as this node knows.
 
 use tailrace_metadata::MetadataImage;
 use tailrace_types::{LeaderEpoch, NodeId, PartitionId, RaftGroup};
@@ -7,7 +7,7 @@ use crate::controller::GROUP as CONTROLLER;
 use crate::node::Node;
 use crate::partitions::{NotHere, Topic};
 
-/// Who leads a topic's partition by this image, as far as this node knows.
+/// Returns the leader of a topic's partition by this image, as far as this node knows.
 pub fn leader(
     here: &Node,
     image: &MetadataImage,
@@ -21,18 +21,18 @@ pub fn leader(
     }
     let known = here.links.leader(RaftGroup { topic: topic.id, partition: PartitionId(index) })?;
     let node = known.replica.node();
-    // A node that died is gone from here at once. Clients that are told "none" ask again soon; told of a leader that does not answer,
-    // some of them wait for seconds.
+    // A dead node disappears from here at once. A client that gets "no leader" retries soon, but some clients
+    // wait for seconds for a leader that does not answer.
     let is_there = here.links.peers().is_some_and(|peers| peers.is_up(node));
     (node != here.id() && is_there && image.is_live(node)).then_some((node, known.epoch))
 }
 
-/// Who leads a topic's partition.
+/// Returns the leader of a topic's partition.
 pub fn leader_of(node: &Node, topic: &Topic, index: i32) -> Option<(NodeId, LeaderEpoch)> {
     leader(node, &node.image(), topic, index)
 }
 
-/// The node that leads the metadata log.
+/// Returns the node that leads the metadata log.
 pub fn controller(node: &Node) -> Option<NodeId> {
     if node.controller.handle().leads().is_some() {
         return Some(node.id());

@@ -1,4 +1,5 @@
-//! Leases on sleeping replicas: this node's own, which it renews, and those of the others, as far as was heard.
+//! Leases on sleeping replicas: this node's own, which it renews, and those of other nodes as far as it heard
+//! of them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,18 +9,19 @@ use tailrace_types::{NodeId, RaftGroup};
 
 use tailrace_env::random;
 
-/// No number: the node has no lease at the moment.
+/// The lease number that means: the node has no lease at the moment.
 const NONE: u64 = 0;
 
-/// What one node knows.
+/// The leases that one node knows.
 #[derive(Debug)]
 pub(crate) struct Leases {
-    /// The number of its own lease. New at each start, and whenever a sleeping leader ceases to be one without a word to its members.
+    /// The number of its own lease. It changes at each start, and whenever a sleeping leader stops being one
+    /// without a message to its members.
     own: AtomicU64,
     beats: Mutex<Beats>,
-    /// A node that others may rely on is not there any more, or was started anew.
+    /// A node that sleeping replicas may rely on went away or restarted.
     changed: AtomicBool,
-    /// Groups whose replicas here woke by themselves.
+    /// Groups whose replicas on this node woke by themselves.
     woken: Mutex<Vec<RaftGroup>>,
 }
 
@@ -33,17 +35,17 @@ impl Leases {
         }
     }
 
-    /// The number of its own lease, while it is renewed.
+    /// Returns the number of its own lease, while it is renewed.
     pub(crate) fn own(&self) -> Option<u64> {
         Some(self.own.load(Ordering::Acquire)).filter(|own| *own != NONE)
     }
 
-    /// Wakes everybody who relies on this node, wherever they are.
+    /// Wakes all replicas that rely on this node, wherever they are.
     pub(crate) fn renew(&self) {
         self.own.store(fresh(), Ordering::Release);
     }
 
-    /// Holds no lease until [`Leases::renew`].
+    /// Drops the lease until [`Leases::renew`].
     pub(crate) fn suspend(&self) {
         self.own.store(NONE, Ordering::Release);
     }
@@ -58,7 +60,8 @@ impl Leases {
         self.changed.fetch_or(counts, Ordering::AcqRel);
     }
 
-    /// Lets a tick pass. True if sleeping replicas have to be looked at: some may rely on a node that is not there any more.
+    /// Advances by one tick. True if sleeping replicas have to be checked, because some may rely on a node
+    /// that is gone.
     pub(crate) fn tick(&self) -> bool {
         let fell_silent = lock(&self.beats).tick();
         self.changed.swap(false, Ordering::AcqRel) || fell_silent
@@ -69,17 +72,17 @@ impl Leases {
         leases.iter().all(|lease| beats.holds(lease))
     }
 
-    /// True if another node is there.
+    /// Reports whether another node is up.
     pub(crate) fn hears_others(&self) -> bool {
         !lock(&self.beats).is_empty()
     }
 
-    /// Takes note that a sleeping replica has woken.
+    /// Records that a sleeping replica has woken.
     pub(crate) fn woke(&self, group: RaftGroup) {
         lock(&self.woken).push(group);
     }
 
-    /// The groups that have woken since.
+    /// Takes the groups that have woken since the last call.
     pub(crate) fn take_woken(&self) -> Vec<RaftGroup> {
         std::mem::take(&mut *lock(&self.woken))
     }

@@ -1,4 +1,4 @@
-//! Who else uses the links between nodes.
+//! The other user of the links between nodes.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use tailrace_types::NodeId;
 
 use tailrace_peers::{NatsReceiver, Peers};
 
-/// What speaks to its like on other nodes over the links of this one: live messages of a front.
+/// A front that sends its live messages to its peers on other nodes over this node's links.
 ///
-/// Nothing here may wait: it is called by the tasks of the links.
+/// No method may wait, because the tasks of the links call them.
 pub trait LinkUser: Send + Sync {
-    /// From now on there are other nodes. Called at most once, at start.
+    /// Hands over the links. Called at most once, at start, if the node is in a cluster.
     fn connect(&self, peers: Peers);
 
-    /// Takes over which nodes there are; `own` is this one.
+    /// Takes over which nodes exist. `own` is this one.
     fn follow_nodes(&self, image: &MetadataImage, own: NodeId);
 
     /// The link to another node is up.
@@ -23,6 +23,6 @@ pub trait LinkUser: Send + Sync {
     /// The link to another node is down.
     fn link_down(&self, node: NodeId);
 
-    /// Who takes what another node's link brings, for as long as that link lasts.
+    /// Returns the receiver for what arrives over a link from another node, for as long as that link lasts.
     fn linked_by(self: Arc<Self>, node: NodeId) -> Box<dyn NatsReceiver>;
 }

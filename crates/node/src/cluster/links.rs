@@ -1,4 +1,4 @@
-//! What partitions say to the other nodes, and who leads which.
+//! Messages of partitions to other nodes, and the leader of each partition.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,16 +20,17 @@ use crate::controller::GROUP as CONTROLLER;
 use crate::deadlines::CHUNK_TIMEOUT;
 use tailrace_peers::{PeerError, Peers, RequestKind};
 
-/// Partitions whose leaders are known at most.
+/// Maximum number of partitions whose leaders are known.
 const GROUPS_MAX: usize = 1 << 20;
 
-/// Announcements that are kept until the metadata name what they are about; others are heard again in a few seconds.
+/// Maximum number of announcements kept until the metadata name their topics and replicas. The others are
+/// repeated within seconds.
 const EARLY_MAX: usize = 1 << 16;
 
-/// How long they are kept: they may be about a topic that was deleted.
+/// How long they are kept. They may be about a topic that was deleted.
 const EARLY_AGE_MAX: Duration = Duration::from_secs(30);
 
-/// An announcement that cannot be placed yet.
+/// An announcement about a topic or replica that this node does not know yet.
 struct Early {
     from: NodeId,
     epoch: LeaderEpoch,
@@ -39,12 +40,12 @@ struct Early {
 /// The way out for the partitions of this node.
 pub(crate) struct Links {
     node: NodeId,
-    /// Absent of a node that is alone.
+    /// `None` in a standalone server.
     peers: OnceLock<Peers>,
     leaders: Mutex<Leaders>,
-    /// What was announced of topics and replicas that this node does not know yet.
+    /// Announcements about topics and replicas that this node does not know yet.
     early: Mutex<HashMap<RaftGroup, Early>>,
-    /// Counts the partitions that this node began or ceased to lead.
+    /// Counts how often this node started or stopped leading a partition.
     own: watch::Sender<u64>,
     leases: Leases,
     outbound: Arc<Throttle>,
@@ -58,7 +59,7 @@ impl std::fmt::Debug for Links {
 }
 
 impl Links {
-    /// Of a node that is alone so far.
+    /// Makes the links of a node that is standalone so far.
     pub(crate) fn new(node: NodeId, silence_ticks: u32) -> Self {
         let leaders = Mutex::new(Leaders::new(GROUPS_MAX));
         let (early, own) = (Mutex::default(), watch::Sender::new(0));
@@ -67,13 +68,13 @@ impl Links {
         Self { node, peers: OnceLock::new(), leaders, early, own, leases, outbound, inbound }
     }
 
-    /// From now on there are others.
+    /// Sets the links to the other nodes.
     pub(crate) fn connect(&self, peers: Peers) {
         // Called once, at start.
         let _ = self.peers.set(peers);
     }
 
-    /// The links themselves; `None` of a node that is alone.
+    /// Returns the links themselves. `None` in a standalone server.
     pub(crate) fn peers(&self) -> Option<&Peers> {
         self.peers.get()
     }
@@ -83,17 +84,17 @@ impl Links {
         &self.leases
     }
 
-    /// What new replicas on other nodes are sent.
+    /// Returns the throttle for data sent to new replicas on other nodes.
     pub(super) fn outbound(&self) -> &Arc<Throttle> {
         &self.outbound
     }
 
-    /// What new replicas on this node take.
+    /// Returns the throttle for data that new replicas on this node receive.
     pub(crate) fn inbound(&self) -> &Arc<Throttle> {
         &self.inbound
     }
 
-    /// Takes over the rates of the throttles.
+    /// Sets the rates of the throttles.
     pub(crate) fn configure(&self, config: &BrokerConfig) {
         self.outbound.set_rate(config.leader_replication_throttled_rate);
         self.inbound.set_rate(config.follower_replication_throttled_rate);
@@ -101,23 +102,27 @@ impl Links {
 
     pub(crate) fn register_into(&self, registry: &mut Registry) {
         let metrics = [
-            ("throttled_sent_bytes", "Bytes sent to new replicas that are throttled", &self.outbound),
-            ("throttled_received_bytes", "Bytes that new replicas took that are throttled", &self.inbound),
+            ("throttled_sent_bytes", "Bytes sent to new replicas under the throttle", &self.outbound),
+            (
+                "throttled_received_bytes",
+                "Bytes that new replicas received under the throttle",
+                &self.inbound,
+            ),
         ];
         for (name, help, throttle) in metrics {
             registry.register(name, help, throttle.passed_bytes.clone());
         }
     }
 
-    /// Sends a message of a group to its replica's node. Never blocks; what cannot be sent is lost.
+    /// Sends a message of a group to its replica's node. Never blocks. Drops what it cannot send.
     pub(crate) fn send(&self, group: RaftGroup, message: PeerMessage) {
         if let Some(peers) = self.peers.get() {
-            // Raft finds out by itself what did not arrive.
+            // Raft itself detects what did not arrive.
             let _ = peers.send(message.to().node(), group, message);
         }
     }
 
-    /// The same when the throttle lets it through. False if too much waits already.
+    /// Sends a message once the throttle lets it through. False if too much waits already.
     pub(crate) fn send_slowly(&self, group: RaftGroup, message: PeerMessage, bytes: usize) -> bool {
         let Some(peers) = self.peers.get() else { return true };
         let Some(pass) = self.outbound.admit(bytes) else { return false };
@@ -133,7 +138,7 @@ impl Links {
         true
     }
 
-    /// Asks another replica of a group for a chunk of a snapshot; `None` if it has no such snapshot any more.
+    /// Asks another replica of a group for a chunk of a snapshot. `None` if it no longer has that snapshot.
     pub(crate) async fn ask_chunk(
         &self,
         group: RaftGroup,
@@ -146,7 +151,7 @@ impl Links {
         Ok(chunk::decode_answer(answer))
     }
 
-    /// Takes note that this node's replica leads a group now, or does not any more, and tells the others.
+    /// Records that this node's replica now leads a group, or no longer does, and tells the others.
     pub(crate) fn leadership_changed(
         &self,
         group: RaftGroup,
@@ -163,7 +168,7 @@ impl Links {
         self.own.send_modify(|changes| *changes += 1);
     }
 
-    /// Takes note of what another node says that it leads.
+    /// Records what another node announces that it leads.
     pub(crate) fn announced(
         &self,
         from: NodeId,
@@ -173,7 +178,7 @@ impl Links {
         let (mut leaders, mut early) = (self.lock(), self.lock_early());
         for (group, epoch) in groups {
             let replica = match image.topic_by_id(group.topic) {
-                // Also of a node that the metadata do not name yet: without a controller they never will.
+                // Also for a node that the metadata do not name yet: without a controller they never will.
                 _ if group == CONTROLLER => image
                     .node(from)
                     .map_or(Some(ReplicaId::new(from, 0)), |node| Some(node.registration.replica)),
@@ -190,7 +195,7 @@ impl Links {
         }
     }
 
-    /// Takes note of what was announced before the metadata named it.
+    /// Records the announcements that arrived before the metadata named their topics and replicas.
     pub(crate) fn place_early(&self, image: &MetadataImage) {
         let early = std::mem::take(&mut *self.lock_early());
         for (group, Early { from, epoch, since }) in early {
@@ -208,22 +213,22 @@ impl Links {
         self.early.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who leads a group, as far as this node has heard.
+    /// Returns the leader of a group, as far as this node knows.
     pub(crate) fn leader(&self, group: RaftGroup) -> Option<Leader> {
         self.lock().get(group)
     }
 
-    /// A copy of all that is known.
+    /// Returns a copy of all known leaders.
     pub(crate) fn leaders(&self) -> Leaders {
         self.lock().clone()
     }
 
-    /// Forgets the leaders of what is not there any more.
+    /// Forgets the leaders of what no longer exists.
     pub(crate) fn forget_unknown(&self, image: &MetadataImage) {
         self.lock().forget_unknown(image, CONTROLLER.topic);
     }
 
-    /// Tells of every partition that this node begins or ceases to lead.
+    /// Returns a receiver that changes whenever this node starts or stops leading a partition.
     pub(crate) fn own_leadership(&self) -> watch::Receiver<u64> {
         self.own.subscribe()
     }

@@ -1,4 +1,4 @@
-//! The controller's leader takes note of nodes that fall silent, and of those that come back.
+//! The leader of the metadata log fences nodes that fall silent, and unfences those that come back.
 
 use std::sync::Arc;
 use tailrace_env::time;
@@ -9,10 +9,10 @@ use tailrace_types::NodeId;
 
 use crate::node::Node;
 
-/// Time between two looks.
+/// Interval between two checks.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A node that was heard of within this time is there.
+/// A node that was heard from within this time is up.
 const FRESH: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(here: &Arc<Node>) {
@@ -23,20 +23,20 @@ pub(super) async fn run(here: &Arc<Node>) {
             leads_since = None;
             continue;
         }
-        // A new leader gives everybody a session's time to be heard of.
+        // A new leader gives every node a full session to be heard from.
         let since = *leads_since.get_or_insert_with(Instant::now);
         for (node, fenced) in changed(here, since) {
             let command = Command::FenceNode { node, fenced };
             match here.controller.execute_here(command, here.now()).await {
                 Ok(_) if fenced => tracing::warn!(%node, "a node has fallen silent and is fenced"),
-                Ok(_) => tracing::info!(%node, "a node is there"),
-                Err(error) => tracing::warn!(%node, fenced, %error, "a node's liveness could not be noted"),
+                Ok(_) => tracing::info!(%node, "a node is up"),
+                Err(error) => tracing::warn!(%node, fenced, %error, "could not record whether a node is up"),
             }
         }
     }
 }
 
-/// The nodes whose state is not what the metadata say.
+/// Returns the nodes whose state differs from the metadata.
 fn changed(here: &Node, leads_since: Instant) -> Vec<(NodeId, bool)> {
     let (image, own) = (here.image(), here.id());
     let timeout = Duration::from_millis(image.broker().broker_session_timeout_ms);

@@ -1,4 +1,5 @@
-//! Partitions that this node leads get the members that the metadata want, one step at a time; so does the metadata log.
+//! Brings the members of partitions that this node leads, and of the metadata log, in line with the metadata,
+//! one step at a time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,10 +19,10 @@ use crate::node::Node;
 use crate::partitions::{Core, PartitionHandle};
 use crate::retry::Pauses;
 
-/// Time between two looks.
+/// Interval between two checks.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Looks at all partitions that this node leads, for as long as it runs.
+/// Checks all partitions that this node leads, for as long as it runs.
 pub(super) async fn run(node: Arc<Node>) {
     let mut look = time::interval(POLL_INTERVAL);
     look.set_missed(MissedTicks::Delay);
@@ -75,7 +76,7 @@ async fn step_partition(node: &Arc<Node>, handle: &Arc<PartitionHandle>, wanted:
     }
 }
 
-/// Decides about the next step under the partition's lock, and begins it.
+/// Decides about the next step under the partition's lock, and starts it.
 async fn take_step(
     node: &Arc<Node>,
     handle: &Arc<PartitionHandle>,
@@ -86,13 +87,13 @@ async fn take_step(
         replica.leads()?;
         decide(replica, &replica.members())
     };
-    // Mostly there is nothing to do, and no worker is needed for that.
+    // Usually there is nothing to do, and that needs no worker.
     let step = handle.look(&decide).await.flatten()?;
     if step == Step::Finished {
         return Some(step);
     }
     let (own, now) = (Arc::clone(handle), node.now());
-    // On a worker: a change of the members is made durable at once.
+    // On a worker, because a change of the members is synced at once.
     let work = move |core: &mut Core| {
         let step = decide(core)?;
         begin(&own, core.replica()?, step, now);
@@ -105,7 +106,7 @@ fn begin(handle: &PartitionHandle, replica: &mut Replica<NodeDisk>, step: Step, 
     let change = match step {
         Step::Finished => return,
         Step::TransferTo(to) => {
-            tracing::info!(partition = %handle.id, %to, "leadership is handed over");
+            tracing::info!(partition = %handle.id, %to, "handing leadership over");
             return replica.transfer_leadership(to, now);
         }
         Step::AddLearner(id) => MemberChange::AddLearner(id),
@@ -115,7 +116,7 @@ fn begin(handle: &PartitionHandle, replica: &mut Replica<NodeDisk>, step: Step, 
     match replica.change_members(change, now) {
         Ok(()) => tracing::info!(partition = %handle.id, ?change, "the members change"),
         Err(error) => {
-            tracing::debug!(partition = %handle.id, ?change, %error, "the members do not change yet")
+            tracing::debug!(partition = %handle.id, ?change, %error, "cannot change the members yet")
         }
     }
 }
@@ -127,18 +128,18 @@ async fn finish(node: &Arc<Node>, group: RaftGroup, wanted: &PartitionImage) {
         replicas: wanted.replicas.clone(),
     };
     if let Err(error) = node.controller.execute(Caller::internal(), command, node.now()).await {
-        tracing::warn!(%group, %error, "the end of a reassignment could not be noted yet");
+        tracing::warn!(%group, %error, "could not record the end of a reassignment yet");
     }
 }
 
-/// What came back from other nodes so often is not handed over again: they stop too.
+/// Leadership that other nodes returned this often stays here: they are stopping too.
 const RETURNS_MAX: i32 = 2;
 
-/// Between two looks whether others have taken it.
+/// Pause between two checks whether others have taken over.
 const HANDED_OVER: Pauses = Pauses::steady(Duration::from_millis(20));
 
-/// Hands over everything that this node leads, and waits for others to take it, for `patience` at most. What nobody else can
-/// lead stays.
+/// Hands over everything that this node leads, and waits at most `patience` for others to take it. What no
+/// other node can lead stays here.
 pub async fn hand_over(node: &Arc<Node>, patience: Duration) {
     let mut looks = HANDED_OVER.until(time::Instant::now() + patience);
     let mut first_epochs = HashMap::new();
@@ -155,7 +156,7 @@ pub async fn hand_over(node: &Arc<Node>, patience: Duration) {
     }
 }
 
-/// True if it is on its way.
+/// Returns true if the handover is in progress.
 async fn hand_over_one(
     node: &Node,
     handle: &Arc<PartitionHandle>,
@@ -177,7 +178,7 @@ fn transfer(
     if replica.role() != Role::Leader {
         return false;
     }
-    // To another node and back are two epochs.
+    // Leadership that goes to another node and back takes two epochs.
     let first = *first_epochs.entry(group).or_insert(replica.epoch());
     if replica.epoch().0.saturating_sub(first.0) >= 2 * RETURNS_MAX {
         return false;
@@ -194,7 +195,7 @@ fn transfer(
     true
 }
 
-/// Brings leadership back to the preferred leaders, now and then.
+/// Periodically moves leadership back to the preferred leaders.
 pub(super) async fn balance(node: &Arc<Node>) {
     loop {
         let config = node.config();
@@ -209,7 +210,8 @@ pub(super) async fn balance(node: &Arc<Node>) {
     }
 }
 
-/// Hands leadership of a partition over, if this node leads it and `to` follows closely. True if it was begun.
+/// Hands leadership of a partition over, if this node leads it and `to` has caught up. True if the handover
+/// was started.
 pub async fn hand_to(node: &Node, caller: &Caller, group: RaftGroup, to: ReplicaId) -> bool {
     let Some(handle) = node.partition_of(group).filter(|handle| handle.leads().is_some()) else {
         return false;
@@ -223,7 +225,7 @@ pub async fn hand_to(node: &Node, caller: &Caller, group: RaftGroup, to: Replica
     });
     let is_begun = hand_over.await.unwrap_or(false);
     if is_begun {
-        tracing::info!(%caller, %group, %to, "leadership is handed over");
+        tracing::info!(%caller, %group, %to, "handing leadership over");
     }
     is_begun
 }

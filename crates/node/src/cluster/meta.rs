@@ -1,7 +1,7 @@
 //! The file that names the node and its cluster, and a copy of it.
 //!
-//! One changed character in it would be another node, another disk or another cluster. So it has a checksum, and lies there twice: what is
-//! damaged is written again from the other one. docs/format.md describes it.
+//! One changed character could turn it into another node, another disk or another cluster. So it has a
+//! checksum and is stored twice: a damaged file is rewritten from the other one. docs/format.md describes it.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use super::errors::ClusterError;
 use super::format::FORMAT;
 use crate::disk::NodeDisk;
 
-/// File in the data folder that names the node and the cluster it belongs to, and the format of the folder.
+/// File in the data folder that names the node, its cluster, and the format of the folder.
 const META_FILE: &str = "tailrace.meta";
 
-/// The same again.
+/// The copy.
 const COPY_FILE: &str = "tailrace.meta.copy";
 
 const CRC: &str = "crc";
@@ -27,13 +27,14 @@ const CRC: &str = "crc";
 /// A longer file is not one of these: a cluster of a thousand nodes takes a tenth of that.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// What the file says.
+/// Contents of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Meta {
     pub(super) format: u32,
     pub(super) node_id: i32,
     pub(super) cluster_id: String,
-    /// The id that the folder has while no cluster has let its node in. Random, made once: another one means another disk.
+    /// The id of the folder until a cluster lets its node in. Random and made once: another id means another
+    /// disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) directory: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,9 +48,9 @@ pub(super) struct Membership {
     pub(super) directory: String,
     /// Its replica of the metadata log.
     pub(super) replica: u64,
-    /// The members with which the metadata log began.
+    /// The founding members of the metadata log.
     pub(super) founders: Vec<u64>,
-    /// Where the nodes were when this was written.
+    /// The addresses of the nodes when this was written.
     pub(super) nodes: Vec<(i32, String)>,
 }
 
@@ -61,14 +62,14 @@ pub(super) struct MetaFiles {
     copy: PathBuf,
 }
 
-/// What was found in one of them.
+/// State of one of the files.
 enum MetaFound {
     Missing,
-    /// Whole, by its checksum.
+    /// Its checksum is right.
     Whole(Value),
     /// It has no checksum: an older build wrote it.
     Unchecked(Value),
-    /// Why.
+    /// The reason.
     Damaged(String),
 }
 
@@ -78,10 +79,10 @@ impl MetaFiles {
         Self { disk, path: data_dir.join(META_FILE), copy: data_dir.join(COPY_FILE) }
     }
 
-    /// What they say; `None` of a new folder. A file that is damaged, or missing, is written again from the other one.
+    /// Reads the contents. `None` for a new folder. Rewrites a damaged or missing file from the other one.
     ///
     /// # Errors
-    /// [`ClusterError::NewerFormat`]; [`ClusterError::File`] if neither is whole, or the disk fails.
+    /// [`ClusterError::NewerFormat`]. [`ClusterError::File`] if neither file is intact, or the disk fails.
     pub(super) fn read(&self) -> Result<Option<Meta>, ClusterError> {
         let read = |path| read(&self.disk, path).map_err(|error| self.failed("read", &error));
         let (value, must_write) = match judge(read(&self.path)?, read(&self.copy)?) {
@@ -90,7 +91,7 @@ impl MetaFiles {
             Verdict::SaysAndIsWritten { value, reason } => {
                 if let Some(reason) = reason {
                     let file = self.path.display();
-                    tracing::warn!(%file, %reason, "what names the node is written again from its copy");
+                    tracing::warn!(%file, %reason, "rewriting the file that names the node from its copy");
                 }
                 (value, true)
             }
@@ -109,7 +110,7 @@ impl MetaFiles {
         Ok(Some(meta))
     }
 
-    /// Writes both, the copy first: it is never older. Durable on return.
+    /// Writes both files, the copy first, so that it is never older. Durable on return.
     ///
     /// # Errors
     /// [`ClusterError::File`]
@@ -124,11 +125,12 @@ impl MetaFiles {
     }
 }
 
-/// What both together say.
+/// Verdict on both files together.
 enum Verdict {
     New,
     Says(Value),
-    /// `reason`: what is wrong with the file, if it is the copy that counts.
+    /// The contents have to be written again. `reason`: what is wrong with the file, if the contents come
+    /// from the copy.
     SaysAndIsWritten {
         value: Value,
         reason: Option<String>,
@@ -144,7 +146,7 @@ fn judge(found: MetaFound, copy: MetaFound) -> Verdict {
     match (found, copy) {
         (MetaFound::Missing, None) => Verdict::New,
         (MetaFound::Whole(value), Some(copy)) if value == copy => Verdict::Says(value),
-        // An older build, which writes no checksum, knows of no copy: that may be older still.
+        // An older build writes no checksum and does not know the copy, so the copy may be even older.
         (MetaFound::Whole(value) | MetaFound::Unchecked(value), _) => {
             Verdict::SaysAndIsWritten { value, reason: None }
         }
@@ -186,7 +188,8 @@ fn parse(bytes: &[u8]) -> MetaFound {
     }
 }
 
-/// Of the fields in the order of their names, without blanks: so a build that does not know all of them comes to the same.
+/// Covers the fields in the order of their names, without whitespace. So a build that does not know all
+/// fields computes the same checksum.
 fn checksum(value: &Value) -> u32 {
     crc32c::crc32c(value.to_string().as_bytes())
 }
@@ -195,7 +198,8 @@ fn format_of(value: &Value) -> Option<u32> {
     u32::try_from(value.get("format")?.as_u64()?).ok()
 }
 
-/// Written beside and renamed, so that a crash leaves the old file or the new one.
+/// Writes a new file beside the old one and renames it, so that a crash leaves either the old file or the new
+/// one.
 fn write_beside(disk: &NodeDisk, path: &Path, meta: &Meta) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
@@ -245,7 +249,7 @@ mod tests {
         (folder, files)
     }
 
-    /// Whatever bit of one of the two changes, and wherever one of them is cut off.
+    /// Holds whichever bit of either file changes, and wherever either is truncated.
     #[test]
     fn one_of_the_two_files_is_enough() {
         let (_folder, files) = files();
@@ -308,7 +312,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&files.path).unwrap(), newer.to_string());
     }
 
-    /// A newer build keeps the checksum, so that several changed bytes are not taken for one.
+    /// A newer build keeps the checksum, so several damaged bytes are not mistaken for a newer format.
     #[test]
     fn a_file_that_looks_newer_with_a_wrong_checksum_is_damaged() {
         let (_folder, files) = files();

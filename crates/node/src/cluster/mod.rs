@@ -1,12 +1,13 @@
-//! This node among the others: which cluster it belongs to, what it tells the others and hears from them, and what it does as
-//! the controller or as a leader.
+//! This node's place among the others: which cluster it belongs to, what it tells other nodes and hears from
+//! them, and what it does as the controller or as a leader.
 //!
-//! - `join`: founding a cluster and joining one. `identity`: what the data folder remembers of it. `registration`: what a node says of
-//!   itself.
-//! - `leaders`: who leads what.
-//! - `receiver`: everything that arrives over the links of `tailrace_peers`. `heard`: when each node was heard of. `links`: the way out, and who leads which partition.
-//! - `throttle`: how fast new replicas are brought up to date.
-//! - `liveness`, `membership`: what the controller and the leaders look after.
+//! - `join`: founding a cluster and joining one. `identity`: what the data folder stores about it.
+//!   `registration`: what a node registers about itself.
+//! - `leaders`: which replica leads what.
+//! - `receiver`: everything that arrives over the links of `tailrace_peers`. `heard`: when each node was last
+//!   heard from. `links`: the way out, and the leader of each partition.
+//! - `throttle`: how fast new replicas catch up.
+//! - `liveness`, `membership`: periodic work of the controller and of the leaders.
 
 mod addresses;
 mod chunk;
@@ -61,16 +62,16 @@ pub(crate) use registration::registration;
 pub(crate) use settled::Settled;
 pub(crate) use throttle::Throttled;
 
-/// Time between two complete lists of what this node leads.
+/// Interval between two complete lists of what this node leads.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Between two tries to register.
+/// Pause between two attempts to register.
 const REGISTER: Pauses = Pauses::steady(Duration::from_millis(200));
 
-/// Groups in one announcement.
+/// Maximum number of groups in one announcement.
 const ANNOUNCED_AT_ONCE: usize = 10_000;
 
-/// Everything that this node leads now.
+/// Returns every group that this node leads now.
 fn led(node: &Node) -> Vec<(RaftGroup, LeaderEpoch)> {
     let topics = node.topics();
     let metadata = node.controller.handle();
@@ -89,7 +90,7 @@ fn announce_all(here: &Node, to: Option<NodeId>) {
     }
 }
 
-/// What a node of a cluster does besides serving clients, for as long as it runs.
+/// Runs what a node of a cluster does besides serving clients, for as long as the node runs.
 pub(crate) async fn run(node: Arc<Node>, registration: Registration) {
     let mut stopping = node.stopping.subscribe();
     let registered = async {
@@ -110,11 +111,11 @@ pub(crate) async fn run(node: Arc<Node>, registration: Registration) {
 
 /// How this node presents itself to the controller at each start.
 pub(crate) struct Registration {
-    /// Where it is reached, and what it can.
+    /// Its addresses and capabilities.
     pub(crate) node: RegisterNode,
-    /// It founds the cluster, if that has no founder yet.
+    /// The cluster id, if this node founds the cluster. Used only while the cluster has no founder.
     pub(crate) founds: Option<String>,
-    /// Told what the controller says.
+    /// Receives the controller's answer.
     pub(crate) answered: oneshot::Sender<Result<(), ControlError>>,
 }
 
@@ -130,7 +131,7 @@ async fn register(here: &Arc<Node>, Registration { node, founds, answered }: Reg
         };
         match registered(here, command, &node).await {
             Ok(()) => {
-                // Whoever waited may have given up.
+                // The receiver may have gone.
                 drop(answered.take().map(|answered| answered.send(Ok(()))));
                 return;
             }
@@ -154,10 +155,11 @@ async fn register(here: &Arc<Node>, Registration { node, founds, answered }: Reg
     }
 }
 
-/// By the controller, if this node hears of it; refused by others, too.
+/// Has the controller register this node, if the node hears of a controller. Meanwhile also asks the other
+/// members, which can refuse it.
 async fn registered(here: &Arc<Node>, command: Command, node: &RegisterNode) -> Result<(), CommandError> {
     let (work, now) = (Arc::clone(here), here.now());
-    // Spawned: a command that was begun is carried out whole.
+    // Spawned, so that a command that was started runs to completion.
     let asked = task::spawn(async move { work.controller.execute(Caller::internal(), command, now).await });
     select! {
         done = asked => done.unwrap_or(Err(CommandError::Stopping)).map(drop),
@@ -165,7 +167,8 @@ async fn registered(here: &Arc<Node>, command: Command, node: &RegisterNode) -> 
     }
 }
 
-/// Asks the seeds who they are: after a restart of several nodes on other addresses this may be the only way to find them.
+/// Asks the seeds who they are. After several nodes restarted on other addresses, this may be the only way to
+/// find them.
 async fn look_up_seeds(here: &Arc<Node>) {
     let mut left = here.config().tailrace_cluster_seeds.clone();
     while let (Some(peers), false) = (here.links.peers(), left.is_empty()) {
@@ -211,7 +214,7 @@ async fn follow_nodes(node: &Arc<Node>) {
     }
 }
 
-/// Remembers where a node says that it is.
+/// Remembers the address that a node announces.
 fn note_address(here: &Node, from: Option<NodeId>, body: &[u8]) {
     let Ok(Status { node, address: Some(address), .. }) = serde_json::from_slice(body) else { return };
     let node = NodeId(node);
@@ -223,7 +226,7 @@ fn note_address(here: &Node, from: Option<NodeId>, body: &[u8]) {
     }
 }
 
-/// Sets the nodes that this one keeps links to.
+/// Sets the nodes that this node keeps links to.
 pub(crate) fn connect_to_nodes(here: &Node) {
     let image = here.image();
     let nodes = image.nodes().map(|node| PeerNode {
@@ -239,7 +242,7 @@ pub(crate) fn connect_to_nodes(here: &Node) {
     }
 }
 
-/// Waits until the metadata that this node has count it among those that are there: replicas may be placed on it then.
+/// Waits until this node's metadata count it as live, so that replicas may be placed on it.
 pub(crate) async fn known_to_itself(here: &Node) {
     let (node, mut changes) = (here.id(), here.controller.changes());
     while !here.image().is_live(node) || here.image().node(node).is_none() {

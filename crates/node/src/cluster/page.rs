@@ -1,4 +1,5 @@
-//! `/clusterz`: the cluster as this node knows it, and what this node has of its own to tell. For `tailrace cluster`, and for people.
+//! `/clusterz`: the cluster as this node knows it, and details of this node. For `tailrace cluster`, and for
+//! people.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +12,10 @@ use crate::controller::GROUP as CONTROLLER;
 use crate::node::Node;
 use crate::partitions::{PartitionHandle, PartitionSlot};
 
-/// Names in one list. Totals are told besides.
+/// Maximum names in one list. The totals are reported separately.
 const LISTED_MAX: usize = 1000;
 
-/// The page, as JSON.
+/// Returns the page as JSON.
 pub async fn page(node: &Arc<Node>) -> String {
     let image = node.image();
     let census = Census::take(node, &image);
@@ -38,7 +39,7 @@ pub async fn page(node: &Arc<Node>) -> String {
     format!("{page}\n")
 }
 
-/// What there is, counted once.
+/// Counts for the page, taken once.
 #[derive(Default)]
 struct Census {
     total: usize,
@@ -111,7 +112,7 @@ fn numbers(replicas: &[ReplicaId]) -> Vec<i32> {
     replicas.iter().map(|replica| replica.node().get()).collect()
 }
 
-/// A node that is alone has none to list but itself.
+/// A standalone server lists only itself.
 fn nodes(here: &Node, image: &MetadataImage, census: &Census) -> Vec<Value> {
     let counted = |node: NodeId, mut entry: Value| {
         entry["leaders"] = census.leaders.get(&node).copied().unwrap_or(0).into();
@@ -149,7 +150,7 @@ async fn controller(node: &Node) -> Value {
     json!({ "leader": leader, "voters": voters, "learners": learners })
 }
 
-/// What is wrong with the replicas of this node.
+/// Lists the damage of this node's replicas.
 async fn damaged(node: &Node) -> Vec<Value> {
     let mut found = Vec::new();
     let topics = Arc::clone(&node.topics());

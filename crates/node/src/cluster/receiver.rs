@@ -1,4 +1,4 @@
-//! What other nodes say to this one.
+//! Receives what other nodes send to this one.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use tailrace_env::task;
@@ -19,19 +19,20 @@ use crate::partitions::PartitionHandle;
 use crate::relay;
 use tailrace_peers::{BoxFuture, NatsReceiver, PeerReceiver, RequestError, RequestKind};
 
-/// Announcements that are kept until the server is up.
+/// Announced groups that are kept until the server is up.
 const EARLY_GROUPS_MAX: usize = 1 << 18;
 
-/// Who leads what, and since which epoch.
+/// A node, the groups that it leads, and their epochs.
 type Announcement = (NodeId, Vec<(RaftGroup, LeaderEpoch)>);
 
-/// Takes what arrives from other nodes. Until the server is up, it only says who this node is.
+/// The receiver of messages from other nodes. Until the server is up, it only answers who this node is.
 pub(crate) struct Receiver {
     node: OnceLock<Weak<Node>>,
     link_user: Option<Arc<dyn LinkUser>>,
     status: Mutex<Option<Status>>,
     heard: Arc<Heard>,
-    /// Leaders that other nodes announced before this one was up. At most [`EARLY_GROUPS_MAX`]; others are heard of again.
+    /// Leaders that other nodes announced before this one was up. At most [`EARLY_GROUPS_MAX`]. Others are
+    /// announced again.
     early: Mutex<Vec<Announcement>>,
 }
 
@@ -46,17 +47,17 @@ impl Receiver {
         }
     }
 
-    /// What is known of those who were heard of.
+    /// Returns what is known about the nodes that were heard from.
     pub(crate) fn heard(&self) -> &Arc<Heard> {
         &self.heard
     }
 
-    /// What is answered to those who ask before the server is up.
+    /// Sets the answer to status requests that arrive before the server is up.
     pub(crate) fn set_status(&self, status: Status) {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
     }
 
-    /// From now on everything is taken.
+    /// Accepts everything from now on.
     pub(crate) fn set_node(&self, here: &Arc<Node>) {
         // Called once, at start.
         let _ = self.node.set(Arc::downgrade(here));
@@ -64,9 +65,10 @@ impl Receiver {
         {
             here.links.announced(from, groups, &here.image());
         }
-        // Who was connected before has not been told where this node is now, and may look for it where it was.
+        // Nodes that connected earlier do not know this node's address yet, and may look for it at the old
+        // one.
         let Some(peers) = here.links.peers() else { return };
-        // Not by the metadata: they may not be here yet.
+        // Not from the metadata: they may not have arrived yet.
         self.heard
             .nodes()
             .into_iter()
@@ -74,17 +76,17 @@ impl Receiver {
             .for_each(|node| self.tell(here, node));
     }
 
-    /// Tells another node what this one leads, and where it is.
+    /// Tells another node what this one leads, and its address.
     fn tell(&self, here: &Node, node: NodeId) {
         super::announce_all(here, Some(node));
         let (Some(peers), Some(status)) = (here.links.peers().cloned(), self.status()) else { return };
         task::spawn(async move {
-            // A node that does not hear it hears of the address from the controller.
+            // A node that misses this gets the address from the controller.
             let _ = peers.request(node, RequestKind::Status, join::encode(&status), TELL_TIMEOUT).await;
         });
     }
 
-    /// Where this node is reached, as it tells others.
+    /// Returns this node's status with the address that it announces.
     pub(super) fn status(&self) -> Option<Status> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -94,7 +96,7 @@ impl Receiver {
     }
 }
 
-/// Takes a message; what a new replica is sent, when the throttle lets it through.
+/// Takes a message. A message for a new replica waits until the throttle lets it through.
 fn receive(node: &Arc<Node>, partition: Arc<PartitionHandle>, message: PeerMessage) {
     let Some(bytes) = message.append_bytes().filter(|_| partition.takes_slowly()) else {
         return take(node, &partition, message);
@@ -128,7 +130,7 @@ impl PeerReceiver for Receiver {
     fn raft(&self, from: NodeId, messages: Vec<(RaftGroup, PeerMessage)>) {
         let Some(node) = self.node() else { return };
         for (group, message) in messages {
-            // What is meant for an earlier replica, whose disk is gone, must not be taken for one's own.
+            // A message for an earlier replica, whose disk is gone, must not reach the current one.
             if message.from().node() == from
                 && let Some(partition) = node.partition_of(group)
                 && partition.replica() == Some(message.to())
@@ -146,7 +148,8 @@ impl PeerReceiver for Receiver {
 
     fn leading(&self, from: NodeId, _complete: bool, groups: Vec<(RaftGroup, LeaderEpoch)>) {
         let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock: what comes while the node is set is in the list before that is emptied, or is not put there.
+        // Checked under the lock. An announcement that arrives while the node is being set is either in the
+        // list before the list is emptied, or not put there at all.
         if let Some(node) = self.node() {
             drop(early);
             node.links.announced(from, groups, &node.image());
@@ -219,7 +222,7 @@ impl PeerReceiver for Receiver {
 mod tests {
     use super::*;
 
-    /// Whatever they ask, and before anything of it is looked at. The links refuse it, too.
+    /// Whatever a non-member asks is refused before its content is looked at. The links refuse it, too.
     #[tokio::test]
     async fn who_is_no_member_is_told_who_this_node_is_and_nothing_else() {
         let receiver = Receiver::new(None);

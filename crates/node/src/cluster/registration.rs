@@ -1,4 +1,4 @@
-//! What a node says of itself when it registers, and where others are told to reach it.
+//! What a node registers about itself, and the addresses that it announces.
 
 use std::net::SocketAddr;
 
@@ -8,10 +8,10 @@ use tailrace_metadata::RegisterNode;
 use super::addresses::Addresses;
 use super::errors::ClusterError;
 
-/// What a node says of itself when it registers, but for its folder and where other nodes reach it.
+/// Builds the registration of this node, except for its folder and its address for other nodes.
 ///
 /// # Errors
-/// [`ClusterError::NoAddress`] if clients could not be told where it is.
+/// [`ClusterError::NoAddress`] if there is no address to announce to clients.
 pub(crate) fn registration(
     config: &BrokerConfig,
     addresses: &Addresses,
@@ -31,7 +31,7 @@ pub(crate) fn registration(
     })
 }
 
-/// Where this node is reached by clients of Kafka, as others are told.
+/// Returns the announced address for Kafka clients.
 fn kafka_address(config: &BrokerConfig, bound: SocketAddr) -> Result<String, ClusterError> {
     match &config.advertised_listeners {
         Some(AdvertisedListener { host, port }) => Ok(join_address(host, *port)),
@@ -39,7 +39,7 @@ fn kafka_address(config: &BrokerConfig, bound: SocketAddr) -> Result<String, Clu
     }
 }
 
-/// Where NATS clients of all nodes are told to find this one, if they are told.
+/// Returns the announced address for NATS clients of all nodes. `None` if it is not announced.
 fn nats_address(config: &BrokerConfig, bound: Option<SocketAddr>) -> Option<String> {
     let bound = bound.filter(|_| !config.tailrace_nats_no_advertise)?;
     match config.tailrace_nats_advertised.as_str() {
@@ -49,7 +49,7 @@ fn nats_address(config: &BrokerConfig, bound: Option<SocketAddr>) -> Option<Stri
     }
 }
 
-/// The bound address, if others can use it.
+/// Returns the bound address, if others can use it.
 pub(super) fn reachable(
     key: &'static str,
     bound: SocketAddr,

@@ -1,11 +1,11 @@
-//! Members of a partition that were found to be as the metadata want them.
+//! Partitions whose members already match the metadata.
 
 use std::sync::{Mutex, PoisonError};
 
 use tailrace_metadata::PartitionImage;
 use tailrace_types::LeaderEpoch;
 
-/// What a partition remembers of the last look at its members.
+/// Result of the last check of a partition's members.
 #[derive(Debug, Default)]
 pub(crate) struct Settled(Mutex<Option<(LeaderEpoch, PartitionImage)>>);
 

@@ -1,8 +1,9 @@
-//! Kafka's throttles of replication: how fast new replicas of some partitions are brought up to date (KIP-73).
+//! Kafka's replication throttles: how fast new replicas of some partitions catch up (KIP-73).
 //!
-//! `leader.replication.throttled.rate` bounds what a node sends, `follower.replication.throttled.rate` what it takes, each of all
-//! replicas together that are throttled. Only replicas that do not vote yet are: a majority may wait for one that does. What is too
-//! early is held up, on its way out or before it is taken in; the replication layer sends such a replica one message at a time.
+//! `leader.replication.throttled.rate` bounds what a node sends, `follower.replication.throttled.rate` what
+//! it receives. Each applies to all throttled replicas together. Only replicas that do not vote yet are
+//! throttled, because a majority may wait for a voter. What comes too early is delayed before it is sent or
+//! before it is accepted. The replication layer sends such a replica one message at a time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,13 +16,13 @@ use tailrace_types::{NodeId, PartitionId, Tally};
 
 use crate::deadlines::HELD_UP_MAX;
 
-/// Bytes that are held up at the same time at most, but for one message.
+/// Maximum of bytes delayed at the same time, not counting one message.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// Pause of whoever cannot do without, when too much is held up already.
+/// Delay for callers that must proceed although the throttle is exhausted.
 const CROWDED_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What all throttled replicas spend together, in one direction.
+/// The budget of all throttled replicas together, in one direction.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     /// Bytes per second.
@@ -45,18 +46,18 @@ impl Default for Throttle {
 }
 
 impl Throttle {
-    /// Bytes per second from now on.
+    /// Sets the rate, in bytes per second.
     pub(super) fn set_rate(&self, rate: u64) {
         self.rate.store(rate.max(1), Ordering::Relaxed);
     }
 
-    /// How long to wait until so many bytes may pass; they are spent then. `None`, and nothing is spent, if that is longer than
-    /// [`HELD_UP_MAX`].
+    /// Spends this many bytes, and returns how long to wait until they may pass. `None`, with nothing spent,
+    /// if that is longer than [`HELD_UP_MAX`].
     ///
-    /// Time in which less was spent counts for what passes next, and for no more than that.
+    /// Unused time pays for the next message, and for no more than that.
     fn spend(&self, bytes: usize, now: Instant) -> Option<Duration> {
         let cost = bytes as f64 / self.rate.load(Ordering::Relaxed) as f64;
-        // What costs more passes all the same, or it never would.
+        // Without this cap a message that costs more would never pass.
         let cost = Duration::try_from_secs_f64(cost).unwrap_or(HELD_UP_MAX).min(HELD_UP_MAX);
         let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
         let until = paid.map_or(now, |paid| now.max(paid + cost));
@@ -68,7 +69,7 @@ impl Throttle {
         Some(wait)
     }
 
-    /// Lets so many bytes through, when they are due. `None` if too much waits already.
+    /// Admits this many bytes, with the time until they are due. `None` if too much waits already.
     pub(super) fn admit(self: &Arc<Self>, bytes: usize) -> Option<Pass> {
         if self.held.size() > HELD_BYTES_MAX {
             return None;
@@ -79,7 +80,7 @@ impl Throttle {
         Some(Pass { throttle: Arc::clone(self), bytes, wait })
     }
 
-    /// Waits until so many bytes may pass, however long.
+    /// Waits until this many bytes may pass, however long that takes.
     pub(crate) async fn pay(self: &Arc<Self>, bytes: usize) {
         loop {
             match self.admit(bytes) {
@@ -90,7 +91,7 @@ impl Throttle {
     }
 }
 
-/// Something that may pass after a while. Counts as held up until it is dropped.
+/// Permission to pass after a delay. Counts as delayed until it is dropped.
 pub(super) struct Pass {
     throttle: Arc<Throttle>,
     bytes: usize,
@@ -98,7 +99,7 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// It may pass at once.
+    /// Reports whether it may pass at once.
     pub(super) fn is_due(&self) -> bool {
         self.wait.is_zero()
     }
@@ -122,7 +123,7 @@ enum Nodes {
 }
 
 impl Nodes {
-    /// `listed` has pairs `PARTITION:NODE`, or `*` alone.
+    /// Parses pairs `PARTITION:NODE`, or `*` alone.
     fn of(listed: &[String], partition: PartitionId) -> Self {
         if listed.iter().any(|replica| replica == "*") {
             return Self::All;
@@ -142,7 +143,7 @@ impl Nodes {
     }
 }
 
-/// Which replicas of a partition are throttled, as its topic's settings say.
+/// The throttled replicas of a partition, by the settings of its topic.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Throttled {
     sending: Nodes,
@@ -158,12 +159,12 @@ impl Throttled {
         (sending != none || taking != none).then(|| Arc::new(Self { sending, taking }))
     }
 
-    /// The replica on this node sends others no more than its node's rate.
+    /// Reports whether the replica on this node sends to others at no more than its node's rate.
     pub(crate) fn sends(&self, node: NodeId) -> bool {
         self.sending.has(node)
     }
 
-    /// The replica on this node takes no more than its node's rate.
+    /// Reports whether the replica on this node receives at no more than its node's rate.
     pub(crate) fn takes(&self, node: NodeId) -> bool {
         self.taking.has(node)
     }
@@ -186,13 +187,13 @@ mod tests {
         assert_eq!(throttle.spend(1000, now), Some(Duration::ZERO), "the first one");
         assert_eq!(throttle.spend(1000, now), Some(second));
         assert_eq!(throttle.spend(500, now), Some(second * 3 / 2));
-        assert_eq!(throttle.spend(4000, now), None, "longer than anybody waits");
-        assert_eq!(throttle.spend(3500, now), Some(5 * second), "what was refused was not spent");
-        // Time that has passed pays for one message, not for all that was not sent meanwhile.
+        assert_eq!(throttle.spend(4000, now), None, "longer than the longest wait");
+        assert_eq!(throttle.spend(3500, now), Some(5 * second), "a refusal spends nothing");
+        // Unused time pays for one message, not for all that was not sent meanwhile.
         let later = now + 60 * second;
         assert_eq!(throttle.spend(3000, later), Some(Duration::ZERO));
         assert_eq!(throttle.spend(1000, later), Some(second));
-        // One that costs more than anybody waits passes when it is alone.
+        // A message that costs more than the longest wait passes when it is alone.
         let (slow, free) = (at(0), at(u64::MAX));
         assert_eq!((slow.spend(100, now), slow.spend(100, now)), (Some(Duration::ZERO), Some(HELD_UP_MAX)));
         assert_eq!(slow.spend(100, now), None);
@@ -205,7 +206,7 @@ mod tests {
     #[test]
     fn what_takes_its_time_to_come_is_not_made_to_wait_once_more() {
         tailrace_runtime::install();
-        // The sender keeps to the rate; the receiver has the same one.
+        // The sender keeps to the rate, and the receiver has the same one.
         let (throttle, start) = (at(1000), Instant::now());
         for second in 0..10 {
             assert_eq!(throttle.spend(1000, start + Duration::from_secs(second)), Some(Duration::ZERO));

@@ -1,4 +1,4 @@
-//! Bringing the partitions of this node in line with the metadata.
+//! Brings the partitions of this node in line with the metadata.
 
 use std::sync::Arc;
 use tailrace_env::task;
@@ -17,7 +17,7 @@ use crate::partitions::{
 };
 
 impl ControllerShell {
-    /// Opens, changes and deletes what `image` has otherwise than the table.
+    /// Opens, changes and deletes whatever differs between `image` and the table.
     pub(super) async fn carry_out(&self, image: &Arc<MetadataImage>, now: TimestampMs) {
         let table = self.topics.load_full();
         let gone: Vec<_> =
@@ -39,18 +39,19 @@ impl ControllerShell {
                 Some(known) if Arc::ptr_eq(&known.image, topic) && !settings_changed => {}
                 known => {
                     changed.push(self.renew(topic, known.as_deref(), image, now).await);
-                    // With many topics, others get their turn in between.
+                    // With many topics, other tasks get their turn in between.
                     task::yield_now().await;
                 }
             }
         }
         if !changed.is_empty() {
-            // The table changes once for all topics: it is copied each time.
+            // The table changes once for all topics, because each change copies it.
             self.change_table(|table| changed.into_iter().for_each(|topic| table.insert(topic)));
         }
     }
 
-    /// A topic as it is now: partitions that it did not have are opened, the others get its settings.
+    /// Brings a topic up to date: opens the partitions it did not have, and applies its settings to the
+    /// others.
     async fn renew(
         &self,
         topic: &Arc<TopicImage>,
@@ -85,7 +86,7 @@ impl ControllerShell {
             due.into_iter().map(|id| id.partition.0 as usize).zip(slots).collect::<Vec<_>>()
         });
         match opened.await {
-            // In the order of their numbers: what is new follows what is there.
+            // In the order of their numbers: new partitions follow the existing ones.
             Ok(opened) => {
                 for (number, slot) in opened {
                     match slots.get_mut(number) {
@@ -99,7 +100,8 @@ impl ControllerShell {
         Topic::new(topic, slots)
     }
 
-    /// Closes a partition that goes on otherwise; its folder is removed if this node is to have nothing of it any more.
+    /// Closes a partition that this node will open in another form, or no longer has. Removes its folder if
+    /// this node is to keep nothing of it.
     async fn close_partition(
         &self,
         slot: &PartitionSlot,
@@ -117,18 +119,18 @@ impl ControllerShell {
             return;
         }
         let id = TopicPartition::new(topic.name.clone(), number);
-        tracing::info!(partition = %id, "this node has no replica of the partition any more: its folder is removed");
+        tracing::info!(partition = %id, "this node no longer has a replica of the partition: removing its folder");
         let (opener, topic, gone) = (self.opener.clone(), topic.id, id.clone());
         let deleted = task::spawn_blocking(move || opener.delete(&gone, topic));
         if let Ok(Err(error)) = deleted.await {
-            tracing::error!(partition = %id, %error, "deleting the partition's folder failed");
+            tracing::error!(partition = %id, %error, "could not delete the partition's folder");
         }
     }
 
-    /// Opens a replica anew that has stopped: for want of room that there is again, or because of what a start puts right. Its partition goes
-    /// on under another handle.
+    /// Opens a stopped replica again: because there is room again, or because a fresh start repairs what
+    /// stopped it. The partition continues under another handle.
     pub(crate) async fn reopen(&self, handle: &Arc<PartitionHandle>, now: TimestampMs) {
-        // Nobody opens or closes partitions meanwhile.
+        // The lock keeps others from opening or closing partitions meanwhile.
         let _guard = self.state.lock().await;
         let Some(topic) = self.topics.load().by_id(handle.group.topic.0) else { return };
         let number = handle.group.partition.0 as usize;
@@ -140,10 +142,10 @@ impl ControllerShell {
         self.open_again(&topic, &handle.id, now).await;
     }
 
-    /// The same for the metadata log, if it has stopped for this reason. What was carried out stays as it is: what is committed does not
-    /// change. False if it has not stopped for it.
+    /// Opens the metadata log again if it stopped for this reason. What was executed stays as it is, because
+    /// committed records do not change. False if it did not stop for this reason.
     pub(crate) async fn reopen_log(&self, reason: StopReason, now: TimestampMs) -> bool {
-        // No command is carried out meanwhile, and nobody closes the log.
+        // The lock keeps commands from being executed meanwhile, and the log from being closed.
         let mut state = self.state.lock().await;
         let (Some(state), Some(options)) = (state.as_mut(), self.replica.clone()) else { return false };
         let before = self.handle();
@@ -172,16 +174,16 @@ impl ControllerShell {
                     PartitionHandle::new(before.id.clone(), before.group, core, self.opener.context.clone());
                 self.handle.store(Arc::new(handle));
                 before.retire();
-                tracing::info!("the metadata log was opened anew");
+                tracing::info!("the metadata log was opened again");
             }
-            Err(error) => tracing::error!(%error, "the metadata log could not be opened anew"),
+            Err(error) => tracing::error!(%error, "could not open the metadata log again"),
         }
         true
     }
 
-    /// Opens a partition again for which there was no room, or no metadata new enough. False if it is still offline.
+    /// Opens a partition again that waited for room or for newer metadata. False if it is still offline.
     pub(crate) async fn open_waiting(&self, group: RaftGroup, now: TimestampMs) -> bool {
-        // Nobody opens or closes partitions meanwhile.
+        // The lock keeps others from opening or closing partitions meanwhile.
         let _guard = self.state.lock().await;
         let Some(topic) = self.topics.load().by_id(group.topic.0) else { return true };
         match topic.partitions.get(group.partition.0 as usize) {
@@ -193,7 +195,7 @@ impl ControllerShell {
         }
     }
 
-    /// False if the partition is offline then.
+    /// Returns false if the partition is offline afterwards.
     async fn open_again(&self, topic: &Arc<Topic>, id: &TopicPartition, now: TimestampMs) -> bool {
         let (opener, image, opened) = (self.opener.clone(), Arc::clone(&topic.image), id.clone());
         let broker = Arc::clone(self.image.load().broker());
@@ -207,7 +209,7 @@ impl ControllerShell {
         };
         let is_online = slot.handle().is_some();
         if is_online {
-            tracing::info!(partition = %id, "the partition was opened anew");
+            tracing::info!(partition = %id, "the partition was opened again");
         }
         let mut slots = topic.partitions.clone();
         slots[id.partition.0 as usize] = slot;
@@ -228,7 +230,7 @@ impl ControllerShell {
                     continue;
                 }
                 if let Err(error) = opener.delete(&id, topic.id) {
-                    tracing::error!(partition = %id, %error, "deleting the partition's folder failed");
+                    tracing::error!(partition = %id, %error, "could not delete the partition's folder");
                 }
             }
         });

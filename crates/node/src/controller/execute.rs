@@ -16,17 +16,17 @@ use crate::caller::Caller;
 use crate::deadlines::COMMAND_TIMEOUT;
 use crate::retry::Pauses;
 
-/// Between two looks for a controller.
+/// Pause between two searches for a controller.
 const PAUSES: Pauses = Pauses::steady(Duration::from_millis(50));
 
-/// What a client asked for may not happen twice: somebody else may have undone it in between. Nodes ask for what they need, as often as
-/// they have to.
+/// Reports whether a command may be executed twice. A client's command may not: another client may have
+/// undone it in between. Nodes repeat their own commands as often as they have to.
 fn may_be_repeated(caller: &Caller, command: &Command) -> bool {
     match caller.principal() {
         Principal::Internal | Principal::Node(_) => true,
         _ => match command {
             Command::AllocateProducerIds | Command::Barrier => true,
-            // A topic of the server's own, which is there in the end, whoever made it.
+            // An internal topic exists in the end, no matter which node created it.
             Command::CreateTopic(create) => create.by == Requester::Broker,
             _ => false,
         },
@@ -34,7 +34,7 @@ fn may_be_repeated(caller: &Caller, command: &Command) -> bool {
 }
 
 impl ControllerShell {
-    /// Carries out a command: plans it, commits it, publishes the new image, opens or deletes partitions.
+    /// Executes a command: plans it, commits it, publishes the new image, opens or deletes partitions.
     pub(crate) async fn execute(
         self: &Arc<Self>,
         caller: &Caller,
@@ -44,8 +44,9 @@ impl ControllerShell {
         Ok(self.executed(caller, command, now).await?.image)
     }
 
-    /// As [`ControllerShell::execute`], here or at the node that leads the metadata log. Where no node does for the moment, this
-    /// waits, and no longer than the caller. What was begun is finished all the same.
+    /// Like [`ControllerShell::execute`], on this node or on the leader of the metadata log. If there is no
+    /// leader at the moment, waits until the caller's deadline. A command that was started completes even if
+    /// the caller goes away.
     pub(crate) async fn executed(
         self: &Arc<Self>,
         caller: &Caller,
@@ -54,12 +55,12 @@ impl ControllerShell {
     ) -> Result<Executed, CommandError> {
         let executed = self.executed_by_somebody(caller, &command, now).await;
         match &executed {
-            // What nodes do by themselves, they tell where they do it.
+            // Commands of the node itself are logged where they originate.
             Ok(executed) if *caller.principal() != Principal::Internal && !executed.records.is_empty() => {
-                tracing::info!(%caller, %command, "a command was carried out");
+                tracing::info!(%caller, %command, "executed a command");
             }
             Err(CommandError::Refused(error)) => {
-                tracing::debug!(%caller, %command, %error, "a command is refused");
+                tracing::debug!(%caller, %command, %error, "refused a command");
             }
             Ok(_) | Err(_) => {}
         }
@@ -98,7 +99,7 @@ impl ControllerShell {
         let leader = links.leader(GROUP).ok_or(CommandError::NotController)?;
         let node = leader.replica.node();
         let outcome = ask(links, caller, node, Execute(command.clone())).await.map_err(|error| {
-            tracing::debug!(%node, %error, "a command could not be passed on");
+            tracing::debug!(%node, %error, "could not pass on a command");
             match error {
                 PeerError::TimedOut(_)
                 | PeerError::Disconnected(_)
@@ -113,8 +114,8 @@ impl ControllerShell {
         }
     }
 
-    /// Waits until this node knows all metadata that were committed before this was called: what the image lacks then was deleted, or
-    /// never was. A node that was started again, or cut off, may know old ones for a while.
+    /// Waits until this node knows all metadata committed before this call. What the image lacks then was
+    /// deleted or never existed. A node that restarted or was cut off may have old metadata for a while.
     ///
     /// # Errors
     /// No controller answers.
@@ -124,7 +125,7 @@ impl ControllerShell {
         }
         let asked = Instant::now();
         let mut last = self.caught_up.lock().await;
-        // Somebody else began after this was called, and has what he waited for.
+        // Another caller started its barrier after this call did, so its result covers this call, too.
         if last.is_some_and(|began| began >= asked) {
             return Ok(());
         }
@@ -135,7 +136,7 @@ impl ControllerShell {
         Ok(())
     }
 
-    /// Hands out a producer id that no other producer has, now or later.
+    /// Returns a producer id that no other producer has, now or later.
     pub(crate) async fn next_producer_id(
         self: &Arc<Self>,
         caller: &Caller,

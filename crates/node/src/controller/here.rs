@@ -1,4 +1,4 @@
-//! Commands as the node that leads the metadata log carries them out; and following that log, which every node does.
+//! Executes commands on the node that leads the metadata log, and follows that log, which every node does.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,8 +26,8 @@ const READ_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 type Guard = OwnedMutexGuard<Option<ControllerState>>;
 
 impl ControllerShell {
-    /// Carries out a command on the node that leads the metadata log. What waits for other nodes is given up when
-    /// [`COMMAND_TIMEOUT`] is over.
+    /// Executes a command on the node that leads the metadata log. Stops waiting for other nodes after
+    /// [`COMMAND_TIMEOUT`].
     pub(crate) async fn execute_here(
         self: &Arc<Self>,
         command: Command,
@@ -53,7 +53,7 @@ impl ControllerShell {
             self.committed(*awaited, until).await?;
             guard = self.apply_committed(guard, now).await?;
         }
-        // Still under the controller's lock: effects happened in the order of their commands.
+        // Still under the controller's lock: the effects happened in the order of their commands.
         let state = guard.as_ref().ok_or(CommandError::Stopping)?;
         let executed = Executed { records, image: state.controller.image(), end: state.applied };
         drop(guard);
@@ -63,8 +63,9 @@ impl ControllerShell {
         Ok(executed)
     }
 
-    /// For an answer without a record: another node may lead the metadata log already, and have carried out what this one does not know.
-    /// A majority of the voters that are in no later epoch have voted for no later leader: whatever this node knew before they were asked
+    /// Confirms leadership, for an answer that wrote no record: another node may already lead the metadata
+    /// log, and have executed commands that this node does not know. If a majority of the voters is in no
+    /// later epoch, it has not voted for a later leader. Then whatever this node knew before it asked them
     /// was the newest. Nothing is written.
     async fn confirm(&self, epoch: LeaderEpoch, until: Instant) -> Result<(), CommandError> {
         if self.is_alone() {
@@ -95,8 +96,8 @@ impl ControllerShell {
         }
     }
 
-    /// Waits until no other command is being carried out. Where each of those before may wait for a majority, that is
-    /// not for ever.
+    /// Waits until no other command is being executed. In a cluster the wait is bounded, because each earlier
+    /// command may itself wait for a majority.
     pub(super) async fn turn(&self, until: Instant) -> Result<Guard, CommandError> {
         let turn = Arc::clone(&self.state).lock_owned();
         if self.is_alone() {
@@ -105,8 +106,8 @@ impl ControllerShell {
         time::timeout_at(until, turn).await.map_err(|_| CommandError::NotController)
     }
 
-    /// Has a majority confirm that this node leads the metadata log, and takes over all that was committed by then. Commands are not kept
-    /// waiting meanwhile.
+    /// Has a majority confirm that this node leads the metadata log, and applies all that was committed by
+    /// then. Other commands do not wait meanwhile.
     async fn barrier_here(self: &Arc<Self>, now: TimestampMs) -> Result<Executed, CommandError> {
         let until = Instant::now() + COMMAND_TIMEOUT;
         let handle = self.handle();
@@ -123,8 +124,8 @@ impl ControllerShell {
         Ok(Executed { records: Vec::new(), image: state.controller.image(), end: state.applied })
     }
 
-    /// Commands are planned against all that is in the log: also what nobody waited for to the end. Returns the epoch in which this node
-    /// leads it.
+    /// Waits until all that is in the log is committed and applied, including records whose command timed
+    /// out: commands are planned against all of it. Returns the epoch in which this node leads the log.
     async fn settle(
         self: &Arc<Self>,
         guard: Guard,
@@ -137,7 +138,7 @@ impl ControllerShell {
         let last = handle.reader.log().epoch_at(end.plus(-1)).unwrap_or(epoch);
         let committed = self.committed(Awaited { at: HighWatermark(end.get()), epoch: last }, until).await;
         committed.map_err(|error| match error {
-            // Of what was there before.
+            // The unknown outcome is that of earlier commands.
             CommandError::OutcomeUnknown => CommandError::NotController,
             error => error,
         })?;
@@ -157,7 +158,7 @@ impl ControllerShell {
         }
     }
 
-    /// On a worker: an append may block on the disk.
+    /// Plans and appends on a worker, because an append may block on the disk.
     async fn plan_and_append(
         &self,
         guard: Guard,
@@ -176,7 +177,7 @@ impl ControllerShell {
         Ok(task::spawn_blocking(work).await?)
     }
 
-    /// Follows the metadata log for as long as the server runs: also what other nodes have decided.
+    /// Follows the metadata log for as long as the server runs, to apply what other nodes commit.
     pub(crate) async fn follow(self: &Arc<Self>, mut stopping: watch::Receiver<bool>) {
         let moved = Arc::new(Notify::new());
         loop {
@@ -188,10 +189,10 @@ impl ControllerShell {
             };
             let wait = async {
                 if let Err(error) = followed {
-                    tracing::error!(%error, "the metadata log cannot be followed");
+                    tracing::error!(%error, "cannot follow the metadata log");
                     time::sleep(READ_RETRY_INTERVAL).await;
                 } else if Arc::ptr_eq(&handle, &self.handle.load()) {
-                    // One that is replaced from now on wakes those who wait.
+                    // If the handle is replaced after this check, its waiters are woken.
                     moved.notified().await;
                 }
             };
@@ -202,8 +203,8 @@ impl ControllerShell {
         }
     }
 
-    /// Takes over everything that is committed and not in the image yet. That goes on to its end where nobody waits for it any more:
-    /// what is half carried out would stay so until the metadata change again.
+    /// Applies everything that is committed and not yet in the image. Runs to the end even if the caller goes
+    /// away: a half-applied change would stay so until the metadata change again.
     pub(super) async fn apply_committed(
         self: &Arc<Self>,
         mut guard: Guard,
@@ -233,7 +234,7 @@ impl ControllerShell {
         let mut of_note = false;
         for change in changes {
             match change {
-                Change::Reset => controller = controller.anew(),
+                Change::Reset => controller = controller.emptied(),
                 Change::Record(record, offset) => {
                     of_note |= !matches!(record, MetadataRecord::ProducerIds { .. });
                     apply(&mut controller, &record, offset)?;
@@ -271,7 +272,8 @@ fn apply(controller: &mut Controller, record: &MetadataRecord, offset: Offset) -
     Ok(applied.map_err(|error| MetadataError::Apply { offset, error })?)
 }
 
-/// On a worker: an entry of the log is synced. `None` where the log has one replica, which is a majority of itself.
+/// On a worker, because it syncs an entry of the log. `None` if the log has a single replica, which is its
+/// own majority.
 async fn begin_barrier(
     handle: &Arc<PartitionHandle>,
     now: TimestampMs,
@@ -295,8 +297,8 @@ fn plan_and_append(
     Ok((records, Some(awaited)))
 }
 
-/// Appends records as one batch, in the epoch in which they were planned: another leader may have appended in between, and this node have
-/// been elected again. Blocks on the disk.
+/// Appends records as one batch, in the epoch in which they were planned: another leader may have appended in
+/// between, and this node may have been elected again. Blocks on the disk.
 pub(super) fn append(
     handle: &Arc<PartitionHandle>,
     records: &[MetadataRecord],

@@ -1,7 +1,8 @@
-//! The controller's log: a partition of its own, strict, whose records are changes of metadata.
+//! The controller's log: a partition of its own, read strictly, whose records are changes of metadata.
 //!
-//! Reading and opening block on the disk. A snapshot of the metadata is a batch whose first record has the key `reset`: replay
-//! forgets everything before it. A snapshot is one batch, so it is there as a whole or not at all.
+//! Reading and opening block on the disk. A snapshot of the metadata is a batch whose first record has the
+//! key `reset`, at which replay forgets everything before. A snapshot is one batch, so it exists as a whole
+//! or not at all.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,63 +23,64 @@ use crate::partitions::{
     Bounds, Isolation, OpenError, Opener, ReadTerms, Readable, readable, with_index_built_again,
 };
 
-/// Key of the record that begins a snapshot.
+/// Key of the first record of a snapshot.
 const RESET: &[u8] = b"reset";
 
-/// A snapshot is written at start when the log has this many records more than the snapshot would.
+/// At start, a snapshot is written if the log has this many records more than the snapshot would have.
 const SNAPSHOT_SLACK: i64 = 10_000;
 
-/// Most bytes of the log that are read at once during replay.
+/// Maximum bytes of the log that replay reads at once.
 const REPLAY_BYTES: usize = 1 << 20;
 
 /// Why the metadata could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
-    /// The log itself.
+    /// The log itself failed.
     #[error("the metadata log cannot be used: {0}")]
     Log(#[from] LogError),
-    /// Appending to it.
+    /// An append failed.
     #[error("the metadata log cannot be written: {0}")]
     Append(#[from] AppendError),
-    /// Its folder is gone, or that of another replica.
+    /// Its folder is gone, or belongs to another replica.
     #[error("the metadata log of this node cannot be used: {reason}")]
     Folder {
-        /// Which it is.
+        /// What is wrong with the folder.
         reason: String,
-        /// It was this node's own, and is no more.
+        /// The folder was this node's own, and is gone.
         is_lost: bool,
     },
-    /// A batch in it.
+    /// A batch of it is damaged.
     #[error("the metadata log is damaged at offset {offset}: {reason}")]
     Batch {
-        /// Where.
+        /// Offset of the batch.
         offset: Offset,
-        /// What is wrong.
+        /// The damage.
         reason: String,
     },
-    /// A record in it.
+    /// A record of it cannot be decoded.
     #[error("metadata record at offset {offset}: {error}")]
     Record {
-        /// Where.
+        /// Offset of the record.
         offset: Offset,
-        /// What is wrong.
+        /// The decoding error.
         error: RecordError,
     },
-    /// A record that contradicts those before it.
+    /// A record contradicts those before it.
     #[error("metadata record at offset {offset}: {error}")]
     Apply {
-        /// Where.
+        /// Offset of the record.
         offset: Offset,
-        /// What it contradicts.
+        /// The contradiction.
         error: ApplyError,
     },
-    /// The start configuration.
+    /// The start configuration is illegal.
     #[error(transparent)]
     Config(#[from] ConfigError),
 }
 
 impl MetadataError {
-    /// True if the log is damaged, or gone: with the help of the other nodes, this one goes on with another replica of it.
+    /// Reports whether the log is damaged or gone, so that this node can continue with another replica of it
+    /// if the other nodes help.
     pub(crate) fn is_loss(&self) -> bool {
         matches!(
             self,
@@ -87,24 +89,25 @@ impl MetadataError {
     }
 }
 
-/// The metadata log of this start, with what it says.
+/// The open metadata log and its contents.
 pub(crate) struct OpenLog {
     /// The partition.
     pub(crate) core: Partition<NodeDisk>,
-    /// What holds as of `applied`.
+    /// The controller's state as of `applied`.
     pub(crate) controller: Controller,
     /// One past the last record that was replayed.
     pub(crate) applied: Offset,
-    /// Where the replay has to get before what it says is used: it was interrupted by damage that the others are to mend.
+    /// Offset that replay must reach before this node uses the metadata. Set if damage that the other
+    /// replicas are to repair interrupted the replay.
     pub(crate) lacks_upto: Option<Offset>,
-    /// It was opened with these: it is one of several replicas, or may become so.
+    /// The options it was opened with, if it is one of several replicas or may become one.
     pub(crate) replica: Option<ReplicaOptions>,
 }
 
-/// Opens the log and replays what is committed of it over the start configuration. `replica`: it is one of several, or may
-/// become so. Blocks.
+/// Opens the log and replays its committed part over the start configuration. `replica`: set if the log is
+/// one of several replicas, or may become one. Blocks.
 ///
-/// A node that is alone begins a new log with every feature at its newest level, and shortens one that is long.
+/// A standalone server starts a new log with every feature at its newest level, and shortens a long log.
 pub(crate) fn open(
     opener: &Opener,
     fixed: &BTreeMap<String, String>,
@@ -118,7 +121,7 @@ pub(crate) fn open(
         let Replayed { controller, applied, damage } = replayed;
         let committed = replica.reader().high_watermark().offset();
         let lacks_upto = match damage {
-            // Only a batch that is out of service is mended.
+            // Only a batch that is out of service is repaired.
             Some(damage)
                 if !replica.damaged().is_empty() && replica.members().voters.iter().any(|id| *id != own) =>
             {
@@ -193,7 +196,7 @@ fn warn(recovery: &Recovery) {
 
 type Reader = PartitionReader<NodeDisk>;
 
-/// Sees to it that a replica that comes in the place of an earlier one begins with an empty folder.
+/// Empties the folder if the replica replaces an earlier one.
 fn make_way(opener: &Opener, options: &ReplicaOptions, now: TimestampMs) -> Result<(), MetadataError> {
     let (dir, identity) = place(opener);
     let before = opener.owner_before(GROUP, &dir, Some(options)).map_err(|error| match error {
@@ -203,16 +206,16 @@ fn make_way(opener: &Opener, options: &ReplicaOptions, now: TimestampMs) -> Resu
     Ok(opener.make_way(&identity, before, options, false, now)?)
 }
 
-/// What was read of the log at start.
+/// Result of reading the log at start.
 struct Replayed {
     controller: Controller,
     /// One past the last record.
     applied: Offset,
-    /// Where it went no further.
+    /// The damage that stopped the replay.
     damage: Option<MetadataError>,
 }
 
-/// As [`replay`]; an index that is damaged is built again from its log.
+/// Like [`replay`], but rebuilds a damaged index from its log.
 fn replay_replica(
     replica: &mut Replica<NodeDisk>,
     fixed: &BTreeMap<String, String>,
@@ -222,7 +225,7 @@ fn replay_replica(
         return Ok(replayed);
     };
     if file.extension().is_some_and(|extension| extension == "index") {
-        tracing::warn!(file = %file.display(), "the index is built again");
+        tracing::warn!(file = %file.display(), "rebuilding the index");
         replica.repair_index(replayed.applied)?;
         return replay(&replica.reader(), fixed);
     }
@@ -249,21 +252,22 @@ fn replay(reader: &Reader, fixed: &BTreeMap<String, String>) -> Result<Replayed,
     Ok(Replayed { controller, applied, damage: None })
 }
 
-/// What the log says, in its order.
+/// The contents of the log, in order.
 pub(crate) enum Change {
-    /// All before is forgotten: what comes next begins a snapshot of the same.
+    /// Everything before is obsolete: a snapshot of it starts here.
     Reset,
     Record(MetadataRecord, Offset),
-    /// A batch has ended here. Only as a whole does it count.
+    /// A batch has ended before this offset. A batch counts only as a whole.
     Upto(Offset),
 }
 
-/// True if something is committed from `from` on.
+/// Reports whether anything is committed from `from` on.
 pub(super) fn has_committed(reader: &Reader, from: Offset) -> bool {
     committed(reader, from).is_some()
 }
 
-/// What is committed from `from` on, or from the log start if that is behind it. `None` if there is nothing.
+/// Returns what is committed from `from` on, or from the log start if that is later. `None` if there is
+/// nothing.
 fn committed(reader: &Reader, from: Offset) -> Option<Range<Offset>> {
     let bounds = Bounds::of(reader);
     let from = from.max(bounds.log_start);
@@ -275,7 +279,7 @@ fn committed(reader: &Reader, from: Offset) -> Option<Range<Offset>> {
     }
 }
 
-/// The committed changes from `from` on. Reads the disk.
+/// Iterates over the committed changes from `from` on. Reads the disk.
 pub(crate) fn committed_from(
     reader: &Reader,
     from: Offset,
@@ -284,7 +288,7 @@ pub(crate) fn committed_from(
     let pieces = std::iter::from_fn(move || {
         let Range { start, end: upto } = committed(&reader, at)?;
         at = start;
-        // Checked: what rots in the metadata must not become a setting, or a topic.
+        // Checked, because bit rot in the metadata must not become a setting or a topic.
         let changes = match reader.log().read_checked(at, upto, REPLAY_BYTES) {
             Ok(bytes) if bytes.is_empty() => return None,
             Ok(bytes) => changes_of(&bytes, at),
@@ -299,7 +303,7 @@ pub(crate) fn committed_from(
                 changes.into_iter().map(Ok).collect()
             }
             Err(error) => {
-                // It goes no further.
+                // Stop here.
                 at = upto;
                 vec![Err(error)]
             }
@@ -329,7 +333,7 @@ fn changes_of(bytes: &Bytes, from: Offset) -> Result<Vec<Change>, MetadataError>
     Ok(changes)
 }
 
-/// One batch of records, so that they count together or not at all.
+/// Builds one batch of records, so that they count together or not at all.
 pub(crate) fn batch_of(
     records: &[MetadataRecord],
     first_key: Option<&[u8]>,
@@ -344,13 +348,13 @@ pub(crate) fn batch_of(
     Ok(Validated { header, bytes })
 }
 
-/// The log of a node that is alone, while it is opened.
+/// The log of a standalone server, while it is being opened.
 struct LoneLog {
     core: Solo<NodeDisk>,
 }
 
 impl LoneLog {
-    /// Appends records in one batch; they are durable when this returns.
+    /// Appends records in one batch. They are durable on return.
     fn append(&mut self, records: &[MetadataRecord], now: TimestampMs) -> Result<(), MetadataError> {
         if records.is_empty() {
             return Ok(());
@@ -370,11 +374,11 @@ impl LoneLog {
         self.core.begin_epoch()?;
         let appended = self.core.append(&header, &bytes, now)?;
         self.sync(false)?;
-        // The records are durable now and count, whatever becomes of the checkpoint.
+        // The records are durable and count now, even if the checkpoint fails.
         if appended.checkpoint_due
             && let Err(error) = self.sync(true)
         {
-            tracing::error!(%error, "the metadata log got no checkpoint");
+            tracing::error!(%error, "the metadata log has no checkpoint");
         }
         Ok(appended.base_offset)
     }
@@ -386,7 +390,7 @@ impl LoneLog {
         result
     }
 
-    /// What a new data folder begins with: every feature at its newest level.
+    /// Writes the first records of a new data folder: every feature at its newest level.
     fn begin(&mut self, controller: &mut Controller, now: TimestampMs) -> Result<(), MetadataError> {
         let records = controller.plan(&Command::FinalizeFeatures).expect("new folders can have all features");
         self.append(&records, now)?;
@@ -396,7 +400,7 @@ impl LoneLog {
         Ok(())
     }
 
-    /// Replaces a log that has grown far beyond what it says.
+    /// Replaces the log with a snapshot if it has grown far beyond its contents.
     fn shorten(&mut self, controller: &Controller, now: TimestampMs) -> Result<(), MetadataError> {
         let reader = self.core.reader();
         let length = reader.log_end().get() - reader.log_start().get();

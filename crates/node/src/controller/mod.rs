@@ -1,8 +1,9 @@
-//! The controller as the shell runs it: one command at a time, committed before it counts, carried out before it is answered. A
-//! client that creates a topic may produce to it at once.
+//! The controller as the shell runs it: one command at a time. A command is committed before it counts, and
+//! takes effect before it is answered. A client that creates a topic may produce to it at once.
 //!
-//! The metadata log is a partition like others. Whoever leads it plans commands (`here`); every node applies what is committed, in
-//! the log's order, and brings its partitions in line with the image (`effects`). `execute` finds the controller.
+//! The metadata log is a partition like others. Its leader plans commands (`here`). Every node applies what
+//! is committed, in the order of the log, and brings its partitions in line with the image (`effects`).
+//! `execute` finds the controller.
 
 mod effects;
 mod execute;
@@ -34,28 +35,29 @@ pub(crate) use self::stop_reason::StopReason;
 use crate::caller::Caller;
 use crate::partitions::{AppendFailure, Ending, FollowsTopics, Opener, PartitionHandle, TopicTable};
 
-/// Why a command was not carried out.
+/// Why a command was not executed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// The controller refused it. Nothing changed.
     #[error(transparent)]
     Refused(#[from] ControlError),
-    /// The metadata log could not be written. If it stopped after that had begun, the command may be carried out all the same.
+    /// The metadata log could not be written. If it stopped after the write started, the command may still
+    /// take effect.
     #[error("the metadata log cannot be written: {0}")]
     Append(String),
     /// The metadata log could not be read.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
-    /// Another node is the controller, or none is. Nothing changed.
-    #[error("no controller has taken the command")]
+    /// Another node is the controller, or there is none. Nothing changed.
+    #[error("no controller has accepted the command")]
     NotController,
-    /// The controller died, or was deposed, or does not answer. The command may be carried out all the same.
-    #[error("the controller may have taken the command, and has not said what became of it")]
+    /// The controller died, was deposed, or does not answer. The command may still take effect.
+    #[error("the controller may have accepted the command, but has not reported the outcome")]
     OutcomeUnknown,
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
-    /// A bug of the server: what was to carry it out has panicked.
+    /// A bug of the server: the task that executes the command panicked.
     #[error("a bug of the server: its controller panicked; see the server's log")]
     Panicked,
 }
@@ -88,36 +90,36 @@ impl From<BatchError> for CommandError {
     }
 }
 
-/// A command that was carried out.
+/// An executed command.
 pub struct Executed {
-    /// What it changed.
+    /// The records that it wrote.
     pub records: Vec<MetadataRecord>,
-    /// The metadata that hold since.
+    /// The resulting metadata.
     pub image: Arc<MetadataImage>,
     /// One past the last record.
     pub(crate) end: Offset,
 }
 
-/// The controller with its log and what it publishes.
+/// The controller, its log, and what it publishes.
 pub(crate) struct ControllerShell {
     state: Arc<Mutex<Option<ControllerState>>>,
     handle: ArcSwap<PartitionHandle>,
-    /// What the log was opened with, if it is one of several replicas.
+    /// The options that the log was opened with, if it is one of several replicas.
     replica: Option<ReplicaOptions>,
     image: ArcSwap<MetadataImage>,
     topics: ArcSwap<TopicTable>,
-    /// The settings that the partitions were given.
+    /// The settings last applied to the partitions.
     broker_config: ArcSwap<BrokerConfig>,
     opener: Opener,
-    /// Those who keep something by topic.
+    /// Fronts that keep state per topic.
     followers: Vec<Arc<dyn FollowsTopics>>,
-    /// What is published are the settings of the start, and no more.
+    /// True while only the settings of the start are published.
     is_held: AtomicBool,
     /// Counts the changes of topics and settings.
     changes: watch::Sender<u64>,
-    /// One past the last record that was carried out here.
+    /// One past the last record that took effect on this node.
     applied: watch::Sender<Offset>,
-    /// When somebody last began to wait for the newest metadata and got them.
+    /// When the last successful barrier of [`ControllerShell::catch_up`] started.
     caught_up: Mutex<Option<Instant>>,
 }
 
@@ -125,19 +127,20 @@ struct ControllerState {
     controller: Controller,
     /// One past the last record in the image.
     applied: Offset,
-    /// What is known so far is not used yet.
+    /// Set while the known metadata must not be used yet.
     hold: Option<Hold>,
-    /// Why the log could not be opened anew.
+    /// Why the log could not be opened again.
     log_not_opened: Option<StopReason>,
 }
 
-/// Where the metadata have to get before this node does anything by them. Until then they may be older than what it has done by them
-/// already: a topic that they name may have been deleted here, and another one made under its name.
+/// What the metadata have to reach before this node acts on them. Until then they may be older than what it
+/// has acted on before: it may already have deleted a topic that they name, and have another one of the same
+/// name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hold {
-    /// An offset: all that was committed here before is there again.
+    /// An offset by which everything that was committed on this node before is back.
     pub(crate) upto: Option<Offset>,
-    /// A replica of the metadata log: this node is registered with it.
+    /// A replica of the metadata log with which this node must be registered.
     pub(crate) registration: Option<ReplicaId>,
 }
 
@@ -149,7 +152,7 @@ impl Hold {
     }
 }
 
-/// Producer ids that were reserved in the metadata log and are handed out one by one.
+/// A block of producer ids, reserved in the metadata log and allocated one by one.
 #[derive(Debug, Default)]
 pub(crate) struct ProducerIdBlock {
     next: i64,
@@ -164,14 +167,14 @@ pub(crate) struct Tools {
 }
 
 impl ControllerShell {
-    /// Opens every partition that the metadata knows. Blocks on the disk.
+    /// Opens every partition in the metadata. Blocks on the disk.
     pub(crate) fn start(log: OpenLog, tools: Tools, now: TimestampMs) -> Self {
         let Tools { opener, followers, hold } = tools;
         let OpenLog { core, controller, applied, lacks_upto: _, replica } = log;
         let handle = PartitionHandle::new(topic_partition(), GROUP, core, opener.context.clone());
         let hold = Some(hold).filter(|hold| !hold.is_over(&controller.image(), applied));
         let is_held = AtomicBool::new(hold.is_some());
-        let image = if hold.is_some() { controller.anew().image() } else { controller.image() };
+        let image = if hold.is_some() { controller.emptied().image() } else { controller.image() };
         let table = open_all(&image, &opener, now);
         followers.iter().for_each(|follower| follower.follow(&table));
         Self {
@@ -195,22 +198,22 @@ impl ControllerShell {
         }
     }
 
-    /// True while the metadata are not known well enough to do anything by them.
+    /// Reports whether the metadata are still too incomplete to act on.
     pub(crate) fn is_held(&self) -> bool {
         self.is_held.load(Ordering::Acquire)
     }
 
-    /// Tells of every change of topics and settings, after it was carried out.
+    /// Returns a receiver that changes after every applied change of topics and settings.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Why no command can be carried out until the next start, if that is so.
+    /// Returns why no command can be executed until the next start. `None` if commands can be.
     pub(crate) fn halted(&self) -> Option<String> {
         self.handle.load().halted()
     }
 
-    /// The partition of the metadata log. It may be replaced by another one ([`ControllerShell::reopen_log`]).
+    /// Returns the partition of the metadata log. It may be replaced later ([`ControllerShell::reopen_log`]).
     pub(crate) fn handle(&self) -> Arc<PartitionHandle> {
         self.handle.load_full()
     }
@@ -223,7 +226,7 @@ impl ControllerShell {
         self.topics.load()
     }
 
-    /// Decides about a command without carrying it out (`validate_only`). Returns the image that would hold then.
+    /// Validates a command without executing it (`validate_only`). Returns the image that would result.
     pub(crate) async fn rehearse(
         &self,
         caller: &Caller,
@@ -233,7 +236,7 @@ impl ControllerShell {
             Some(state) => state.controller.clone(),
             None => return Err(CommandError::Stopping),
         };
-        // On a worker: with many topics, copying the image takes milliseconds.
+        // On a worker, because copying the image takes milliseconds with many topics.
         let rehearsal = task::spawn_blocking(move || {
             for record in imagined.plan(&command)? {
                 imagined.apply(&record).expect("records that were just planned apply");
@@ -242,20 +245,21 @@ impl ControllerShell {
         });
         let rehearsed: Result<_, CommandError> = rehearsal.await?;
         rehearsed.inspect_err(|error| {
-            tracing::debug!(%caller, %error, "a command that is only rehearsed is refused");
+            tracing::debug!(%caller, %error, "refused a command that was only to be validated");
         })
     }
 
-    /// Waits until everything before `end` of the metadata log is carried out here.
+    /// Waits until everything before `end` of the metadata log has taken effect on this node.
     pub(crate) async fn applied_upto(&self, end: Offset) {
-        // It is closed with this shell only.
+        // The channel closes only together with this shell.
         let _ = self.applied.subscribe().wait_for(|applied| *applied >= end).await;
     }
 
-    /// Commands are refused from now on, and what was committed is not carried out any more: no partition is opened, closed or deleted.
-    /// Waits for what has begun.
+    /// Refuses commands from now on, and stops applying what is committed: no partition is opened, closed or
+    /// deleted. Waits for work that has started.
     pub(crate) async fn end_commands(&self) {
-        // Commands keep the state while they wait for a majority, one after the other; there may be none any more.
+        // Commands hold the state one after the other while they wait for a majority. There may be none any
+        // longer.
         self.handle.load().stop_waiters();
         self.state.lock().await.take();
     }
@@ -263,7 +267,7 @@ impl ControllerShell {
     /// Closes the metadata log.
     pub(crate) async fn close(&self) {
         self.end_commands().await;
-        // From here on nobody replaces it.
+        // From here on nothing replaces it.
         let handle = self.handle();
         if let Err(error) = handle.close(Ending::Stopped).await {
             tracing::error!(%error, "the metadata log was not closed cleanly");

@@ -1,4 +1,4 @@
-//! Opening many partitions at once.
+//! Opens many partitions at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,10 +11,11 @@ use tailrace_types::TimestampMs;
 
 use crate::partitions::{Opener, PartitionSlot, Topic, TopicTable};
 
-/// Threads that open partitions. New ones wait for the disk several times each, and syncs of several files share its work.
+/// Threads that open partitions. A new partition waits for the disk several times, and syncs of several files
+/// share the disk's work.
 const OPENING_THREADS: usize = 16;
 
-/// Whether what is read is checked first.
+/// Returns whether reads check what they read first.
 pub(super) fn verify_reads(config: &BrokerConfig) -> VerifyReads {
     match config.tailrace_read_verify_after_ms {
         ..0 => VerifyReads::Never,
@@ -39,7 +40,8 @@ pub(super) fn open_all(image: &MetadataImage, opener: &Opener, now: TimestampMs)
     table
 }
 
-/// Opens partitions on several threads, each of which waits for the disk now and then. In the order of `all`.
+/// Opens partitions on several threads, because each open waits for the disk now and then. Results are in the
+/// order of `all`.
 pub(super) fn open_many<T: Sync>(all: &[T], open: impl Fn(&T) -> PartitionSlot + Sync) -> Vec<PartitionSlot> {
     if let [one] = all {
         return vec![open(one)];

@@ -5,12 +5,13 @@ use tailrace_replication::raft::Replica;
 use super::log::MetadataError;
 use crate::disk::NodeDisk;
 
-/// Why the metadata log has stopped, where opening it anew may help.
+/// A reason why the metadata log has stopped that opening it again may fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopReason {
-    /// It helps once there is room.
+    /// The disk was full. Opening helps once there is room.
     NoRoom,
-    /// A damaged index is built again on the way. Damaged records are out of service then, and the other replicas mend them.
+    /// Damage. Opening rebuilds a damaged index. Damaged records are then out of service, and the other
+    /// replicas repair them.
     Damage,
 }
 
@@ -22,7 +23,7 @@ impl StopReason {
         }
     }
 
-    /// Of a log that was not even opened. What is wrong with the disk may pass.
+    /// Returns the reason for a log that could not even be opened. A problem of the disk may be temporary.
     pub(super) fn of_opening(error: &MetadataError) -> Self {
         match error {
             MetadataError::Log(error) if error.is_no_space() => Self::NoRoom,

@@ -1,4 +1,4 @@
-//! Producer ids, and metadata that are waited for.
+//! Producer ids, and waiting for metadata.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +30,7 @@ use crate::testing::start_in;
 
 const ALL_GONE: &str = "All producer ids have been handed out.";
 
-/// Reserves all ids below `next`, as if they had been handed out over the ages.
+/// Reserves all ids below `next`, as if they had been allocated over the ages.
 async fn reserve(node: &Node, next: i64) {
     let shell = &node.controller;
     let guard = Arc::clone(&shell.state).lock_owned().await;
@@ -50,8 +50,8 @@ async fn fresh_id(running: &RunningNode) -> Result<ProducerId, String> {
     id.map_err(|error| error.to_string())
 }
 
-/// Two blocks are left, and the server is started anew after half of the first: what was reserved is gone, and no id
-/// comes twice, or after the last.
+/// Two blocks are left, and the server restarts halfway through the first. What was reserved is gone, and no
+/// id comes twice, or after the last one.
 #[tokio::test(flavor = "multi_thread")]
 async fn producer_ids_end_and_never_come_again() {
     let folder = TempDir::new().unwrap();
@@ -78,7 +78,7 @@ async fn producer_ids_end_and_never_come_again() {
     assert_eq!(third.node().image().next_producer_id(), ProducerId(i64::MAX));
 }
 
-/// On the node that is the controller, and on one that asks it.
+/// On the controller's node, and on one that asks it.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_the_newest_metadata_has_them_and_reserves_nothing() {
     let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
@@ -104,7 +104,7 @@ async fn who_waits_for_the_newest_metadata_has_them_and_reserves_nothing() {
     first.stop().await;
 }
 
-/// Also a node that only follows is slowed down when the disk cannot keep up.
+/// A node that only follows also slows down when the disk cannot keep up.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_follower_writes_counts_as_dirty() {
     let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
@@ -119,13 +119,13 @@ async fn what_a_follower_writes_counts_as_dirty() {
     let (leader, now) = (&first.node().controller, node.now());
     leader.execute(Caller::internal(), Command::CreateTopic(create), now).await.unwrap();
     node.controller.catch_up(node.now()).await.unwrap();
-    assert!(node.controller.handle().reader.log_end() > end, "it has taken the records over");
+    assert!(node.controller.handle().reader.log_end() > end, "it has the records");
     assert!(node.dirty.appended_bytes() > before);
     second.stop().await;
     first.stop().await;
 }
 
-/// The rows of its index are read when a follower is far behind.
+/// A follower that is far behind makes the leader read the rows of its index.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_metadata_log_is_opened_anew_when_its_index_is_damaged() {
     let folders = [TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap()];
@@ -177,7 +177,7 @@ async fn the_metadata_log_is_opened_anew_when_its_index_is_damaged() {
     }
 }
 
-/// Where there is no controller for the moment, somebody else may have more patience.
+/// Without a controller, the caller stops waiting at its deadline, although others may be more patient.
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_looks_for_a_controller_longer_than_the_caller_waits() {
     let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
@@ -191,7 +191,7 @@ async fn nobody_looks_for_a_controller_longer_than_the_caller_waits() {
     let client = Caller::client(Door::Kafka, SocketAddr::from((Ipv4Addr::LOCALHOST, 5000)));
     let (caller, began) = (client.within(Duration::from_millis(200)), Instant::now());
     let outcome = node.controller.executed(&caller, Command::CreateTopic(create), node.now()).await;
-    // The other node may have stopped with the command already on its way.
+    // The other node may have stopped while the command was in flight.
     assert!(matches!(outcome, Err(CommandError::NotController | CommandError::OutcomeUnknown)));
     assert!(began.elapsed() < COMMAND_TIMEOUT / 2);
     second.stop().await;
@@ -213,12 +213,12 @@ async fn what_was_planned_in_another_epoch_is_not_appended() {
     running.stop().await;
 }
 
-/// Another one may have been elected, which deletes the topic that this one knows.
+/// Another controller may have been elected, and may delete the topic that this one knows.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_that_may_be_deposed_refuses_nothing_and_does_not_say_that_it_did_nothing() {
     let folders = [TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap()];
     let cluster = ("cluster.listen", "127.0.0.1:0");
-    // It takes its time until it finds out.
+    // With this tick it takes a while to notice.
     let ticks = ("tailrace.raft.tick.ms", "300");
     let first = start_in(&folders[0], &[("node.id", "1"), cluster, ticks]).await;
     let seed = first.addresses().unwrap().cluster.unwrap().to_string();
@@ -252,8 +252,8 @@ async fn a_controller_that_may_be_deposed_refuses_nothing_and_does_not_say_that_
     first.stop().await;
 }
 
-/// In a cluster, where those before it may wait for a majority each. A node that is alone has its disk to wait for, and
-/// nobody else to ask.
+/// In a cluster each earlier command may wait for a majority. A standalone server waits for its disk alone
+/// and asks no other node.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_does_not_wait_for_its_turn_for_ever() {
     let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
@@ -275,7 +275,8 @@ async fn a_command_does_not_wait_for_its_turn_for_ever() {
     alone.stop().await;
 }
 
-/// A command that waits for a majority keeps the others waiting, and all of them the end of the server, where there is none any more.
+/// A command that waits for a majority keeps later ones waiting, and all of them would delay the stop of a
+/// server that has no majority any longer.
 #[tokio::test(flavor = "multi_thread")]
 async fn closing_ends_commands_that_wait_for_a_majority() {
     let folder = TempDir::new().unwrap();
@@ -296,7 +297,7 @@ async fn closing_ends_commands_that_wait_for_a_majority() {
     running.stop().await;
 }
 
-/// Polls a command so many times, and gives it up then, as a wait does that has run out. True if it was carried out.
+/// Polls a command this many times and then drops it, as a timeout does. True if it was executed.
 async fn given_up_after(
     polls: usize,
     shell: &Arc<ControllerShell>,
@@ -315,7 +316,8 @@ async fn given_up_after(
     .await
 }
 
-/// Wherever it is given up: what is in the metadata log is carried out, to its end, without another change.
+/// Wherever the command is dropped: what is in the metadata log is applied to the end, without another
+/// change.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_nobody_waits_for_is_carried_out() {
     let folder = TempDir::new().unwrap();
@@ -325,7 +327,7 @@ async fn a_command_that_nobody_waits_for_is_carried_out() {
     let carried_out = async || {
         let end = shell.handle().reader.log_end().offset();
         let applied = time::timeout(COMMAND_TIMEOUT, shell.applied_upto(end)).await;
-        applied.expect("what is committed is carried out");
+        applied.expect("what is committed is applied");
     };
     for polls in 1.. {
         let id = TopicId([u8::try_from(polls).unwrap(); 16]);
@@ -333,7 +335,7 @@ async fn a_command_that_nobody_waits_for_is_carried_out() {
         let is_created = given_up_after(polls, shell, create.clone(), node.now()).await;
         carried_out().await;
         if !is_created {
-            // If it was given up before it was appended, or is on its way.
+            // It may have been dropped before it was appended, or be in flight.
             let _ = shell.execute(Caller::internal(), create, node.now()).await;
         }
         let created = shell.topics().by_id(id.0).expect("the table has it");
@@ -365,8 +367,8 @@ async fn start_with_topic(folder: &TempDir, id: TopicId) -> RunningNode {
     running
 }
 
-/// A node that was started with old metadata may know of a topic that is deleted, and has the folder of the one that was made since
-/// under its name.
+/// A node that starts with old metadata may know a deleted topic, and have the folder of a later topic of the
+/// same name.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_folder_of_a_later_topic_of_the_name_stays() {
     let (folder, later, earlier) = (TempDir::new().unwrap(), TopicId([2; 16]), TopicId([1; 16]));
@@ -389,7 +391,7 @@ async fn the_folder_of_a_later_topic_of_the_name_stays() {
     running.stop().await;
 }
 
-/// A node that was started with old metadata may have deleted the partition before.
+/// A node that starts with old metadata may have deleted the partition before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_without_a_folder_is_lost_only_by_the_newest_metadata() {
     let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
@@ -416,7 +418,8 @@ async fn a_replica_without_a_folder_is_lost_only_by_the_newest_metadata() {
     first.stop().await;
 }
 
-/// A node was killed between the deletion of a topic and that of its folder, and another one was made under its name.
+/// A node was killed between the deletion of a topic and that of its folder, and another topic was created
+/// under the same name.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_folder_of_a_deleted_topic_of_the_name_gives_way() {
     let (folders, later) = ([TempDir::new().unwrap(), TempDir::new().unwrap()], TopicId([2; 16]));
@@ -427,7 +430,7 @@ async fn the_folder_of_a_deleted_topic_of_the_name_gives_way() {
     last.stop().await;
     fs::remove_dir_all(&later_folder).unwrap();
     fs::rename(earlier_folder, &later_folder).unwrap();
-    // Something that could be missed.
+    // Something that would be missed.
     fs::write(later_folder.join("00000000000000000000.log"), [0; 100]).unwrap();
 
     let running = start_in(&folders[1], &[]).await;

@@ -6,7 +6,7 @@ use tailrace_types::TimestampMs;
 
 use tailrace_env::time::wall_clock;
 
-/// Never goes back and never jumps: a changed wall clock expires nobody.
+/// Never goes back and never jumps, so that a change of the wall clock expires nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SteadyClock {
     wall: TimestampMs,
@@ -24,7 +24,7 @@ impl SteadyClock {
         TimestampMs(self.wall.0.saturating_add(passed))
     }
 
-    /// Time until `deadline`; none if it has passed.
+    /// Returns the time until `deadline`. Zero if it has passed.
     pub(crate) fn until(&self, deadline: TimestampMs) -> Duration {
         let ms = deadline.0.saturating_sub(self.now().0).max(0);
         // A clock in milliseconds has not quite reached a deadline that is 0 ms away.

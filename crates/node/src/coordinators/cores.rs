@@ -1,4 +1,5 @@
-//! The cores of one kind of coordinators, and what the shell has around each of them. `runtime` and `shard` work on them.
+//! The cores of one kind of coordinator, and what the shell keeps around each. `runtime` and `shard` work on
+//! them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, AtomicU32};
@@ -15,26 +16,26 @@ use crate::partitions::{Awaited, PartitionHandle};
 /// No deadline.
 pub(super) const NEVER: i64 = i64::MAX;
 
-/// What a kind of coordinators needs of the shell.
+/// What a kind of coordinator needs from the shell.
 pub(crate) struct Kind<C: Coordinator> {
-    /// For the server's own log.
+    /// Name for the server's log.
     pub(crate) name: &'static str,
     /// The internal topic that holds their state.
     pub(crate) topic: &'static str,
-    /// Partitions that the topic gets.
+    /// Number of partitions of the topic.
     pub(crate) partitions: fn(&BrokerConfig) -> i32,
-    /// Settings that the topic gets.
+    /// Settings of the topic.
     pub(crate) settings: fn(&BrokerConfig) -> Vec<(&'static str, String)>,
-    /// A core that knows nothing yet.
+    /// Makes an empty core.
     pub(crate) new: fn() -> C,
 }
 
-/// All coordinators of one kind. Cores are loaded at start, and again when they failed.
+/// All coordinators of one kind. Cores are loaded at start, and again after a failure.
 pub struct Runtime<C: Coordinator> {
     pub(super) kind: &'static Kind<C>,
     pub(super) clock: SteadyClock,
     pub(super) shards: Mutex<BTreeMap<i32, Arc<Shard<C>>>>,
-    /// One creates the topic, the others wait.
+    /// One task creates the topic while the others wait.
     pub(super) creating: tailrace_env::sync::Mutex<()>,
 }
 
@@ -47,7 +48,7 @@ impl<C: Coordinator> Runtime<C> {
         self.shards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Coordinators that this node leads, and that a bug of the server keeps out of service.
+    /// Lists coordinators that this node leads and that a bug of the server keeps out of service.
     pub(super) fn problems(&self) -> Vec<String> {
         self.lock().values().filter_map(|shard| shard.problem()).collect()
     }
@@ -55,7 +56,8 @@ impl<C: Coordinator> Runtime<C> {
 
 #[cfg(test)]
 impl<C: Coordinator> Runtime<C> {
-    /// As if the log of a partition had not been written a moment ago, until this time of the coordinators' clock.
+    /// Makes the coordinator refuse requests until this time of the coordinators' clock, as if a write to its
+    /// log had just failed.
     pub(crate) async fn refuse_until(&self, partition: i32, until: i64) {
         let shard = self.lock().get(&partition).cloned().expect("it was used");
         *shard.state.lock().await = ShardState::Unloaded;
@@ -63,7 +65,7 @@ impl<C: Coordinator> Runtime<C> {
     }
 }
 
-/// One coordinator of one partition: its core behind a lock, and its timer.
+/// The coordinator of one partition: its core behind a lock, and its timer.
 pub(super) struct Shard<C: Coordinator> {
     pub(super) partition: i32,
     pub(super) kind: &'static Kind<C>,
@@ -72,16 +74,16 @@ pub(super) struct Shard<C: Coordinator> {
     /// When the core wants to be called, in milliseconds.
     pub(super) deadline: AtomicI64,
     pub(super) deadline_changed: Notify,
-    /// Until when nothing is asked of it, in milliseconds.
+    /// Until when it refuses requests, in milliseconds.
     pub(super) refuses_until: AtomicI64,
-    /// What loading it panicked with, until it is loaded, or another node leads its partition.
+    /// The panic while loading it, until it is loaded or another node leads its partition.
     panic: Mutex<Option<String>>,
-    /// How many generations were drawn by its cores, one after the other.
+    /// How many generations its cores have allocated, one after the other.
     pub(super) generations: AtomicU32,
 }
 
 pub(super) enum ShardState<C: Coordinator> {
-    /// Not read yet, or thrown away.
+    /// Not read yet, or evicted after a failure.
     Unloaded,
     Loaded(Box<Loaded<C>>),
     /// The server is stopping.
@@ -91,11 +93,11 @@ pub(super) enum ShardState<C: Coordinator> {
 pub(super) struct Loaded<C: Coordinator> {
     pub(super) core: C,
     pub(super) handle: Arc<PartitionHandle>,
-    /// The epoch in which it was loaded: in another one, others may have written in between.
+    /// The epoch in which it was loaded. In another epoch, others may have written in between.
     pub(super) epoch: LeaderEpoch,
     pub(super) next_token: u64,
     pub(super) waiting: HashMap<Token, oneshot::Sender<C::Reply>>,
-    /// The high watermark has to get here before anything that was decided so far may be told.
+    /// The high watermark must reach this point before any decision so far may be sent out.
     pub(super) appended_to: Awaited,
 }
 

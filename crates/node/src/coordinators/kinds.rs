@@ -1,4 +1,4 @@
-//! The kinds of coordinators there are, and their topics.
+//! The kinds of coordinators, and their topics.
 
 use tailrace_config::BrokerConfig;
 use tailrace_coordination::groups::GroupCoordinator;

@@ -1,12 +1,12 @@
-//! Which transactions are being completed.
+//! Tracks which transactions are being completed.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Who is writing markers. One entry per transaction that is being completed.
+/// Writers of markers: one entry per transaction that is being completed.
 #[derive(Debug, Default)]
 pub(crate) struct MarkerWriters {
-    /// By transactional id; true if there may be more to write than the writer has looked at.
+    /// By transactional id. True if there may be more to write than the writer has seen.
     busy: Mutex<HashMap<String, bool>>,
 }
 
@@ -15,7 +15,7 @@ impl MarkerWriters {
         self.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if the caller is to write; otherwise who writes already looks once more.
+    /// Reports whether the caller has to write. Otherwise the current writer checks once more.
     pub(super) fn begin(&self, transactional_id: &str) -> bool {
         let mut busy = self.lock();
         if let Some(more) = busy.get_mut(transactional_id) {
@@ -26,7 +26,7 @@ impl MarkerWriters {
         true
     }
 
-    /// True if the writer may go; false if it has to look once more.
+    /// Reports whether the writer is done. False if it has to check once more.
     pub(super) fn end(&self, transactional_id: &str) -> bool {
         let mut busy = self.lock();
         if busy.get_mut(transactional_id).is_some_and(std::mem::take) {

@@ -1,12 +1,15 @@
-//! Coordinators as the shell runs them: each partition of an internal topic has a deterministic core that is replayed
-//! from the partition's log, steps under a lock, and whose answers wait for the log.
+//! Coordinators as the shell runs them. Each partition of an internal topic has a deterministic core that is
+//! replayed from the partition's log and steps under a lock. Its answers wait for the log.
 //!
 //! - [`Runtime`] finds the core for a name, creates the internal topic at first use, and submits events.
-//! - `cores` holds them. `shard` works on one core: loading, stepping, appending, releasing what waited for the commit, and its timer.
-//! - A core that failed, be it in the disk or by a panic, is thrown away and replayed; everybody who waited is told. One that cannot
-//!   be replayed, because its log is damaged or that panics, is tried again from time to time, and `/healthz` names it.
+//! - `cores` holds them. `shard` works on one core: loading, stepping, appending, releasing answers after the
+//!   commit, and its timer.
+//! - A core that failed, by a disk error or a panic, is evicted and replayed, and its waiting callers get an
+//!   error. A core that cannot be replayed, because its log is damaged or replay panics, is retried from time
+//!   to time, and `/healthz` names it.
 //!
-//! Bounds: those who wait are as many as the connections' requests in flight; a core bounds its own state.
+//! Bounds: waiting callers are bounded by the requests in flight of all connections. A core bounds its own
+//! state.
 
 mod batch;
 mod clock;
@@ -44,18 +47,18 @@ const LOADS_MAX: usize = 4;
 pub(crate) struct Coordinators {
     /// Groups and their offsets.
     pub(crate) groups: Groups,
-    /// Of transactions.
+    /// Transactions.
     pub(crate) transactions: Transactions,
-    /// Who completes transactions.
+    /// Writers of the markers of ending transactions.
     pub(crate) marker_writers: MarkerWriters,
-    /// What is kept of share groups.
+    /// State of share groups.
     pub(crate) shares: Runtime<ShareCoordinator>,
-    /// One for each core that is loaded at the moment.
+    /// One permit for each core that is being loaded.
     loads: Semaphore,
 }
 
 impl Coordinators {
-    /// None is loaded yet.
+    /// Starts with no core loaded.
     pub(crate) fn new() -> Self {
         let clock = SteadyClock::start();
         Self {
@@ -67,7 +70,8 @@ impl Coordinators {
         }
     }
 
-    /// Those that a bug of the server keeps out of service, for `/healthz`. What keeps their partitions out of service is said of those.
+    /// Lists coordinators that a bug of the server keeps out of service, for `/healthz`. Problems of their
+    /// partitions are listed with those.
     pub(crate) fn problems(&self) -> impl Iterator<Item = String> {
         let problems = [self.groups.problems(), self.shares.problems(), self.transactions.problems()];
         problems.into_iter().flatten()

@@ -1,4 +1,4 @@
-//! What coordinators want done elsewhere, once it is committed.
+//! Work that a coordinator wants done elsewhere once its decision is committed.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use tailrace_coordination::coordinator::Coordinator;
 
 use crate::node::Node;
 
-/// Work that is being done.
+/// The future of such work.
 pub type Performed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A coordinator whose work the shell knows to do.
+/// A coordinator whose work the shell can do.
 pub trait Perform: Coordinator {
-    /// Carries out what the core of this partition wants done.
+    /// Does the work that the core of this partition wants done.
     fn perform(node: Arc<Node>, partition: i32, work: Self::Work) -> Performed;
 }

@@ -1,4 +1,4 @@
-//! Reading a coordinator's log back into its core.
+//! Reads a coordinator's log back into its core.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use tailrace_types::Offset;
 use crate::caller::Caller;
 use crate::partitions::{Isolation, PartitionHandle, ReadFailure, ReadTerms};
 
-/// Bytes that are read at a time, unless a batch is larger.
+/// Bytes per read, unless a batch is larger.
 const PIECE_BYTES: u64 = 1024 * 1024;
 
-/// Records that were not understood and are logged one by one; the rest is only counted.
+/// Undecodable records that are logged one by one. The rest is only counted.
 const LOGGED_MAX: u64 = 10;
 
 /// Why a log could not be read back.
@@ -21,7 +21,8 @@ const LOGGED_MAX: u64 = 10;
 pub(super) enum ReplayFailure {
     #[error(transparent)]
     Read(ReadFailure),
-    /// Nothing is passed over: a group would go back to an older position, or to none, and a transaction be decided twice.
+    /// Replay skips nothing: a group would go back to an older position, or to none, and a transaction would
+    /// be decided twice.
     #[error(
         "{0}; what it coordinates is out of service until this is mended from another replica, or `tailrace log repair` has restored or \
          removed it"
@@ -60,7 +61,7 @@ pub(super) struct ReplayReport {
     pub(super) end: Offset,
 }
 
-/// Hands everything that the partition holds to `core`, in order. Blocks on the disk.
+/// Passes everything in the partition to `core`, in order. Blocks on the disk.
 pub(super) fn replay<C: Coordinator>(
     core: &mut C,
     handle: &Arc<PartitionHandle>,
@@ -76,7 +77,8 @@ pub(super) fn replay<C: Coordinator>(
         let bytes = slice.read()?;
         for batch in split_batches(&bytes) {
             let (header, batch) = batch?;
-            // With its checksum: nobody may have read it since it was written, and what it says is acted on.
+            // Checks the checksum: the batch may not have been read since it was written, and the coordinator
+            // acts on it.
             let decoded = DecodedBatch::new(batch, decompressed_bytes_max)
                 .map_err(|error| ReplayFailure::BadBatch(header.base_offset, error))?;
             replay_batch(core, handle, &decoded, at, &mut report)?;
@@ -86,7 +88,7 @@ pub(super) fn replay<C: Coordinator>(
     Ok(report)
 }
 
-/// Records below `from` are left out: a batch may begin below the log start.
+/// Skips records below `from`, because a batch may start below the log start.
 fn replay_batch<C: Coordinator>(
     core: &mut C,
     handle: &PartitionHandle,
@@ -126,7 +128,7 @@ fn replay_batch<C: Coordinator>(
         if let Err(error) = core.replay(entry) {
             report.skipped += 1;
             if report.skipped <= LOGGED_MAX {
-                tracing::warn!(partition = %handle.id, offset = %record.offset, %error, "a record was not understood");
+                tracing::warn!(partition = %handle.id, offset = %record.offset, %error, "could not decode a record");
             }
         }
     }

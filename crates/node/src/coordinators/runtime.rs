@@ -22,19 +22,19 @@ use crate::partitions::{Awaited, NotHere};
 use tailrace_env::task::stopped;
 
 impl Coordinators {
-    /// Loads all of them and keeps them going until the server stops.
+    /// Loads all of them and keeps them running until the server stops.
     pub(crate) async fn run(&self, node: &Arc<Node>) {
         join!(self.groups.run(node), self.shares.run(node), self.transactions.run(node));
     }
 }
 
 impl<C: Perform> Runtime<C> {
-    /// Submits an event to the coordinator of `name`. Returns when it is decided and written, so that events keep their
-    /// order; the pending answer comes when it is committed.
+    /// Submits an event to the coordinator of `name`. Returns once the event is decided and written, so that
+    /// events keep their order. The pending answer arrives when the decision is committed.
     ///
     /// # Errors
-    /// The coordinator cannot be had, or the caller waits no longer when the event's turn comes. Nothing happened then,
-    /// or what happened is forgotten.
+    /// The coordinator is unavailable, or the caller's deadline has passed when the event's turn comes. Then
+    /// nothing happened, or its effect is discarded.
     pub async fn submit(
         &self,
         node: &Arc<Node>,
@@ -60,8 +60,8 @@ impl<C: Perform> Runtime<C> {
         self.shard(node, partition).submit(node, caller, event).await
     }
 
-    /// Submits an event to the coordinator of a partition if `holds` is true then of it and of the epoch in which it was loaded. `None`
-    /// if it is not: nothing happened.
+    /// Submits an event to the coordinator of a partition if `holds` is true of the core and of the epoch in
+    /// which it was loaded. `None` if it is not: nothing happened.
     ///
     /// # Errors
     /// As [`Runtime::submit`].
@@ -76,8 +76,8 @@ impl<C: Perform> Runtime<C> {
         self.shard(node, partition).submit_if(node, caller, holds, event).await
     }
 
-    /// Looks at the core of a partition and the epoch in which it was loaded. What is seen may not be committed. `None` if the core is
-    /// not loaded, or if the caller gives up before those who are busy with it are done.
+    /// Looks at the core of a partition and the epoch in which it was loaded. What it sees may not be
+    /// committed. `None` if the core is not loaded, or the caller's deadline passes before it gets a turn.
     pub async fn peek<T>(
         &self,
         node: &Arc<Node>,
@@ -88,8 +88,8 @@ impl<C: Perform> Runtime<C> {
         caller.wait(self.shard(node, partition).peek(look)).await.ok().flatten()
     }
 
-    /// Submits an event to every coordinator, and waits for all answers. None, if the topic does not exist yet. Those that
-    /// cannot be had answer with their failure.
+    /// Submits an event to every coordinator that this node leads, and waits for all answers. Returns none if
+    /// the topic does not exist yet. An unavailable coordinator contributes its failure.
     pub async fn submit_all(
         &self,
         node: &Arc<Node>,
@@ -110,11 +110,11 @@ impl<C: Perform> Runtime<C> {
         replies
     }
 
-    /// Appends the marker that ends a transaction to a partition of these coordinators' topic, and lets its core know. Returns the
-    /// high watermark at which it counts.
+    /// Appends the marker that ends a transaction to a partition of these coordinators' topic, and passes it
+    /// to the core. Returns the point at which the marker is committed.
     ///
     /// # Errors
-    /// As [`Runtime::submit`]; or the partition refuses the marker.
+    /// As [`Runtime::submit`], or the partition refuses the marker.
     pub async fn append_marker(
         &self,
         node: &Arc<Node>,
@@ -125,10 +125,11 @@ impl<C: Perform> Runtime<C> {
         self.shard(node, partition).append_marker(node, caller, marker).await
     }
 
-    /// The partition of the internal topic that `name` belongs to. Creates the topic if it does not exist.
+    /// Returns the partition of the internal topic that `name` belongs to. Creates the topic if it does not
+    /// exist.
     ///
     /// # Errors
-    /// It cannot be created.
+    /// The topic cannot be created.
     pub async fn partition_of(
         &self,
         node: &Arc<Node>,
@@ -138,7 +139,7 @@ impl<C: Perform> Runtime<C> {
         Ok(partition_of_name(name, self.partitions(node, caller).await?))
     }
 
-    /// The node that coordinates `name`, if it is another one and known.
+    /// Returns the node that coordinates `name`, if it is known and not this one.
     ///
     /// # Errors
     /// As [`Runtime::partition_of`].
@@ -165,7 +166,8 @@ impl<C: Perform> Runtime<C> {
         }
     }
 
-    /// Loads every core, then lets the loaded ones know whenever topics or settings change, until the server stops.
+    /// Loads every core, then notifies the loaded ones whenever topics or settings change, until the server
+    /// stops.
     pub(crate) async fn run(&self, node: &Arc<Node>) {
         let mut changes = node.controller.changes();
         let mut stopping = node.stopping.subscribe();
@@ -196,14 +198,14 @@ impl<C: Perform> Runtime<C> {
         }
     }
 
-    /// Loads what this node coordinates now, and unloads what it does not any more.
+    /// Loads what this node coordinates now, and unloads what it no longer coordinates.
     async fn follow_leaders(&self, node: &Arc<Node>) {
         let mut partitions: BTreeSet<i32> = self.lock().keys().copied().collect();
         partitions.extend(self.led(node));
         self.follow(node, partitions).await;
     }
 
-    /// All at once: most of the time is spent waiting for others.
+    /// Does all at once, because most of the time is spent waiting for others.
     async fn follow(&self, node: &Arc<Node>, partitions: impl IntoIterator<Item = i32>) {
         let mut following = JoinSet::new();
         for partition in partitions {
@@ -213,10 +215,10 @@ impl<C: Perform> Runtime<C> {
         while following.join_next().await.is_some() {}
     }
 
-    /// The partitions that this node leads.
+    /// Returns the partitions that this node leads.
     fn led(&self, node: &Node) -> Vec<i32> {
         let Some(topic) = node.topics().by_name(self.kind.topic) else { return Vec::new() };
-        // What is offline is asked all the same: the answer is the reason.
+        // Includes offline partitions: asking them yields the reason.
         let leads = |number: &i32| !matches!(topic.led(*number), Err(NotHere::Elsewhere));
         (0..topic.partition_count()).filter(leads).collect()
     }
@@ -231,8 +233,8 @@ impl<C: Perform> Runtime<C> {
         Arc::clone(shard)
     }
 
-    /// Partitions of the topic; `None` if it does not exist, or not yet: the metadata names a topic before its partitions
-    /// are open.
+    /// Returns the number of partitions of the topic. `None` if it does not exist yet. The metadata name a
+    /// topic before its partitions are open.
     fn existing(&self, node: &Node) -> Option<i32> {
         let topics = node.topics();
         let topic = topics.by_name(self.kind.topic)?;
@@ -279,7 +281,7 @@ impl<C: Perform> Runtime<C> {
             Ok(Err(CommandError::Refused(error))) if error.kind() == ControlErrorKind::TopicExists => Ok(()),
             Ok(Err(CommandError::Stopping)) => Err(CoordinatorFailure::Stopping),
             Ok(Err(error)) => {
-                tracing::error!(topic, %error, "the internal topic cannot be created");
+                tracing::error!(topic, %error, "cannot create the internal topic");
                 Err(CoordinatorFailure::Unavailable(format!("{topic} cannot be created: {error}")))
             }
             Err(error) => Err(CoordinatorFailure::Unavailable(error.to_string())),

@@ -1,4 +1,4 @@
-//! One coordinator of one partition: its core behind a lock, those who wait for it, and its timer.
+//! The coordinator of one partition: its core behind a lock, the callers that wait for it, and its timer.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,13 +28,15 @@ use crate::partitions::{
 };
 use tailrace_env::task::stopped;
 
-/// Milliseconds after which a core that could not be loaded is tried again.
+/// Milliseconds after which a core that could not be loaded is retried.
 const RELOAD_MS: i64 = 1000;
 
-/// Milliseconds for which nothing is asked of a core whose log could not be written: it has to be loaded anew, from all of its log.
+/// Milliseconds for which a core refuses requests after its log could not be written. It has to be loaded
+/// again, from all of its log.
 const REFUSED_MS: i64 = 100;
 
-/// The same after its log turned out to be damaged, or reading it panicked. Each time, the damage or the panic is named.
+/// The same after its log turned out to be damaged, or replaying it panicked. Each attempt logs the damage or
+/// the panic.
 const DAMAGED_MS: i64 = 10_000;
 
 /// An answer that is due.
@@ -42,10 +44,10 @@ const DAMAGED_MS: i64 = 10_000;
 pub struct Pending<R>(oneshot::Receiver<R>);
 
 impl<R> Pending<R> {
-    /// Waits for it.
+    /// Waits for the answer.
     ///
     /// # Errors
-    /// The coordinator was thrown away meanwhile, or the server stops.
+    /// The coordinator was evicted meanwhile, or the server stops.
     pub async fn reply(self) -> Result<R, CoordinatorFailure> {
         self.0.await.map_err(|_| CoordinatorFailure::Reloaded)
     }
@@ -65,7 +67,7 @@ impl<C: Coordinator> Loaded<C> {
     }
 }
 
-/// What may be told once the log is committed up to a point.
+/// Answers and work that are released once the log is committed up to a point.
 struct Release<C: Coordinator> {
     handle: Arc<PartitionHandle>,
     committed_at: Awaited,
@@ -74,8 +76,8 @@ struct Release<C: Coordinator> {
 }
 
 impl<C: Perform> Shard<C> {
-    /// Submits an event; returns when it is decided and written. It is carried out even if the caller is dropped, but not
-    /// if the caller waits no longer when the event's turn comes.
+    /// Submits an event. Returns once it is decided and written. The event takes effect even if the caller is
+    /// dropped, but not if the caller's deadline has passed when its turn comes.
     pub(super) async fn submit(
         self: &Arc<Self>,
         node: &Arc<Node>,
@@ -88,8 +90,8 @@ impl<C: Perform> Shard<C> {
         Ok(Pending(pending))
     }
 
-    /// The same, if `holds` is true of the core, and of the epoch in which it was loaded, when the event's turn has come; otherwise
-    /// nothing is done.
+    /// Submits an event if `holds` is true of the core, and of the epoch in which it was loaded, when the
+    /// event's turn comes. Otherwise does nothing.
     pub(super) async fn submit_if(
         self: &Arc<Self>,
         node: &Arc<Node>,
@@ -101,7 +103,7 @@ impl<C: Perform> Shard<C> {
         let (submitted, held) = oneshot::channel();
         let step = move |loaded: &mut Loaded<C>, moment: &Moment<'_>| {
             let holds = holds(&loaded.core, loaded.epoch);
-            // Whoever asked may be gone; what it asked for is done all the same.
+            // The caller may be gone. Its event still takes effect.
             let _ = submitted.send(holds);
             if !holds {
                 return Effects::default();
@@ -112,7 +114,7 @@ impl<C: Perform> Shard<C> {
         Ok(held.await.unwrap_or(false).then_some(Pending(pending)))
     }
 
-    /// Time has passed, or topics have changed.
+    /// Calls the core because time has passed or topics have changed.
     pub(super) async fn nudge(
         self: &Arc<Self>,
         node: &Arc<Node>,
@@ -121,16 +123,16 @@ impl<C: Perform> Shard<C> {
         self.act(node, Caller::internal(), move |loaded, moment| step(&mut loaded.core, moment)).await
     }
 
-    /// Reads the log, unless that was done.
+    /// Loads the core, unless it is loaded.
     pub(super) async fn load(self: &Arc<Self>, node: &Arc<Node>) -> Result<(), CoordinatorFailure> {
         self.act(node, Caller::internal(), |_, _| Effects::default()).await
     }
 
-    /// Sees to it that it is loaded if this node leads its partition, and not if it does not.
+    /// Loads the core if this node leads its partition, and unloads it if not.
     pub(super) async fn follow_leader(self: &Arc<Self>, here: &Arc<Node>) {
         let leads = self.handle(here).ok().and_then(|handle| handle.leads());
         if leads.is_some() {
-            // Somebody may wait for what it finds in its log, and not ask.
+            // Clients may wait for what the core finds in its log, without asking again.
             if self.load(here).await.is_err() {
                 self.deadline.store(self.clock.now().0 + RELOAD_MS, Ordering::Release);
                 self.deadline_changed.notify_one();
@@ -150,12 +152,12 @@ impl<C: Perform> Shard<C> {
         self.set_panic(None);
     }
 
-    /// True if the core is in memory.
+    /// Reports whether the core is in memory.
     pub(super) async fn is_loaded(&self) -> bool {
         matches!(*self.state.lock().await, ShardState::Loaded(_))
     }
 
-    /// Looks at the core, if it is loaded and nobody is busy with it.
+    /// Looks at the core, if it is loaded and not busy.
     pub(super) fn look<T>(&self, look: impl FnOnce(&C) -> T) -> Option<T> {
         match &*self.state.try_lock().ok()? {
             ShardState::Loaded(loaded) => Some(look(&loaded.core)),
@@ -163,8 +165,8 @@ impl<C: Perform> Shard<C> {
         }
     }
 
-    /// Looks at the core and the epoch in which it was loaded, if it is, after all who are busy with it. It may have changed when the
-    /// answer is looked at, and what is seen may not be committed.
+    /// Looks at the core and the epoch in which it was loaded, after waiting for its turn. By the time the
+    /// result is used, the core may have changed, and what was seen may not be committed.
     pub(super) async fn peek<T>(&self, look: impl FnOnce(&C, LeaderEpoch) -> T) -> Option<T> {
         match &*self.state.lock().await {
             ShardState::Loaded(loaded) => Some(look(&loaded.core, loaded.epoch)),
@@ -172,7 +174,8 @@ impl<C: Perform> Shard<C> {
         }
     }
 
-    /// Appends the marker that ends a transaction, and lets the core know. Returns the high watermark at which it counts.
+    /// Appends the marker that ends a transaction, and passes it to the core. Returns the point at which it
+    /// is committed.
     pub(crate) async fn append_marker(
         self: &Arc<Self>,
         node: &Arc<Node>,
@@ -188,7 +191,7 @@ impl<C: Perform> Shard<C> {
                 loaded.appended_to = loaded.appended_to.max(appended.into());
                 let producer = TransactionalProducer { id: marker.producer_id, epoch: marker.producer_epoch };
                 let (coordinator_epoch, committed) = (marker.coordinator_epoch, marker.committed);
-                // A core has nothing to say against a marker that is in its log.
+                // The core must accept a marker that is in its log.
                 let _ = loaded.core.replay(Replayed::Marker { producer, coordinator_epoch, committed });
             }
             shard.put_back(&mut state, loaded);
@@ -214,7 +217,7 @@ impl<C: Perform> Shard<C> {
                 }
                 Err(failure) => {
                     let (coordinator, partition) = (shard.kind.name, shard.partition);
-                    tracing::debug!(%caller, coordinator, partition, %failure, "a coordinator was asked in vain");
+                    tracing::debug!(%caller, coordinator, partition, %failure, "could not ask a coordinator");
                     let _ = decided.send(Err(failure));
                 }
             }
@@ -232,7 +235,7 @@ impl<C: Perform> Shard<C> {
         if caller.is_late() {
             return Err(CoordinatorFailure::Late);
         }
-        // Taken out while it steps: whatever goes wrong, be it a panic, what is left is a core to be loaded anew.
+        // Takes the core out while it steps. If anything fails, even by a panic, the core is left unloaded.
         let mut loaded = self.take(&mut state, node).await?;
         let image = node.image();
         let epoch = loaded.epoch;
@@ -258,7 +261,7 @@ impl<C: Perform> Shard<C> {
                     "its log could not be read or written a moment ago".to_owned(),
                 ))
             }
-            // Those who wait are told by the dropping of what they wait for.
+            // Dropping the senders tells the waiting callers.
             ShardState::Loaded(_) | ShardState::Unloaded => self.read(node).await,
             ShardState::Closed => {
                 *state = ShardState::Closed;
@@ -267,12 +270,12 @@ impl<C: Perform> Shard<C> {
         }
     }
 
-    /// Its log could not be written, or read, and will not be at once.
+    /// Refuses requests for a while, because the log could not be written or read.
     fn rest(&self, ms: i64) {
         self.refuses_until.store(self.clock.now().0 + ms, Ordering::Release);
     }
 
-    /// The log makes it panic, and will do so the next time. Returns the reason, as it is told.
+    /// The log makes the core panic, and will do so again. Returns the reason to report.
     fn panicked(&self, panic: &str) -> String {
         self.rest(DAMAGED_MS);
         let reason = format!("a bug of the server, loading it panicked: {panic}");
@@ -288,18 +291,18 @@ impl<C: Perform> Shard<C> {
         }
     }
 
-    /// Replays the log into a fresh core.
+    /// Replays the log into a new core.
     async fn read(&self, node: &Arc<Node>) -> Result<Box<Loaded<C>>, CoordinatorFailure> {
         let handle = self.handle(node)?;
         let epoch = handle.leads().ok_or(CoordinatorFailure::Elsewhere)?;
-        // What the core finds to be missing in the metadata, it takes for deleted, with all that it holds of it.
+        // The core treats topics that are missing in the metadata as deleted, and drops its state for them.
         let caught_up = time::timeout(CATCH_UP_TIMEOUT, node.controller.catch_up(node.now())).await;
         match caught_up {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(CoordinatorFailure::Unavailable(error.to_string())),
             Err(_) => return Err(CoordinatorFailure::Unavailable("no controller answers".to_owned())),
         }
-        // It is never closed.
+        // The semaphore is never closed.
         let _permit = node.coordinators.loads.acquire().await;
         let (mut core, began) = ((self.kind.new)(), Instant::now());
         let source = Arc::clone(&handle);
@@ -311,26 +314,26 @@ impl<C: Perform> Shard<C> {
             })
         });
         let unavailable = |reason: String| {
-            tracing::error!(partition = %handle.id, %reason, "a coordinator could not be loaded");
+            tracing::error!(partition = %handle.id, %reason, "could not load a coordinator");
             CoordinatorFailure::Unavailable(reason)
         };
         let (core, report) = match replayed.await {
             Ok(Ok(Ok(replayed))) => replayed,
             Ok(Ok(Err(error))) => {
-                // Only mending, or somebody's decision, changes that.
+                // Only a repair, or an operator's decision, changes that.
                 if error.is_damage() {
                     self.rest(DAMAGED_MS);
                 }
                 return Err(unavailable(error.to_string()));
             }
             Ok(Err(panic)) => return Err(unavailable(self.panicked(&panic))),
-            // Dropped before its end.
+            // The task was dropped before its end.
             Err(_) => return Err(CoordinatorFailure::Stopping),
         };
         if report.records > 0 {
             tracing::info!(
                 partition = %handle.id, records = report.records, skipped = report.skipped,
-                ms = began.elapsed().as_millis(), "a coordinator was loaded"
+                ms = began.elapsed().as_millis(), "loaded a coordinator"
             );
         }
         let mut loaded = Box::new(Loaded {
@@ -365,7 +368,7 @@ impl<C: Perform> Shard<C> {
         })
     }
 
-    /// Appends what a step wants appended.
+    /// Appends the records of a step.
     async fn carry_out(
         &self,
         node: &Arc<Node>,
@@ -388,13 +391,13 @@ impl<C: Perform> Shard<C> {
             CoordinatorFailure::Unavailable("the disk is full".to_owned())
         };
         for wanted in &effects.appends {
-            // The wall clock: these are the times that people see in the log.
+            // The wall clock, because people see these times in the log.
             let now = node.now();
             let batch = build(wanted, now).map_err(|error| failed(error.to_string()))?;
             let appended = append_in_epoch(node, caller, &loaded.handle, batch, loaded.epoch, now).await;
             let appended = match appended {
                 Err(AppendFailure::NotLeader) => return Err(CoordinatorFailure::Elsewhere),
-                // It goes on by itself when there is room again.
+                // The partition resumes by itself when there is room again.
                 Err(AppendFailure::Refused(AppendError::Full)) => return Err(full()),
                 appended => appended.map_err(|failure| failed(format!("{failure:?}")))?,
             };
@@ -430,34 +433,34 @@ impl<C: Perform> Shard<C> {
             if ticked == Err(CoordinatorFailure::Elsewhere) {
                 self.deadline.store(NEVER, Ordering::Release);
             } else if ticked.is_err() {
-                // The disk may be full for a while, and each try reads the log.
+                // The disk may be full for a while, and each attempt reads the log.
                 time::sleep(FAILURE_RETRY_INTERVAL).await;
             } else if self.deadline.load(Ordering::Acquire) == deadline {
-                // A core may have been called early.
+                // The core may have been called early.
                 time::sleep(TICK_INTERVAL_MIN).await;
             }
         }
     }
 
-    /// Lets everybody who waits know that there will be no answer.
+    /// Drops the core, which tells all waiting callers that there will be no answer.
     pub(super) async fn close(&self) {
         *self.state.lock().await = ShardState::Closed;
     }
 }
 
-/// Least time between two calls of a core that leaves its deadline where it was.
+/// Minimum time between two calls of a core that does not change its deadline.
 const TICK_INTERVAL_MIN: Duration = Duration::from_millis(5);
 
-/// Time after which a core that failed is tried again when its deadline has come.
+/// Time after which a failed core is retried when its deadline has come.
 const FAILURE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Why the end of a transaction was not written.
+/// Why the marker of a transaction was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum MarkerFailure {
-    /// There is no coordinator to tell.
+    /// The coordinator could not be told.
     #[error(transparent)]
     Coordinator(#[from] CoordinatorFailure),
-    /// The partition refuses it.
+    /// The partition refuses the marker.
     #[error("the partition refuses the marker: {0:?}")]
     Refused(AppendFailure),
 }
@@ -467,16 +470,16 @@ impl<C: Perform> Release<C> {
         self.perform(node, shard.partition).await;
     }
 
-    /// Waits for the commit; then answers, and does the work.
+    /// Waits for the commit, then answers and does the work.
     async fn perform(self, node: &Arc<Node>, partition: i32) {
         if (self.replies.is_empty() && self.work.is_empty())
             || !committed_to(&self.handle, self.committed_at).await
         {
-            // The senders are dropped: those who wait are told that the coordinator is gone.
+            // Dropping the senders tells the waiting callers that the coordinator is gone.
             return;
         }
         for (answer, reply) in self.replies {
-            // Its client may have gone.
+            // The client may have gone.
             let _ = answer.send(reply);
         }
         for work in self.work {
@@ -485,7 +488,7 @@ impl<C: Perform> Release<C> {
     }
 }
 
-/// Does `work`; the error is what it panicked with. What it had is not used again then.
+/// Runs `work`. The error is the panic message. After a panic, what `work` owned is not used again.
 fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panics::reason_of(&*panic).to_owned())
 }

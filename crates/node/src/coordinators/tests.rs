@@ -29,7 +29,7 @@ use crate::partitions::{Core, PartitionHandle};
 use crate::start::RunningNode;
 use crate::testing::{alone, identity, log_store, start_in};
 
-/// Counts how often each name was asked for. It answers `later` when its time has come.
+/// Counts how often each name was asked for. Answers `later` when its time has come.
 #[derive(Default)]
 struct Counter {
     counts: BTreeMap<String, u64>,
@@ -107,7 +107,7 @@ impl Coordinator for Counter {
 
 const PARTITIONS: i32 = 20;
 
-/// What a core panics at that reads it back, as long as it works, and how often that was.
+/// A record whose replay panics while `POISON_WORKS` is set, and how often it was replayed.
 const POISON: &str = "poison";
 static POISON_WORKS: AtomicBool = AtomicBool::new(true);
 static POISON_READ: AtomicUsize = AtomicUsize::new(0);
@@ -201,7 +201,7 @@ async fn a_core_that_panics_is_read_again_and_the_others_go_on() {
     rig.running.stop().await;
 }
 
-/// Reading all of its log again and again would not help.
+/// Replaying the log again and again would not help.
 #[tokio::test]
 async fn a_core_whose_log_makes_it_panic_rests_and_is_named() {
     let folder = TempDir::new().unwrap();
@@ -209,21 +209,21 @@ async fn a_core_whose_log_makes_it_panic_rests_and_is_named() {
     assert_eq!(rig.count(POISON).await, Ok(1));
     assert!(
         rig.counters.submit(rig.node(), Caller::internal(), POISON, |_| Event::Panic).await.is_err(),
-        "it is thrown away"
+        "it is evicted"
     );
     let told = "a bug of the server, loading it panicked: a mistake of who reads it back";
     assert_eq!(rig.count(POISON).await, Err(CoordinatorFailure::Unavailable(told.to_owned())));
     for _ in 0..10 {
         assert!(matches!(rig.count(POISON).await, Err(CoordinatorFailure::Unavailable(_))));
     }
-    assert_eq!(POISON_READ.load(Ordering::Relaxed), 1, "its log is left alone for a while");
+    assert_eq!(POISON_READ.load(Ordering::Relaxed), 1, "its log is not read for a while");
     let problems = rig.counters.problems();
     assert!(matches!(&problems[..], [problem] if problem.ends_with(told)), "{problems:?}");
     let other = (b'a'..=b'z').map(|letter| char::from(letter).to_string());
     let mut other =
         other.filter(|name| partition_of_name(name, PARTITIONS) != partition_of_name(POISON, PARTITIONS));
-    assert_eq!(rig.count(&other.next().unwrap()).await, Ok(1), "the others go on");
-    // The next build reads it, and the time is over.
+    assert_eq!(rig.count(&other.next().unwrap()).await, Ok(1), "the others continue");
+    // The next build can read it, and the rest period is over.
     POISON_WORKS.store(false, Ordering::Relaxed);
     let rests = |until: &AtomicI64| until.swap(i64::MIN, Ordering::Relaxed) > i64::MIN;
     assert_eq!(rig.counters.lock().values().filter(|shard| rests(&shard.refuses_until)).count(), 1);
@@ -232,17 +232,17 @@ async fn a_core_whose_log_makes_it_panic_rests_and_is_named() {
     rig.running.stop().await;
 }
 
-/// As what producers write: the kernel slows down all who write, and knows no difference.
+/// The kernel throttles all writers alike, coordinators as well as producers.
 #[tokio::test]
 async fn what_a_coordinator_appends_counts_as_dirty() {
     let folder = TempDir::new().unwrap();
     let rig = Rig::start(&folder).await;
-    assert_eq!(rig.count("a").await, Ok(1), "its topic is there");
+    assert_eq!(rig.count("a").await, Ok(1), "its topic exists");
     let before = rig.node().dirty.appended_bytes();
     let long = "a".repeat(10_000);
     assert_eq!(rig.count(&long).await, Ok(1));
     let appended = rig.node().dirty.appended_bytes() - before;
-    assert!(appended > long.len() as u64, "{appended} bytes were told of");
+    assert!(appended > long.len() as u64, "{appended} bytes were counted");
     rig.running.stop().await;
 }
 
@@ -286,7 +286,7 @@ async fn cores_hear_of_changed_topics_and_those_who_wait_of_the_stop() {
                 .unwrap()
         }
     };
-    // It begins to listen at some moment; topics are created until it has heard of one.
+    // It starts to listen at some point. Create topics until it has heard of one.
     let mut number = 0;
     while changes(&rig).await == 0 {
         number += 1;
@@ -312,12 +312,12 @@ async fn cores_hear_of_changed_topics_and_those_who_wait_of_the_stop() {
     running.await.unwrap();
 }
 
-/// What is logged on the thread that it is the default of.
+/// The log of a thread on which this is the default subscriber.
 #[derive(Clone, Default)]
 struct Logged(Arc<Mutex<Vec<String>>>);
 
 impl Logged {
-    /// The lines that have all of these words.
+    /// Counts the lines that contain all of these words.
     fn with(&self, words: &[&str]) -> usize {
         let lines = self.0.lock().unwrap();
         lines.iter().filter(|line| words.iter().all(|word| line.contains(word))).count()
@@ -360,14 +360,14 @@ async fn nothing_is_begun_for_who_waits_no_longer() {
     let counted = |token| Event::Count(token, "a".to_owned());
     let refused = counters.submit(node, &late, "a", counted).await;
     assert_eq!(refused.err(), Some(CoordinatorFailure::Late));
-    assert!(node.topics().by_name(COUNTERS.topic).is_none(), "not even the topic is made");
+    assert!(node.topics().by_name(COUNTERS.topic).is_none(), "not even the topic is created");
     assert_eq!(rig.count("a").await, Ok(1));
     let logged = Logged::default();
     let logging = tracing::subscriber::set_default(logged.clone());
     let refused = counters.submit(node, &late, "a", counted).await;
     assert_eq!(refused.err(), Some(CoordinatorFailure::Late));
     drop(logging);
-    assert_eq!(logged.with(&["asked in vain", "caller=kafka client 127.0.0.1:5000"]), 1);
+    assert_eq!(logged.with(&["could not ask a coordinator", "caller=kafka client 127.0.0.1:5000"]), 1);
     let partition = counters.partition_of(node, &late, "a").await.unwrap();
     let refused = counters.submit_if(node, &late, partition, |_, _| true, counted).await;
     assert_eq!(refused.err(), Some(CoordinatorFailure::Late));
@@ -377,7 +377,7 @@ async fn nothing_is_begun_for_who_waits_no_longer() {
     rig.running.stop().await;
 }
 
-/// A caller that ends a transaction in the coordinators' own topic is named as in any other one.
+/// The log names the caller that ends a transaction in the coordinators' own topic, as in any other topic.
 #[tokio::test]
 async fn a_marker_among_the_groups_offsets_has_the_caller_it_was_given() {
     let folder = TempDir::new().unwrap();
@@ -399,12 +399,12 @@ async fn a_marker_among_the_groups_offsets_has_the_caller_it_was_given() {
     let stale = append_any_marker(node, &caller, &handle, marker(0)).await;
     drop(logging);
     assert!(stale.is_err(), "an earlier producer's");
-    let named = ["an append is refused", "__consumer_offsets", "caller=kafka client 127.0.0.1:5000"];
+    let named = ["refused an append", "__consumer_offsets", "caller=kafka client 127.0.0.1:5000"];
     assert_eq!(logged.with(&named), 1);
     rig.running.stop().await;
 }
 
-/// A partition of its own, in which nothing is synced.
+/// A partition in which nothing is synced.
 fn unsynced(folder: &TempDir) -> Arc<PartitionHandle> {
     let (durability, timestamp_type) = (Durability::Strict, TimestampType::CreateTime);
     let policy = Policy { durability, producer_expiration_ms: i64::MAX, timestamp_type };
@@ -414,8 +414,8 @@ fn unsynced(folder: &TempDir) -> Arc<PartitionHandle> {
     alone(Core::Solo(Box::new(solo)))
 }
 
-/// The core goes on from there, and what it adds is committed together with that or not at all. Up to the
-/// high watermark, it would decide again what is decided.
+/// The core continues from there, and what it adds is committed together with that or not at all. If it
+/// loaded only up to the high watermark, it would decide again what is decided.
 #[tokio::test]
 async fn what_is_appended_and_not_committed_yet_is_loaded_too() {
     let folder = TempDir::new().unwrap();

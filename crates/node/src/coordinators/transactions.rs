@@ -1,15 +1,17 @@
-//! Coordinators of transactions as the shell runs them, and the writing of their markers.
+//! Transaction coordinators as the shell runs them, and the writing of their markers.
 //!
-//! A prepared transaction is completed by a writer: a task that appends a marker to each partition, waits until all are
-//! committed, and reports that. For one transactional id there is never more than one writer, because a marker that is
-//! written again later could end the next transaction of a producer of the classic protocol. For the same reason what the
-//! coordinator wanted written is written only if it still wants it when the writer begins; otherwise it is asked anew.
+//! A prepared transaction is completed by a writer: a task that appends a marker to each partition, waits
+//! until all are committed, and reports that. A transactional id never has more than one writer, because a
+//! marker written again later could end the next transaction of a producer of the classic protocol. For the
+//! same reason the writer writes what the coordinator wanted only if the coordinator still wants it when the
+//! writer starts. Otherwise the writer asks again.
 //!
-//! A transaction is complete only when one generation of its coordinator has written all of its markers: each partition then refuses
-//! those of every generation before, which may still be on their way. What was written in part for an earlier generation is written
-//! again.
+//! A transaction is complete only when one generation of its coordinator has written all of its markers. From
+//! then on each partition refuses the markers of all earlier generations, which may still be in flight. What
+//! an earlier generation wrote in part is written again.
 //!
-//! A writer tries until it succeeds, the server stops, or another node coordinates; after a start the coordinator asks again.
+//! A writer retries until it succeeds, the server stops, or another node coordinates. After a start the
+//! coordinator asks for it again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -34,7 +36,8 @@ use crate::partitions::{AppendFailure, Awaited, NotHere, PartitionHandle, WaitOu
 use crate::retry::Pauses;
 use tailrace_env::task::stopped;
 
-/// Between two attempts. A leader may be elected in no time, and partitions may be out of service for hours.
+/// Pauses between attempts. A leader may be elected within milliseconds, and partitions may be out of service
+/// for hours.
 const PAUSES: Pauses = Pauses::doubling(Duration::from_millis(10), Duration::from_secs(5));
 
 impl Perform for TransactionCoordinator {
@@ -63,15 +66,15 @@ async fn write_until_done(node: Arc<Node>, shard: i32, markers: WriteMarkers) {
     }
 }
 
-/// Completes the transaction, if it is prepared. `wanted` is what its coordinator has asked for, if that is known.
+/// Completes the transaction, if it is prepared. `wanted` is what its coordinator has asked for, if known.
 async fn complete(node: &Arc<Node>, shard: i32, transactional_id: &str, mut wanted: Option<WriteMarkers>) {
     let mut retry = PAUSES.without_end();
     loop {
         match attempt(node, shard, transactional_id, wanted.take()).await {
-            // Whoever coordinates now writes.
+            // The new coordinator writes the markers.
             Ok(()) | Err(CoordinatorFailure::Elsewhere) => return,
             Err(failure) => {
-                tracing::warn!(transactional_id, %failure, "a transaction could not be completed yet");
+                tracing::warn!(transactional_id, %failure, "could not complete a transaction yet");
                 retry.pause().await;
             }
         }
@@ -85,7 +88,7 @@ async fn attempt(
     wanted: Option<WriteMarkers>,
 ) -> Result<(), CoordinatorFailure> {
     let needed = match wanted {
-        // The usual case costs neither a question nor a wait for what others have written since.
+        // The usual case costs neither a question nor a wait for later writes of others.
         Some(wanted) if needed_in(node, shard, &wanted).await.is_some() => Some(wanted),
         _ => ask_markers(node, shard, transactional_id).await?,
     };
@@ -99,8 +102,8 @@ async fn attempt(
     Ok(())
 }
 
-/// The generation of the coordinator to which that is still what the transaction needs. That it once was is committed: see
-/// `Coordinator::step`.
+/// Returns the coordinator's generation, if the transaction still needs these markers. That it once needed
+/// them is committed: see `Coordinator::step`.
 async fn needed_in(node: &Arc<Node>, shard: i32, markers: &WriteMarkers) -> Option<LeaderEpoch> {
     let look = |core: &TransactionCoordinator, epoch| core.needs(markers).then_some(epoch);
     node.coordinators.transactions.peek(node, Caller::internal(), shard, look).await.flatten()
@@ -120,11 +123,12 @@ async fn ask_markers(
     }
 }
 
-/// Writes a marker to every partition, however long it takes, for as long as one generation of the coordinator needs them: which one, is
-/// the result. Afterwards the same markers might end a later transaction.
+/// Writes a marker to every partition, however long that takes, while one generation of the coordinator needs
+/// them, and returns that generation. Later the same markers might end another transaction.
 ///
 /// # Errors
-/// [`CoordinatorFailure::Reloaded`] if something else is needed now, or by another generation.
+/// [`CoordinatorFailure::Reloaded`] if the transaction now needs something else, or another generation needs
+/// it.
 async fn write_all(
     node: &Arc<Node>,
     shard: i32,
@@ -156,7 +160,7 @@ async fn write_all(
     }
 }
 
-/// Has `node` write the markers for partitions that it leads. Returns those where it has to be done again.
+/// Has `node` write the markers for partitions that it leads. Returns the partitions to retry.
 async fn write_elsewhere(
     here: &Node,
     node: NodeId,
@@ -166,13 +170,13 @@ async fn write_elsewhere(
     match ask(&here.links, Caller::internal(), node, AppendMarkers::new(marker, &partitions)).await {
         Ok(over) => over.left_of(partitions),
         Err(error) => {
-            tracing::warn!(%node, %error, "a node could not be asked to write a transaction's markers");
+            tracing::warn!(%node, %error, "could not ask a node to write a transaction's markers");
             partitions
         }
     }
 }
 
-/// Appends to all partitions, then waits for all of them. Returns those where it has to be done again.
+/// Appends to all partitions, then waits for all of them. Returns the partitions to retry.
 async fn write_round(
     here: &Arc<Node>,
     marker: TransactionMarker,
@@ -191,7 +195,7 @@ async fn write_round(
             Ok(Marked::At(handle, committed_at)) => appended.push((partition, handle, committed_at)),
             Ok(Marked::NotNeeded) => {}
             Err(failure) => {
-                tracing::warn!(%partition, ?failure, "a transaction's marker could not be written yet");
+                tracing::warn!(%partition, ?failure, "could not write a transaction's marker yet");
                 again.insert(partition);
             }
         }
@@ -202,7 +206,7 @@ async fn write_round(
         }
     }
     for other in others {
-        // Only a panic there, which is told here.
+        // The task fails only by a panic, which this propagates.
         again.extend(other.await.expect("asking another node does not panic"));
     }
     again
@@ -210,7 +214,8 @@ async fn write_round(
 
 type Partitions = BTreeSet<TopicPartition>;
 
-/// The partitions that this node leads, or that nobody does as far as it knows; and those of others.
+/// Splits partitions into those that this node leads or that have no known leader, and those that other nodes
+/// lead.
 fn by_leader(here: &Node, partitions: Partitions) -> (Partitions, HashMap<NodeId, Partitions>) {
     let (mut led_here, mut elsewhere) = (BTreeSet::new(), HashMap::<NodeId, Partitions>::new());
     for partition in partitions {
@@ -224,12 +229,12 @@ fn by_leader(here: &Node, partitions: Partitions) -> (Partitions, HashMap<NodeId
     (led_here, elsewhere)
 }
 
-/// What became of a marker.
+/// Outcome of writing a marker.
 pub(crate) enum Marked {
-    /// It counts when it is committed.
+    /// Appended. It counts once it is committed.
     At(Arc<PartitionHandle>, Awaited),
-    /// The partition does not exist any more, or has seen a later generation of the producer, which came after this
-    /// marker's end.
+    /// The partition no longer exists, or has seen a later generation of the producer, which came after the
+    /// end of this transaction.
     NotNeeded,
 }
 
@@ -257,7 +262,7 @@ async fn mark(
     }
 }
 
-/// Appends a marker to any partition. The coordinator of groups is told of those in its own topic.
+/// Appends a marker to any partition. Markers in the topic of group offsets also go to the group coordinator.
 ///
 /// # Errors
 /// As `append_marker`.
@@ -283,9 +288,9 @@ async fn append_group_marker(
     match groups.append_marker(node, caller, handle.id.partition.0, marker).await {
         Ok(committed_at) => Ok(committed_at),
         Err(MarkerFailure::Refused(failure)) => Err(failure),
-        // Tried again: the coordinator has to know of the marker, or its offsets would stay undecided.
+        // Retried: the coordinator has to know of the marker, or its offsets would stay undecided.
         Err(MarkerFailure::Coordinator(failure)) => {
-            tracing::debug!(%caller, partition = %handle.id, %failure, "a marker cannot be told to its coordinator");
+            tracing::debug!(%caller, partition = %handle.id, %failure, "cannot pass a marker to its coordinator");
             Err(AppendFailure::Gone)
         }
     }

@@ -1,4 +1,4 @@
-//! What coordinators of groups want done elsewhere. Those of share groups want nothing.
+//! Work that group coordinators want done elsewhere. Share coordinators have none.
 
 use std::sync::Arc;
 
@@ -36,13 +36,14 @@ async fn group_work(node: Arc<Node>, work: GroupWork) {
         }
         GroupWork::Share(ShareWork::DeleteStates { group, deletion }) => {
             if let Err(failure) = carry_out_deletion(&node, Caller::internal(), &group, deletion).await {
-                tracing::warn!(%group, %failure, "a share group was not told that its states are deleted");
+                tracing::warn!(%group, %failure, "could not tell a share group that its states are deleted");
             }
         }
     }
 }
 
-/// The group assigns what has a state. What it is not told of it asks for again.
+/// Tells the group which share-partitions have a state, so that it assigns them. The group asks again for
+/// what it did not hear of.
 async fn tell_of_states(node: &Arc<Node>, group: Arc<str>, generation: i64, made: Vec<(TopicId, Vec<i32>)>) {
     let event = ShareEvent::StatesInitialized { generation, topics: made.clone() };
     match tell_share_group(node, Caller::internal(), &group, event).await {
@@ -50,6 +51,6 @@ async fn tell_of_states(node: &Arc<Node>, group: Arc<str>, generation: i64, made
             state::take_back(node, Caller::internal(), &group, generation, &made).await;
         }
         Ok(_) => {}
-        Err(failure) => tracing::warn!(%group, %failure, "a share group was not told of its states"),
+        Err(failure) => tracing::warn!(%group, %failure, "could not tell a share group of its states"),
     }
 }

@@ -1,4 +1,4 @@
-//! The disk of a node: any one, chosen when the node starts. What finds no space is counted.
+//! The disk of a node, of any kind, chosen when the node starts. Counts writes that find no space.
 
 mod refusals;
 
@@ -11,7 +11,7 @@ use tailrace_log::{DirEntry, Disk, DiskFile, OpenMode};
 
 use refusals::Refusals;
 
-/// See the module documentation. Cheap to clone.
+/// The disk of a node. See the module documentation. Cheap to clone.
 #[derive(Clone)]
 pub struct NodeDisk {
     disk: Arc<dyn AnyDisk>,
@@ -20,22 +20,22 @@ pub struct NodeDisk {
 }
 
 impl NodeDisk {
-    /// A node's view of `disk`, on which folders may be taken by other processes of this machine.
+    /// Wraps `disk`, whose folders other processes of this machine may lock.
     pub fn new(disk: impl Disk) -> Self {
         Self { disk: Arc::new(disk), is_private: false, refusals: Arc::default() }
     }
 
-    /// The same of a disk that only this process sees.
+    /// Wraps a disk that only this process sees.
     pub fn private(disk: impl Disk) -> Self {
         Self { is_private: true, ..Self::new(disk) }
     }
 
-    /// True if only this process sees it.
+    /// Reports whether only this process sees the disk.
     pub(crate) fn is_private(&self) -> bool {
         self.is_private
     }
 
-    /// Writes that found no space.
+    /// Returns the writes that found no space.
     pub(crate) fn refusals(&self) -> &Refusals {
         &self.refusals
     }
@@ -47,7 +47,7 @@ impl std::fmt::Debug for NodeDisk {
     }
 }
 
-/// [`Disk`], whatever its files are.
+/// [`Disk`] as a trait object, whatever the type of its files.
 trait AnyDisk: Send + Sync {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn DiskFile>>;
     fn len(&self, path: &Path) -> io::Result<u64>;
@@ -135,7 +135,7 @@ impl DiskFile for NodeFile {
         self.refusals.note(self.file.sync_all())
     }
 
-    /// Not counted: what is not reserved is written all the same, if there is room.
+    /// Not counted: writes without preallocation still succeed if there is room.
     fn preallocate(&self, position: u64, bytes: u64) -> io::Result<()> {
         self.file.preallocate(position, bytes)
     }

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tailrace_env::time::{Duration, Instant};
 
-/// How long a refused write is warned of: a quota may refuse what the free bytes would allow.
+/// How long to warn of a refused write. A quota may refuse what the free bytes would allow.
 const REFUSAL_REMEMBERED: Duration = Duration::from_secs(5);
 
-/// Writes that a full disk has refused, of all files of one server.
+/// Writes that a full disk has refused, for all files of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     count: AtomicU64,
@@ -16,7 +16,7 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Counts `result` if it says that there is no space.
+    /// Counts `result` if it is an error that means no space.
     pub(crate) fn note<T>(&self, result: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &result
             && matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
@@ -27,12 +27,12 @@ impl Refusals {
         result
     }
 
-    /// How many writes.
+    /// Returns how many writes were refused.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// True if one was refused a moment ago.
+    /// Reports whether a write was refused a moment ago.
     pub(crate) fn is_recent(&self) -> bool {
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.is_some_and(|last| last.elapsed() < REFUSAL_REMEMBERED)

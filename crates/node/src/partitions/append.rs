@@ -1,4 +1,5 @@
-//! Appending a validated batch, or the marker that ends a transaction: on the event loop where that is quick, on a worker thread where the disk may block.
+//! Appends a validated batch, or the marker that ends a transaction: on the event loop where that is quick,
+//! on a worker thread where the disk may block.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +14,7 @@ use crate::partitions::failure::AppendFailure;
 use crate::partitions::handle::{Core, PartitionHandle};
 use crate::taps::{TapRange, WantedBy};
 
-/// What is appended, and in which epoch alone, if that matters.
+/// What to append, and the only epoch in which to append it, if that matters.
 struct Entry {
     what: What,
     only_in: Option<LeaderEpoch>,
@@ -38,9 +39,9 @@ impl Entry {
     }
 }
 
-/// Appends `batch` and sets off what follows from it: a sync if one is due, and word to those who wait.
+/// Appends `batch` and starts what follows: a sync if one is due, and waking waiters.
 ///
-/// What was appended is followed up even if the caller is dropped meanwhile.
+/// This happens even if the caller is dropped meanwhile.
 pub async fn append(
     node: &Arc<Node>,
     caller: &Caller,
@@ -53,7 +54,7 @@ pub async fn append(
     append_entry(node, caller, partition, Entry { what, only_in: None, now }).await
 }
 
-/// The same for a coordinator's batch, which rests on the epoch in which the coordinator was loaded.
+/// Appends a coordinator's batch, which is valid only in the epoch in which the coordinator was loaded.
 pub(crate) async fn append_in_epoch(
     node: &Arc<Node>,
     caller: &Caller,
@@ -66,7 +67,7 @@ pub(crate) async fn append_in_epoch(
     append_entry(node, caller, partition, Entry { what, only_in: Some(epoch), now }).await
 }
 
-/// The same for a batch whose transaction's coordinator was asked after the guard was drawn.
+/// Appends a batch whose transaction's coordinator was asked after the guard was issued.
 pub async fn append_verified(
     node: &Arc<Node>,
     caller: &Caller,
@@ -80,10 +81,11 @@ pub async fn append_verified(
     append_entry(node, caller, partition, Entry { what, only_in: None, now }).await
 }
 
-/// Appends the marker that ends a producer's transaction, and sets off what follows from it, as [`append`] does.
+/// Appends the marker that ends a producer's transaction, and starts what follows, like [`append`].
 ///
-/// The transaction is decided for readers when the marker is committed: see [`PartitionHandle::wait_committed`]. A coordinator's own
-/// partition takes it in the epoch in which the coordinator was loaded only.
+/// Readers see the transaction as decided once the marker is committed: see
+/// [`PartitionHandle::wait_committed`]. A coordinator's own partition accepts the marker only in the epoch in
+/// which the coordinator was loaded.
 pub async fn append_marker(
     node: &Arc<Node>,
     caller: &Caller,
@@ -99,8 +101,8 @@ pub async fn append_marker(
     appended
 }
 
-/// Draws the guard for a batch that would begin a transaction here, before its coordinator is asked (KIP-890).
-/// `epochs_are_bumped`: the producer's epoch is raised with each transaction.
+/// Issues the guard for a batch that would start a transaction here, before its coordinator is asked
+/// (KIP-890). `epochs_are_bumped`: the producer's epoch is raised with each transaction.
 pub async fn begin_verification(
     caller: &Caller,
     partition: &Arc<PartitionHandle>,
@@ -112,7 +114,7 @@ pub async fn begin_verification(
     begun.await.ok_or_else(|| unverifiable(caller, partition))
 }
 
-/// The same, if the batch needs verification.
+/// Issues the guard if the batch needs verification.
 pub async fn begin_verification_if_needed(
     caller: &Caller,
     partition: &Arc<PartitionHandle>,
@@ -130,7 +132,7 @@ pub async fn begin_verification_if_needed(
 
 fn unverifiable(caller: &Caller, partition: &PartitionHandle) -> AppendFailure {
     let failure = partition.absent();
-    tracing::debug!(%caller, partition = %partition.id, ?failure, "no verification can be begun");
+    tracing::debug!(%caller, partition = %partition.id, ?failure, "cannot start a verification");
     failure
 }
 
@@ -149,7 +151,7 @@ async fn append_entry(
         appended.await.unwrap_or_else(|| Err(partition.absent()))
     };
     if let Err(AppendFailure::Refused(error)) = &appended {
-        tracing::debug!(%caller, partition = %partition.id, %error, "an append is refused");
+        tracing::debug!(%caller, partition = %partition.id, %error, "refused an append");
     }
     appended
 }
@@ -170,7 +172,7 @@ async fn append_on_worker(
     partition.with_on_worker(work).await.unwrap_or_else(|| Err(partition.absent()))
 }
 
-/// Under the partition's lock, so that those who tap it get the log's order. A repeated batch was passed on before.
+/// Appends under the partition's lock, so that taps get the log's order. A duplicate batch was tapped before.
 fn append_to(
     core: &mut Core,
     node: &Arc<Node>,

@@ -1,5 +1,6 @@
-//! Lookups by time, each in three places: a thread for the disk finds the batch and reads it; where that takes long, a worker expands it
-//! and walks through its records; and before both the lookup waits, holding neither, until there is room for what they take.
+//! Lookups by time. Each works in three places: a thread for the disk finds the batch and reads it. If that
+//! takes long, a worker decompresses the batch and scans its records. Before either, the lookup waits,
+//! occupying neither, until there is memory for what they need.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use super::failure::LookupFailure;
 use super::handle::PartitionHandle;
 use crate::disk::NodeDisk;
 
-/// All lookups together may take so many times `tailrace.decompressed.bytes.max`, and one alone what it needs.
+/// All lookups together may reserve this many times `tailrace.decompressed.bytes.max`. A single one may
+/// always reserve what it needs.
 const EXPANSIONS_MAX: usize = 2;
 
 /// A record found by its time.
@@ -23,27 +25,27 @@ type TimedOffset = (Offset, TimestampMs, LeaderEpoch);
 /// Finds offsets by time.
 #[derive(Debug)]
 pub struct Lookups {
-    /// For batches and what they expand to.
+    /// Memory for batches and their decompressed form.
     room: Arc<RequestBudget>,
     workers: Arc<Workers>,
     decompressed_bytes_max: usize,
 }
 
-/// What was reserved for a batch.
+/// Memory reserved for a batch.
 struct Room {
     _reservation: Reservation,
-    /// As it is stored.
+    /// Size of the batch as stored.
     batch_bytes: usize,
 }
 
 impl Lookups {
-    /// `memory` shows what is reserved.
+    /// `memory` shows how much is reserved.
     pub(crate) fn new(decompressed_bytes_max: usize, workers: Arc<Workers>, memory: Gauge) -> Self {
         let room = RequestBudget::new(EXPANSIONS_MAX * decompressed_bytes_max, memory);
         Self { room, workers, decompressed_bytes_max }
     }
 
-    /// [`TimeLookup::at_or_after`]. Where there is no room it waits; it ends when it is dropped.
+    /// Runs [`TimeLookup::at_or_after`]. Waits while there is no memory. Dropping the future ends the lookup.
     ///
     /// # Errors
     /// [`LookupFailure`]
@@ -56,7 +58,7 @@ impl Lookups {
         self.look_up(handle, TimeLookup::at_or_after(timestamp, upto)).await
     }
 
-    /// The same for [`TimeLookup::largest`].
+    /// Runs [`TimeLookup::largest`].
     ///
     /// # Errors
     /// [`LookupFailure`]
@@ -75,7 +77,7 @@ impl Lookups {
     ) -> Result<Option<TimedOffset>, LookupFailure> {
         let found = self.found(handle, lookup).await;
         found.inspect_err(|error| {
-            tracing::error!(partition = %handle.id, %error, "looking up an offset by time failed");
+            tracing::error!(partition = %handle.id, %error, "could not look up an offset by time");
         })
     }
 
@@ -92,7 +94,7 @@ impl Lookups {
             match step {
                 TimeStep::Found(found) => return Ok(found),
                 TimeStep::Large { bytes, is_compressed } => {
-                    // What it has is not enough, and others may wait for it.
+                    // The current reservation is too small, and others may wait for it.
                     drop(room.take());
                     let expanded = if is_compressed { bytes_max } else { 0 };
                     let reservation = self.room.reserve(bytes + expanded).await;
@@ -100,11 +102,11 @@ impl Lookups {
                 }
                 TimeStep::Within(candidate) => {
                     let held = room.take();
-                    // The room is kept to the end of the work, also if nobody waits for it any more.
+                    // The reservation lasts until the work ends, even if the caller is gone.
                     let search = move || (candidate.search(bytes_max), held).0;
                     let looked = self.workers.work(search).await.map_err(|_| LookupFailure::Panicked)?;
                     if looked.is_cut() {
-                        // It was accepted when more was allowed.
+                        // The batch was accepted when the limit was higher.
                         bytes_max = DECOMPRESSED_BYTES_MAX;
                         continue;
                     }
@@ -118,7 +120,7 @@ impl Lookups {
     }
 }
 
-/// One step, on a thread that may block.
+/// Runs one step on a thread that may block.
 async fn go_on(
     handle: &Arc<PartitionHandle>,
     mut lookup: TimeLookup<NodeDisk>,
@@ -156,7 +158,7 @@ mod tests {
 
     type Pinned<'a> = Pin<Box<dyn Future<Output = Result<Option<TimedOffset>, LookupFailure>> + 'a>>;
 
-    /// Some records of a KiB each, a millisecond apart: few bytes once they are compressed.
+    /// Makes records of 1 KiB, a millisecond apart, which compress to a few bytes.
     fn batch(compression: Compression, first: i64) -> BatchBuilder {
         let mut builder = BatchBuilder::new(BatchOptions { compression, ..BatchOptions::default() });
         for number in 0..RECORDS {
@@ -165,7 +167,7 @@ mod tests {
         builder
     }
 
-    /// A partition that has a record at 100, and then many from 1000 on.
+    /// Makes a partition with a record at 100 and many from 1000 on.
     async fn partition(folder: &TempDir, compression: Compression) -> Arc<PartitionHandle> {
         let (durability, timestamp_type) = (Durability::Strict, TimestampType::CreateTime);
         let policy = Policy { durability, producer_expiration_ms: i64::MAX, timestamp_type };
@@ -183,7 +185,7 @@ mod tests {
         handle
     }
 
-    /// Runs `test` where one thread may block.
+    /// Runs `test` on a runtime with one blocking thread.
     fn run(test: impl Future<Output = ()>) {
         tailrace_runtime::install();
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -205,7 +207,7 @@ mod tests {
         std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await
     }
 
-    /// Lets a lookup go as far as it can, beside reads that go on.
+    /// Lets a lookup run as far as it can, beside reads that complete.
     async fn assert_waits(lookup: &mut Pinned<'_>) {
         for _ in 0..ROUNDS {
             assert!(is_pending(lookup).await);
@@ -276,7 +278,7 @@ mod tests {
             let (lookups, memory) = lookups(&workers, 512 << 10);
             let other = lookups.room.reserve(1).await;
             let mut lookup = look(&lookups, &handle, 1500);
-            // The worker is another thread: it has done what it can when somebody stands in line.
+            // The worker is another thread. It has done what it can once the lookup is waiting in line.
             while !lookups.room.has_line() {
                 assert!(is_pending(&mut lookup).await);
                 task::spawn_blocking(|| ()).await.unwrap();

@@ -1,7 +1,7 @@
-//! Leader epochs as those who read are told them.
+//! Leader epochs as readers see them.
 //!
-//! A partition's epoch is raised at every start, but the log learns of it only with the first append. Until then the
-//! log's newest epoch is an older one; readers must not notice.
+//! A partition's epoch is raised at every start, but the log learns of it only with the first append. Until
+//! then the log's newest epoch is an older one. Readers must not notice that.
 
 use tailrace_replication::PartitionReader;
 use tailrace_types::{LeaderEpoch, Offset};
@@ -10,7 +10,8 @@ use crate::disk::NodeDisk;
 use crate::partitions::handle::PartitionHandle;
 
 impl PartitionHandle {
-    /// The epoch of the record at `offset`, or the one that the next record will get.
+    /// Returns the epoch of the record at `offset`, or the epoch of the next record if `offset` is the log
+    /// end or beyond.
     pub fn epoch_at(&self, offset: Offset) -> LeaderEpoch {
         if offset >= self.reader.log_end().offset() {
             return self.reader.epoch();
@@ -18,14 +19,14 @@ impl PartitionHandle {
         self.reader.log().epoch_at(offset).unwrap_or(LeaderEpoch::UNKNOWN)
     }
 
-    /// The largest epoch up to `epoch` that has records, and one past its last offset. `None` for an epoch that is yet
-    /// to come, and for "unknown".
+    /// Returns the largest epoch up to `epoch` that has records, and one past its last offset. `None` for a
+    /// future epoch, and for "unknown".
     pub fn epoch_end(&self, epoch: LeaderEpoch) -> Option<(LeaderEpoch, Offset)> {
         epoch_end(&self.reader, epoch, self.reader.log_end().offset())
     }
 }
 
-/// As [`PartitionHandle::epoch_end`], of a log that ends at `log_end`.
+/// Like [`PartitionHandle::epoch_end`], for a log that ends at `log_end`.
 pub(super) fn epoch_end(
     reader: &PartitionReader<NodeDisk>,
     epoch: LeaderEpoch,
@@ -39,7 +40,8 @@ pub(super) fn epoch_end(
         return Some((current, log_end));
     }
     let known = reader.log().epoch_end(epoch, log_end);
-    // Older than the current epoch, younger than all that have records: it ended where the newest of those did.
+    // `epoch` is older than the current one and newer than all with records: it ended where the newest of
+    // those did.
     known.or_else(|| match reader.log().epochs().last() {
         Some(&(newest, _)) if newest < epoch => Some((newest, log_end)),
         _ => Some((epoch, reader.log_start())),

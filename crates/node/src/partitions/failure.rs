@@ -1,4 +1,4 @@
-//! Why a partition takes nothing, or cannot tell where a time is.
+//! Why a partition refuses an append, or a lookup by time has no answer.
 
 use tailrace_log::LogError;
 use tailrace_replication::AppendError;
@@ -13,10 +13,10 @@ pub enum AppendFailure {
     /// Another node leads the partition, or none does.
     #[error("this node does not lead the partition")]
     NotLeader,
-    /// Too much is waiting for the other replicas.
-    #[error("too much waits for the other replicas")]
+    /// Too many appends are waiting for the other replicas.
+    #[error("too much is waiting for the other replicas")]
     TooFewReplicas,
-    /// See the error.
+    /// The partition refuses the append.
     #[error(transparent)]
     Refused(AppendError),
 }

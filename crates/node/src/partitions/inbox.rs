@@ -1,4 +1,4 @@
-//! What a replica has still to be stepped with: messages of its peers, and ticks.
+//! The work that a replica has yet to be stepped with: messages from its peers, and ticks.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,18 +8,18 @@ use tailrace_replication::raft::PeerMessage;
 
 use crate::partitions::workers::Claim;
 
-/// Messages that wait for one replica; further ones are dropped, as a network may.
+/// Messages that may wait for one replica. More are dropped, as a network might.
 const MESSAGES_MAX: usize = 1024;
-/// The same in bytes of batches, beyond the last message.
+/// Bytes of batches that may wait, beyond the last message.
 const BYTES_MAX: usize = 16 << 20;
-/// Ticks that a replica makes up for together with messages: one that was not stepped for long must not take that for its
-/// leader's silence.
+/// Missed ticks, replayed together with the next batch of messages. A replica that was not stepped for long
+/// must not mistake that for a silent leader.
 const TICKS_MAX: u32 = 2;
 
-/// How often a replica that is to lead from the beginning asks for it.
+/// How often a replica that should lead from the start asks to be elected.
 const ASKS_MAX: u32 = 20;
 
-/// Ticks between two times: an election takes a while.
+/// Ticks between two such requests, because an election takes a while.
 const ASK_TICKS: u32 = 5;
 
 /// The inbox of one replica.
@@ -27,31 +27,31 @@ const ASK_TICKS: u32 = 5;
 pub(crate) struct Inbox {
     waiting: Mutex<Waiting>,
     ticks: AtomicU32,
-    /// With so many ticks it has to be stepped: less do nothing.
+    /// The replica has to be stepped at this many ticks. Fewer have no effect.
     due: AtomicU32,
-    /// How often it still asks to be elected without waiting for a leader's silence.
+    /// How many more times it asks to be elected without waiting for a silent leader.
     eager: AtomicU32,
-    /// Ticks since it asked last.
+    /// Ticks since it last asked.
     waited: AtomicU32,
     asks: AtomicBool,
-    /// It has to wake: one more than the ticks over which elections are spread.
+    /// Set if the replica has to wake: one more than the ticks over which to spread elections.
     woken: AtomicU32,
-    /// A snapshot is fetched.
+    /// True while a snapshot is being fetched.
     fetching: AtomicBool,
-    /// So that its partition is in the stepper's queue at most once.
+    /// Keeps the partition at most once in the stepper's queue.
     pub(crate) claim: Claim,
 }
 
 /// What a replica is stepped with.
 #[derive(Debug)]
 pub(crate) struct Received {
-    /// Ticks that passed before the messages came, or before the last of them did: none of these was due to do anything.
+    /// Ticks that passed before the messages arrived, none of which was due to do anything.
     pub(crate) ticks_before: u32,
     pub(crate) messages: VecDeque<PeerMessage>,
     pub(crate) ticks: u32,
-    /// It is to ask for votes, if nobody leads.
+    /// It has to ask for votes, if there is no leader.
     pub(crate) asks: bool,
-    /// It is to wake, and its election to be spread over so many ticks.
+    /// It has to wake, and to spread its election over this many ticks.
     pub(crate) wakes: Option<usize>,
 }
 
@@ -62,7 +62,7 @@ struct Waiting {
 }
 
 impl Inbox {
-    /// False if there is no room: the message is lost.
+    /// Queues a message. False if there is no room: the message is dropped.
     pub(crate) fn put(&self, message: PeerMessage) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.messages.len() >= MESSAGES_MAX || waiting.bytes >= BYTES_MAX {
@@ -73,37 +73,37 @@ impl Inbox {
         true
     }
 
-    /// Lets a tick pass. True if the replica has to be stepped.
+    /// Counts a tick. True if the replica has to be stepped.
     pub(crate) fn tick(&self) -> bool {
         self.ticks.fetch_add(1, Ordering::AcqRel) + 1 >= self.due.load(Ordering::Acquire)
     }
 
-    /// With how many ticks it has to be stepped next.
+    /// Sets the number of ticks at which the replica has to be stepped next.
     pub(crate) fn set_due(&self, ticks: usize) {
-        // One that waits for nothing says so with a number that is never reached.
+        // A replica that waits for nothing passes a number that is never reached.
         self.due.store(u32::try_from(ticks).unwrap_or(u32::MAX), Ordering::Release);
     }
 
-    /// A replica that is to lead from the beginning asks to be elected a few times, without waiting for a leader's silence: the
-    /// others may not be there yet.
+    /// Makes a replica that should lead from the start ask to be elected a few times, without waiting for a
+    /// silent leader: the others may not be up yet.
     pub(crate) fn set_eager(&self, eager: bool) {
         self.eager.store(if eager { ASKS_MAX } else { 0 }, Ordering::Release);
     }
 
-    /// To be asked at each tick: true if it is to ask now.
+    /// Called at each tick. True if the replica has to ask now.
     pub(crate) fn is_eager(&self) -> bool {
         self.eager.load(Ordering::Acquire) > 0
             && self.waited.fetch_add(1, Ordering::AcqRel).is_multiple_of(ASK_TICKS)
     }
 
-    /// With the next step it asks.
+    /// Makes the replica ask with its next step.
     pub(crate) fn ask(&self) {
         let less = |left: u32| left.checked_sub(1);
         let _ = self.eager.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
         self.asks.store(true, Ordering::Release);
     }
 
-    /// With the next step it wakes; its election may wait for so many ticks more.
+    /// Wakes the replica with its next step. Its election may wait for this many more ticks.
     pub(crate) fn wake(&self, spread_ticks: usize) {
         self.woken.store(u32::try_from(spread_ticks).unwrap_or(u32::MAX - 1) + 1, Ordering::Release);
     }
@@ -112,7 +112,7 @@ impl Inbox {
         self.woken.load(Ordering::Acquire) != 0
     }
 
-    /// True if the caller is to fetch the replica's snapshot; false if somebody does.
+    /// True if the caller has to fetch the replica's snapshot. False if another task does.
     pub(crate) fn begin_fetching(&self) -> bool {
         !self.fetching.swap(true, Ordering::AcqRel)
     }
@@ -121,7 +121,7 @@ impl Inbox {
         self.fetching.store(false, Ordering::Release);
     }
 
-    /// Everything that has come.
+    /// Takes everything that has arrived.
     pub(crate) fn take(&self) -> Received {
         let messages = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,7 +129,8 @@ impl Inbox {
             std::mem::take(&mut waiting.messages)
         };
         let (ticks, due) = (self.ticks.swap(0, Ordering::AcqRel), self.due.load(Ordering::Acquire));
-        // They count: others who ask for votes must not be told that the leader was heard of just now.
+        // These ticks count: otherwise other candidates would be told that the leader was heard from just
+        // now.
         let ticks_before = if messages.is_empty() { 0 } else { ticks.min(due.saturating_sub(1)) };
         let ticks_max = if messages.is_empty() { due } else { TICKS_MAX };
         Received {
@@ -148,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// A heartbeat (docs/replication.md) without anything in it.
+    /// An empty heartbeat (docs/replication.md).
     fn message() -> PeerMessage {
         let mut bytes = BytesMut::zeroed(92);
         (bytes[0], bytes[1]) = (1, 3);
@@ -169,7 +170,8 @@ mod tests {
         (received.ticks_before, received.ticks)
     }
 
-    /// A replica that is stepped only when a tick does something has let others pass; a message that comes then finds it as late as it is.
+    /// A replica that is stepped only when a tick does something has let other ticks pass. A message that
+    /// arrives then must find it as late as it is.
     #[test]
     fn ticks_that_were_not_due_count_before_a_message() {
         let quiet = inbox(15, 9);
@@ -180,7 +182,7 @@ mod tests {
         assert_eq!(
             ticks_of(&late),
             (14, TICKS_MAX),
-            "one that hung does not take that for its leader's silence"
+            "a replica that hung does not mistake that for a silent leader"
         );
         assert_eq!(ticks_of(&inbox(15, 100)), (0, 15));
         assert_eq!(ticks_of(&inbox(15, 15)), (0, 15));

@@ -1,8 +1,8 @@
-//! Which replicas were ever begun in a data folder: a small file beside their folders.
+//! All replicas that were ever started in a data folder: a small file beside their folders.
 //!
-//! A replica knows by its own folder what it has voted and acknowledged. Where that folder is gone, removed by hand while the node was
-//! down, nothing in it could tell, and a fresh replica under the same id would vote and acknowledge as if it had forgotten nothing. The
-//! journal tells. docs/format.md describes the file.
+//! A replica's own folder records what it has voted and acknowledged. If that folder was removed by hand
+//! while the node was down, nothing in it could tell, and a new replica under the same id would vote and
+//! acknowledge as if it had forgotten nothing. The journal tells. docs/format.md describes the file.
 
 use std::collections::HashMap;
 use std::io::IoSlice;
@@ -21,7 +21,7 @@ const HEAD_BYTES: usize = 16;
 const RECORD_BYTES: usize = 32;
 const CRC_AT: usize = 28;
 
-/// Longest journal that is read, in bytes: of 8 million replicas.
+/// Maximum bytes of a journal that is read: 8 million replicas.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// The journal of one data folder.
@@ -38,16 +38,16 @@ struct JournalState {
     known: HashMap<RaftGroup, ReplicaId>,
     /// What is wrong with the file.
     damage: Option<String>,
-    /// Length of the file; 0 if there is none.
+    /// Length of the file. 0 if it does not exist.
     bytes: u64,
 }
 
 impl Journal {
-    /// Reads the journal, if there is one. A torn end is left out, and so is a damaged record: it is written again when its replica is
-    /// opened, and missed only if that is gone as well. Blocks.
+    /// Reads the journal, if it exists. Skips a torn end and any damaged record. Such a record is written
+    /// again when its replica is opened. It is missed only if the replica is gone as well. Blocks.
     ///
     /// # Errors
-    /// The disk's; [`LogError::NewerFormat`].
+    /// The disk's error, or [`LogError::NewerFormat`].
     pub(crate) fn open(disk: &NodeDisk, data_dir: &Path) -> Result<Self, LogError> {
         let path = data_dir.join(FILE);
         let read =
@@ -68,15 +68,15 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The newest replica of a group that was begun here.
+    /// Returns the newest replica of a group that was started here.
     pub(crate) fn known(&self, group: RaftGroup) -> Option<ReplicaId> {
         self.lock().known.get(&group).copied()
     }
 
-    /// Takes note of a replica, durably, before it takes part in anything. Its own folder is durable already. Blocks.
+    /// Records a replica durably before it takes part in anything. Its own folder is already durable. Blocks.
     ///
     /// # Errors
-    /// The disk's.
+    /// The disk's error.
     pub(crate) fn note(&self, group: RaftGroup, replica: ReplicaId) -> Result<(), LogError> {
         let mut state = self.lock();
         if state.known.get(&group) == Some(&replica) {
@@ -96,7 +96,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes the file anew if most of it does not count any more, or if it must be.
+    /// Rewrites the file if most of it is obsolete, or if `must`.
     fn shorten(&self, must: bool) -> Result<(), LogError> {
         let mut state = self.lock();
         let needed = HEAD_BYTES + state.known.len() * RECORD_BYTES;
@@ -113,7 +113,7 @@ impl Journal {
     }
 
     fn lock(&self) -> MutexGuard<'_, JournalState> {
-        // A record that was half written is written over.
+        // A half-written record is overwritten.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -152,7 +152,7 @@ fn decode(bytes: &[u8], path: &Path) -> Result<JournalState, LogError> {
         record.len() == RECORD_BYTES && crc32c::crc32c(&record[..CRC_AT]).to_le_bytes() == record[CRC_AT..]
     };
     let good = records.chunks(RECORD_BYTES).take_while(|record| is_whole(record)).count();
-    // Each was synced before the next was written.
+    // Each record was synced before the next was written.
     let is_torn = !records.chunks(RECORD_BYTES).skip(good + 1).any(is_whole);
     let damage = match (head_is_whole, is_torn) {
         (true, true) => None,
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(
             std::fs::read(&path).unwrap().len(),
             HEAD_BYTES + 2 * RECORD_BYTES,
-            "what counts no more is gone"
+            "obsolete records are gone"
         );
     }
 

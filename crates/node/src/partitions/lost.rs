@@ -1,4 +1,4 @@
-//! Replicas of this node that are damaged beyond repair, or gone: the controller is asked for others in their place.
+//! Asks the controller to replace replicas of this node that are damaged beyond repair, or gone.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,37 +14,37 @@ use crate::node::Node;
 use crate::partitions::handle::PartitionHandle;
 use crate::partitions::table::PartitionSlot;
 
-/// Time between two looks.
+/// Interval between two checks.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Time until the next question about a partition after it got another replica here; twice as long after each further one that is not
-/// forgiven.
+/// Time until the next request for a partition whose replica was replaced. It doubles with each further
+/// replacement that is not forgiven.
 const REPLACE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// It grows no further.
+/// Maximum of that time.
 const REPLACE_INTERVAL_MAX: Duration = Duration::from_secs(600);
 
-/// One that was given up is forgiven after each such time.
+/// One replacement is forgiven after each such time.
 const FORGIVE_INTERVAL: Duration = Duration::from_secs(300);
 
-/// A partition that was in trouble is forgotten when there was none for so long. Longer than [`REPLACE_INTERVAL_MAX`].
+/// A partition without trouble for this long is forgotten. Longer than [`REPLACE_INTERVAL_MAX`].
 const FORGET_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// What was tried, so that it is not tried all the time. As many as there are partitions in trouble.
+/// Earlier attempts, so that they are not repeated all the time. One entry per partition in trouble.
 #[derive(Debug, Default)]
 struct Tried(HashMap<RaftGroup, Attempt>);
 
-/// Of one partition: also of the replicas that came in the place of the first, which may share its fate.
+/// Attempts for one partition. They include replacements of its first replica, which may fail like it.
 #[derive(Debug)]
 struct Attempt {
     replica: ReplicaId,
-    /// It was opened anew once, which mends what the index had.
+    /// It was opened again once, which repairs a damaged index.
     reopened: bool,
-    /// How many were given up, less those that are forgiven.
+    /// How many replicas were abandoned, less those that are forgiven.
     given_up: u32,
-    /// When the last one was.
+    /// When the last one was abandoned.
     given_up_at: Instant,
-    /// Nobody is asked before.
+    /// The controller is not asked before this time.
     ask_at: Instant,
     seen: Instant,
 }
@@ -61,7 +61,7 @@ impl Attempt {
         self.seen = now;
     }
 
-    /// The controller was asked.
+    /// Records that the controller was asked.
     fn note(&mut self, is_given_up: bool, now: Instant) {
         if is_given_up {
             let forgiven = now.duration_since(self.given_up_at).as_secs() / FORGIVE_INTERVAL.as_secs();
@@ -73,17 +73,17 @@ impl Attempt {
     }
 }
 
-/// A replica that is no more.
+/// A replica that is lost.
 struct Lost {
     id: TopicPartition,
     group: RaftGroup,
     replica: ReplicaId,
     reason: String,
-    /// It is open, and has stopped.
+    /// Its handle, if it is open and has stopped.
     halted: Option<Arc<PartitionHandle>>,
 }
 
-/// Looks for such replicas for as long as the server runs.
+/// Looks for lost replicas for as long as the server runs.
 pub(crate) async fn replace_lost(node: Arc<Node>) {
     let mut look = time::interval(POLL_INTERVAL);
     look.set_missed(MissedTicks::Delay);
@@ -94,7 +94,7 @@ pub(crate) async fn replace_lost(node: Arc<Node>) {
     }
 }
 
-/// Has those replaced that the others can go on without.
+/// Has the controller replace the lost replicas that the others can do without.
 async fn replace(node: &Arc<Node>, tried: &mut Tried) {
     if node.links.peers().is_none() {
         return;
@@ -111,7 +111,7 @@ async fn replace(node: &Arc<Node>, tried: &mut Tried) {
         let Some(attempt) = tried.0.get_mut(&lost.group) else { continue };
         if let Some(handle) = lost.halted.as_ref().filter(|_| !attempt.reopened) {
             attempt.reopened = true;
-            tracing::warn!(partition = %lost.id, reason = %lost.reason, "the replica is opened anew");
+            tracing::warn!(partition = %lost.id, reason = %lost.reason, "opening the replica again");
             node.controller.reopen(handle, node.now()).await;
         } else if now >= attempt.ask_at {
             let is_given_up = ask(node, &lost).await;
@@ -120,7 +120,8 @@ async fn replace(node: &Arc<Node>, tried: &mut Tried) {
     }
 }
 
-/// Nobody could put another replica in the place of the metadata log's: it is opened anew, ever more seldom if that does not help.
+/// Opens the metadata log again, at growing intervals if that does not help. The controller cannot replace
+/// its replica while it is the one that has stopped.
 async fn reopen_metadata(node: &Arc<Node>, tried: &mut Tried, now: Instant) {
     let handle = node.controller.handle();
     let Some(replica) = handle.replica().filter(|_| handle.is_halted()) else { return };
@@ -150,7 +151,7 @@ async fn find(node: &Arc<Node>) -> Vec<Lost> {
     found
 }
 
-/// Looks closer only at those that are in trouble.
+/// Looks closer only at replicas in trouble.
 async fn beyond_repair(handle: &Arc<PartitionHandle>) -> Option<Lost> {
     let replica = handle.replica()?;
     let has_stopped = handle.is_halted();
@@ -162,21 +163,21 @@ async fn beyond_repair(handle: &Arc<PartitionHandle>) -> Option<Lost> {
     Some(Lost { id: handle.id.clone(), group: handle.group, replica, reason, halted })
 }
 
-/// True if it was given up.
+/// Returns true if the replica was abandoned.
 async fn ask(node: &Arc<Node>, lost: &Lost) -> bool {
     let Lost { id, group, replica, reason, .. } = lost;
     let command = Command::RenewReplica { topic: group.topic, partition: group.partition, replica: *replica };
     match node.controller.execute(Caller::internal(), command, node.now()).await {
         Ok(_) => {
             node.metrics.repair.replicas_given_up.inc();
-            tracing::warn!(partition = %id, %replica, %reason, "the replica is given up: another one begins anew in its place");
+            tracing::warn!(partition = %id, %replica, %reason, "the replica is given up: another one starts in its place");
             return true;
         }
         Err(CommandError::Refused(error)) => {
             tracing::error!(partition = %id, %replica, %reason, %error, "the replica stays out of service");
         }
-        // Without a controller it is asked again.
-        Err(error) => tracing::debug!(partition = %id, %error, "a lost replica could not be reported"),
+        // If there is no controller, the next round asks again.
+        Err(error) => tracing::debug!(partition = %id, %error, "could not report a lost replica"),
     }
     false
 }
@@ -193,7 +194,7 @@ mod tests {
         let began = Instant::now();
         let replica = |incarnation| ReplicaId::new(NodeId(1), incarnation);
         let mut attempt = Attempt::new(replica(1), began);
-        assert_eq!(attempt.ask_at, began, "the first at once");
+        assert_eq!(attempt.ask_at, began, "asks at once the first time");
         let mut now = began;
         let mut waits = Vec::new();
         for incarnation in 1..=8 {
@@ -204,7 +205,7 @@ mod tests {
         }
         assert_eq!(waits, [30, 60, 120, 240, 480, 480, 480, 480]);
         attempt.note(false, now);
-        assert_eq!((attempt.ask_at - now).as_secs(), 480, "a refusal makes it no shorter");
+        assert_eq!((attempt.ask_at - now).as_secs(), 480, "a refusal does not shorten it");
         let later = attempt.given_up_at + 9 * FORGIVE_INTERVAL;
         attempt.note(true, later);
         assert_eq!(attempt.ask_at - later, REPLACE_INTERVAL, "all are forgiven");
@@ -212,6 +213,6 @@ mod tests {
         attempt.see(replica(8), now);
         assert!(attempt.reopened);
         attempt.see(replica(9), now);
-        assert!(!attempt.reopened, "each is opened anew once");
+        assert!(!attempt.reopened, "each is opened again once");
     }
 }

@@ -1,4 +1,4 @@
-//! Opening partitions: from a topic's settings to an online handle, or to the reason why there is none.
+//! Opens partitions: from a topic's settings to an online handle, or to the reason why there is none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::partitions::journal::Journal;
 use crate::partitions::settings::{log_config, policy, replica_options};
 use crate::partitions::table::{Offline, PartitionSlot};
 
-/// Elections that partitions which are opened together set off with each tick, about.
+/// About how many elections per tick are started by partitions that are opened together.
 const ELECTIONS_PER_TICK: usize = 100;
 
 /// Opens the partitions of one data folder.
@@ -31,9 +31,9 @@ pub(crate) struct Opener {
     pub(crate) data_dir: PathBuf,
     pub(crate) context: PartitionContext,
     pub(crate) journal: Arc<Journal>,
-    /// The metadata that this node knows are newer than all that it has done by them before it was started.
+    /// True once this node's metadata are newer than everything it acted on before it started.
     pub(crate) is_up_to_date: Arc<AtomicBool>,
-    /// How many partitions are opened at the same time: the elections of as many groups are spread.
+    /// How many partitions are opened together. The elections of that many groups are spread.
     pub(crate) crowd: usize,
 }
 
@@ -42,28 +42,29 @@ pub(crate) struct Opener {
 pub(crate) enum OpenError {
     #[error(transparent)]
     Log(#[from] LogError),
-    /// Removed by hand, above all.
+    /// Its folder is gone, most likely removed by hand.
     #[error("{} of replica {replica} is gone", .dir.display())]
     Gone { dir: PathBuf, replica: ReplicaId },
-    /// The same where the metadata that this node knows may be old: the partition may have been deleted here, and its folder with it.
-    #[error("{} of replica {replica} is not there: the newer metadata tell whether it is still wanted", .dir.display())]
+    /// Its folder is gone, but this node's metadata may be old: the node may have deleted the partition, and
+    /// its folder with it.
+    #[error("{} of replica {replica} is missing: newer metadata will show whether it is still wanted", .dir.display())]
     NotThere { dir: PathBuf, replica: ReplicaId },
-    /// Copied from another node, above all.
+    /// Its folder is another replica's, most likely copied from another node.
     #[error(
-        "{} belongs to replica {found} of node {}, expected {expected}: remove the folder, and start again, if the replica is to \
-         begin anew",
+        "{} belongs to replica {found} of node {}, expected {expected}: remove the folder, and start again, if the \
+         replica should start from scratch",
         .dir.display(), .found.node()
     )]
     Foreign { dir: PathBuf, found: ReplicaId, expected: ReplicaId },
-    /// The metadata that this node knows are old: it was just started, and has not heard of the controller.
+    /// The metadata are old: this node has just started, and has not heard from the controller.
     #[error(
-        "{} is of replica {known}, which came after {expected}: it is opened when the newer metadata are here",
+        "{} is of replica {known}, which came after {expected}: it is opened once newer metadata arrive",
         .dir.display()
     )]
     Later { dir: PathBuf, known: ReplicaId, expected: ReplicaId },
-    /// A topic was deleted and another one made under its name, and the metadata that this node knows may be too old to tell which of
-    /// them this is.
-    #[error("{} is of another topic of this name ({found}): it is opened when the newer metadata are here", .dir.display())]
+    /// A topic was deleted and another one created under its name, and this node's metadata may be too old to
+    /// tell which of the two is current.
+    #[error("{} is of another topic of this name ({found}): it is opened once newer metadata arrive", .dir.display())]
     OtherTopic { dir: PathBuf, found: TopicId },
 }
 
@@ -91,7 +92,7 @@ fn offline(error: &OpenError, replica: Option<ReplicaId>) -> Offline {
     }
 }
 
-/// What this node has to have of a partition.
+/// What this node should have of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum WantedReplica {
     Nothing,
@@ -114,8 +115,8 @@ fn wanted(topic: &TopicImage, id: &TopicPartition, node: NodeId) -> WantedReplic
 }
 
 impl Opener {
-    /// Opens, and creates where missing, one partition. Blocks on the disk. A failure is logged and makes the
-    /// partition offline; the others are not affected.
+    /// Opens one partition, and creates it if it is missing. Blocks on the disk. A failure is logged and
+    /// makes this partition offline. Other partitions are not affected.
     pub(crate) fn open(
         &self,
         topic: &TopicImage,
@@ -141,7 +142,7 @@ impl Opener {
                 let group = RaftGroup { topic: topic.id, partition: id.partition };
                 let handle = PartitionHandle::new(id.clone(), group, core, self.context.clone());
                 handle.set_throttled(Throttled::of(&topic.config, id.partition));
-                // The first of the founders is to lead, unless another one does already.
+                // The first founder should lead, unless another replica already does.
                 let is_first = matches!(&wanted, WantedReplica::Replica { id, founders } if founders.first() == Some(id));
                 handle.inbox.set_eager(is_first);
                 if let (Some(epoch), Some(own)) = (handle.leads(), topic.partition(id.partition)) {
@@ -162,12 +163,12 @@ impl Opener {
         }
     }
 
-    /// For as many partitions at the same time.
+    /// Returns an opener for this many partitions at the same time.
     pub(crate) fn of_many(&self, crowd: usize) -> Self {
         Self { crowd, ..self.clone() }
     }
 
-    /// True if what is open of a partition is not what the metadata want of this node.
+    /// Reports whether what is open of a partition differs from what the metadata want of this node.
     pub(crate) fn is_outdated(
         &self,
         topic: &TopicImage,
@@ -179,7 +180,7 @@ impl Opener {
         match (wanted(topic, &id, node), slot) {
             (WantedReplica::Nothing, PartitionSlot::Elsewhere) => false,
             (WantedReplica::Nothing, _) | (_, PartitionSlot::Elsewhere) => true,
-            // A replica stays one, also when it is the last.
+            // A replica stays one, even when it is the last.
             (WantedReplica::Solo, _) => false,
             (WantedReplica::Replica { id, .. }, PartitionSlot::Offline(offline)) => {
                 offline.replica.is_some_and(|tried| tried != id)
@@ -190,7 +191,7 @@ impl Opener {
         }
     }
 
-    /// The partition's folder.
+    /// Returns the partition's folder.
     pub(crate) fn dir(&self, id: &TopicPartition) -> PathBuf {
         self.data_dir.join(id.to_string())
     }
@@ -214,7 +215,7 @@ impl Opener {
             }
             error => error,
         })?;
-        // A partition that has had several replicas keeps its votes, also when this one is the last.
+        // A partition that once had several replicas keeps its votes, even when this is the last one.
         let replica = replica.or_else(|| before.map(|before| replica_options(broker, before, vec![before])));
         let (core, recovery) = match replica {
             None => {
@@ -231,9 +232,9 @@ impl Opener {
                 let replica = options.id;
                 let (core, recovery) = self.open_replica(&identity, config, policy, options, now)?;
                 match self.journal.note(group, replica) {
-                    // It was there before, and takes part as it did.
+                    // The replica existed before and takes part as it did.
                     Err(error) if before == Some(replica) => {
-                        tracing::warn!(partition = %id, %error, "the journal of replicas cannot be written");
+                        tracing::warn!(partition = %id, %error, "cannot write the journal of replicas");
                     }
                     noted => noted?,
                 }
@@ -244,8 +245,9 @@ impl Opener {
         Ok(core)
     }
 
-    /// A folder of this name may be that of another topic. One that was deleted, by metadata that are newer than all that was done here,
-    /// has to give way: its deletion was cut short. While this node may know old metadata, it may just as well be the later topic.
+    /// Makes room for a topic whose folder may belong to another topic of the same name. If the other topic
+    /// is deleted according to metadata newer than everything done here, its deletion was cut short, and its
+    /// folder goes. While the metadata may be old, the folder may equally belong to the later topic.
     fn make_way_for_topic(&self, identity: &PartitionIdentity, now: TimestampMs) -> Result<(), OpenError> {
         let (disk, dir, id) =
             (self.store.disk(), self.dir(&identity.topic_partition), &identity.topic_partition);
@@ -259,13 +261,13 @@ impl Opener {
         let aside = set_aside(disk, &dir, now)?;
         tracing::warn!(
             partition = %id, topic_id = %found, kept = %aside.display(),
-            "the folder of a deleted topic of the same name is set aside: remove it when nobody needs it"
+            "the folder of a deleted topic of the same name is set aside: remove it when it is no longer needed"
         );
         Ok(())
     }
 
-    /// The topic that a partition's folder belongs to, if it is another one than `topic`: a name may be used again. `None` if nothing
-    /// tells.
+    /// Returns the topic that a partition's folder belongs to, if that is not `topic`, because a name may be
+    /// reused. `None` if nothing tells.
     fn other_topic(
         &self,
         dir: &Path,
@@ -274,7 +276,7 @@ impl Opener {
     ) -> Result<Option<TopicId>, LogError> {
         let found = match read_identity(self.store.disk(), dir) {
             Ok(found) => found.filter(|found| found.topic_partition == *id).map(|found| found.topic_id),
-            // The checkpoint says whose log this is, too.
+            // The checkpoint also names the owner of the log.
             Err(LogError::Damaged { .. }) => checkpoint_owner(self.store.disk(), dir)?,
             Err(LogError::NewerFormat { .. }) => None,
             Err(error) => return Err(error),
@@ -282,8 +284,8 @@ impl Opener {
         Ok(found.filter(|found| *found != topic))
     }
 
-    /// A replica that comes in the place of another one begins with an empty folder. What a lost one has left may be whole in part, and is
-    /// set aside; what the group has let go is removed.
+    /// Empties the folder for a replica that replaces another one. The folder of a lost replica may be partly
+    /// intact, and is set aside. If the group no longer needs the earlier replica, its folder is removed.
     pub(crate) fn make_way(
         &self,
         identity: &PartitionIdentity,
@@ -297,7 +299,7 @@ impl Opener {
         let group = RaftGroup { topic: identity.topic_id, partition: id.partition };
         let has_come_later = match before {
             Some(before) => is_earlier(before, options.id),
-            // One that founds the partition takes over what its node had of it when it was alone.
+            // A founder takes over what its node had of the partition as a standalone server.
             None => self.journal.known(group).is_some() || !options.members.voters.contains(&options.id),
         };
         let is_there = || disk.exists(dir).map_err(|error| LogError::io("look for", dir, error));
@@ -305,22 +307,22 @@ impl Opener {
             return Ok(());
         }
         if was_let_go || !holds_data(disk, dir)? {
-            tracing::warn!(partition = %id, ?before, "the folder of an earlier replica is removed");
+            tracing::warn!(partition = %id, ?before, "removing the folder of an earlier replica");
             return delete_partition(disk, dir, &identity.topic_id.to_string());
         }
         let aside = set_aside(disk, dir, now)?;
         tracing::warn!(
             partition = %id, ?before, kept = %aside.display(),
-            "the folder of a replica that was given up is set aside: remove it when nobody needs it"
+            "the folder of a replica that was given up is set aside: remove it when it is no longer needed"
         );
         Ok(())
     }
 
-    /// Removes a partition's folder, and what was set aside of it. What belongs to another topic of the same name stays: one that was
-    /// made since, and that this node knew of before it was started with older metadata. Blocks.
+    /// Removes a partition's folder, and what was set aside of it. Keeps what belongs to another topic of the
+    /// same name: a later one that this node knew before it started with older metadata. Blocks.
     ///
     /// # Errors
-    /// The disk's.
+    /// The disk's error.
     pub(crate) fn delete(&self, id: &TopicPartition, topic: TopicId) -> Result<(), LogError> {
         let (disk, dir) = (self.store.disk(), self.dir(id));
         for aside in aside_of(disk, &dir)? {
@@ -332,19 +334,20 @@ impl Opener {
             return Ok(());
         }
         if let Some(found) = self.other_topic(&dir, id, topic)? {
-            tracing::info!(partition = %id, %topic, %found, "the folder stays: it is that of another topic of this name");
+            tracing::info!(partition = %id, %topic, %found, "the folder stays: it belongs to another topic of this name");
             return Ok(());
         }
         delete_partition(disk, &dir, &topic.to_string())
     }
 
-    /// Removes the folders of partitions that this node is not to have any more: of topics that were deleted, and of those that moved
-    /// elsewhere, while its metadata log could not say so. `image` is newer than all that the node has ever done. Blocks.
+    /// Removes the folders of partitions that this node should no longer have: of deleted topics, and of
+    /// replicas that moved elsewhere, while its metadata log was not available. `image` is newer than
+    /// everything the node has done. Blocks.
     pub(crate) fn remove_strays(&self, image: &MetadataImage) {
         let disk = self.store.disk();
         let Ok(entries) = disk.read_dir(&self.data_dir) else { return };
         for entry in entries.into_iter().filter(|entry| entry.is_dir) {
-            // What cannot be made out stays.
+            // A folder that cannot be identified stays.
             let Ok(Some(found)) = read_identity(disk, &self.data_dir.join(&entry.name)) else { continue };
             let id = &found.topic_partition;
             let is_its_own = id.to_string() == entry.name && id.topic.as_str() != METADATA_TOPIC;
@@ -354,9 +357,9 @@ impl Opener {
             if !is_its_own || is_wanted {
                 continue;
             }
-            tracing::info!(partition = %id, topic_id = %found.topic_id, "this node has no replica of it any more: its folder is removed");
+            tracing::info!(partition = %id, topic_id = %found.topic_id, "this node no longer has a replica of it: removing its folder");
             if let Err(error) = self.delete(id, found.topic_id) {
-                tracing::error!(partition = %id, %error, "deleting the partition's folder failed");
+                tracing::error!(partition = %id, %error, "could not delete the partition's folder");
             }
         }
     }
@@ -377,7 +380,7 @@ impl Opener {
         with_index_built_again(self.store.disk(), &identity.topic_partition, open)
     }
 
-    /// The replica whose folder is there, if there is one.
+    /// Returns the replica whose folder exists, if any.
     pub(crate) fn owner_before(
         &self,
         group: RaftGroup,
@@ -390,7 +393,7 @@ impl Opener {
         };
         let found = match owner(self.store.disk(), dir) {
             Ok(found) => found,
-            // Whose it was is known all the same.
+            // The journal still names the owner.
             Err(_) if known.is_some_and(|known| is_earlier(known, wanted)) => known,
             Err(error) => {
                 if !known.is_some_and(|known| is_earlier(wanted, known)) {
@@ -404,7 +407,7 @@ impl Opener {
     }
 }
 
-/// Opens a replica. An index that is damaged is built again from its log.
+/// Opens a replica. Rebuilds a damaged index from its log.
 pub(crate) fn with_index_built_again<T>(
     disk: &NodeDisk,
     id: &TopicPartition,
@@ -418,12 +421,13 @@ pub(crate) fn with_index_built_again<T>(
         }
         opened => return opened,
     };
-    tracing::warn!(partition = %id, %error, "the index is built again");
+    tracing::warn!(partition = %id, %error, "rebuilding the index");
     disk.remove_file(&index).map_err(|error| LogError::io("remove", &index, error))?;
     open()
 }
 
-/// Whether `wanted` may be opened, or begun, where the folder is that of `found` and the journal knows of `known`.
+/// Checks whether `wanted` may be opened or started, given that the folder belongs to `found` and the journal
+/// names `known`.
 fn check_owner(
     dir: &Path,
     found: Option<ReplicaId>,
@@ -433,7 +437,7 @@ fn check_owner(
     let (dir, expected) = (dir.to_owned(), wanted);
     match (found, known) {
         (None, Some(known)) if known == wanted => Err(OpenError::Gone { dir, replica: wanted }),
-        // Begun anew under its old id, it would have forgotten what it voted and acknowledged.
+        // A replica restarted under its old id would have forgotten what it voted and acknowledged.
         (Some(known), _) | (None, Some(known)) if is_earlier(wanted, known) => {
             Err(OpenError::Later { dir, known, expected })
         }
@@ -444,7 +448,7 @@ fn check_owner(
     }
 }
 
-/// True of a replica in whose place `later` has come.
+/// Reports whether `later` replaced this replica.
 fn is_earlier(before: ReplicaId, later: ReplicaId) -> bool {
     before.node() == later.node() && before.incarnation() < later.incarnation()
 }
@@ -477,7 +481,7 @@ mod tests {
         ReplicaId::new(NodeId(node), incarnation)
     }
 
-    /// Old metadata want replicas that are gone: none of them may begin anew under an id that has voted.
+    /// Old metadata name replicas that are gone. None of them may start again under an id that has voted.
     #[test]
     fn a_replica_is_opened_or_begun_only_where_none_came_after_it() {
         let check = |found, known| check_owner(Path::new("orders-0"), found, known, replica(3, 2));

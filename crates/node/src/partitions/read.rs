@@ -1,5 +1,5 @@
-//! Reading a partition: who may, from where on, and how far. Decided here for all who read: fetches, share groups, taps
-//! and coordinators, and the controller, which reads its log before there is a handle of it. Takes no lock.
+//! Decides who may read a partition, from where, and how far, for all readers: fetches, share groups, taps
+//! and coordinators, and the controller, which reads its log before a handle of it exists. Takes no lock.
 
 use std::sync::Arc;
 
@@ -14,14 +14,15 @@ use crate::partitions::epochs::epoch_end;
 use crate::partitions::handle::PartitionHandle;
 use crate::partitions::table::TopicTable;
 
-/// How far somebody may read. The words are Kafka's (`FetchIsolation`).
+/// How far a reader may read. The words are Kafka's (`FetchIsolation`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Isolation {
-    /// All that is there, committed or not: for a coordinator, of its own log.
+    /// Everything, committed or not: for a coordinator, in its own log.
     LogEnd,
-    /// What is committed.
+    /// Everything committed.
     HighWatermark,
-    /// What is committed, and no undecided transaction precedes. Comes with the aborted ones.
+    /// Everything committed that no undecided transaction precedes. Comes with the list of aborted
+    /// transactions.
     TxnCommitted,
 }
 
@@ -32,21 +33,21 @@ impl Isolation {
     }
 }
 
-/// The marks of a partition, which fit each other.
+/// A consistent set of a partition's marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// The first offset that can be read.
     pub log_start: Offset,
-    /// One past the last offset that no undecided transaction precedes.
+    /// The first offset of an undecided transaction, or the high watermark.
     pub last_stable_offset: Offset,
-    /// One past the last offset committed.
+    /// One past the last committed offset.
     pub high_watermark: Offset,
     pub(crate) log_end: Offset,
 }
 
 impl Bounds {
-    /// The order matters: the log start may move up to the high watermark, never beyond one that is read later. So may
-    /// the last stable offset.
+    /// Reads the marks. The order matters: the log start may move up to the high watermark, but never beyond
+    /// one that is read later. The same holds for the last stable offset.
     pub(crate) fn of(reader: &PartitionReader<NodeDisk>) -> Self {
         let log_start = reader.log_start();
         let last_stable_offset = reader.last_stable_offset();
@@ -54,7 +55,7 @@ impl Bounds {
         Self { log_start, last_stable_offset, high_watermark, log_end: reader.log_end().offset() }
     }
 
-    /// One past what is to be seen.
+    /// Returns one past the last visible record.
     pub fn end(&self, isolation: Isolation) -> Offset {
         match isolation {
             Isolation::LogEnd => self.log_end,
@@ -64,31 +65,31 @@ impl Bounds {
     }
 }
 
-/// What is wanted.
+/// What a reader asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadTerms {
     /// The first offset wanted.
     pub from: Offset,
     /// Which records count.
     pub isolation: Isolation,
-    /// No further than this.
+    /// Upper bound for what is returned.
     pub upto: Option<Offset>,
-    /// So many bytes at most.
+    /// Maximum bytes.
     pub bytes_max: u64,
-    /// The first batch comes even if it is larger (KIP-74).
+    /// Return the first batch even if it is larger (KIP-74).
     pub at_least_one: bool,
-    /// The epoch that the reader believes to be the partition's.
+    /// The epoch that the reader believes to be current.
     pub claimed_epoch: Option<LeaderEpoch>,
-    /// The epoch of the last record that the reader has: its log and this one may have parted (KIP-595).
+    /// The epoch of the reader's last record. Its log and this one may have diverged (KIP-595).
     pub last_fetched_epoch: Option<LeaderEpoch>,
-    /// A replica that does not lead will do (KIP-392).
+    /// A follower may answer (KIP-392).
     pub from_followers: bool,
-    /// How far it goes to find where they lie.
+    /// How far to go to find the records' positions.
     pub reach: Reach,
 }
 
 impl ReadTerms {
-    /// Whole batches, the first one whatever its size, from whichever replica this is.
+    /// Asks for whole batches, the first one whatever its size, from any replica.
     pub fn new(from: Offset, isolation: Isolation, bytes_max: u64) -> Self {
         Self {
             from,
@@ -104,22 +105,22 @@ impl ReadTerms {
     }
 }
 
-/// What may be read of what is wanted.
+/// How much of what is asked for may be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readable {
-    /// All below.
+    /// Everything below this offset.
     Upto(Offset),
-    /// Nothing for now.
+    /// Nothing at the moment.
     Nothing,
     /// Nothing: see [`ReadOutcome::diverging`].
     Diverging(LeaderEpoch, Offset),
 }
 
-/// Decides what may be read, as of `bounds`. `leads`: this node leads the partition, so that no other one may have what
-/// lies behind this log's end.
+/// Decides what may be read, as of `bounds`. `leads`: this node leads the partition, so no other node has
+/// records beyond the end of this log.
 ///
 /// # Errors
-/// Nothing may, or there is no such offset.
+/// The reader may read nothing, or the offset does not exist.
 pub(crate) fn readable(
     reader: &PartitionReader<NodeDisk>,
     bounds: &Bounds,
@@ -131,7 +132,7 @@ pub(crate) fn readable(
     }
     check_epoch(reader, terms.claimed_epoch)?;
     let from = terms.from;
-    // The reader's log and this one have parted if this one ended that epoch before the reader's position.
+    // The logs have diverged if this one ended that epoch before the reader's position.
     let last = terms.last_fetched_epoch;
     let ended = last.and_then(|epoch| Some((epoch, epoch_end(reader, epoch, bounds.log_end)?)));
     if let Some((epoch, (newest, end))) = ended
@@ -139,7 +140,7 @@ pub(crate) fn readable(
     {
         return Ok(Readable::Diverging(newest, end));
     }
-    // What lies beyond a follower's end, its leader may have.
+    // A follower's leader may have records beyond the follower's end.
     if from < bounds.log_start || (from > bounds.log_end && leads()) {
         return Err(ReadFailure::OutOfRange);
     }
@@ -163,28 +164,28 @@ fn check_epoch(
     }
 }
 
-/// What was found.
+/// Result of a read.
 #[derive(Debug)]
 pub struct ReadOutcome {
-    /// What could be read.
+    /// The marks at the time of the read.
     pub bounds: Bounds,
-    /// Whole batches. `None` if there are none for now.
+    /// Whole batches. `None` if there are none at the moment.
     pub slice: Option<LogSlice<NodeDisk>>,
-    /// Those that touch the slice, where only committed transactions count.
+    /// Aborted transactions that touch the slice, if only committed transactions count.
     pub aborted: Vec<AbortedTransaction>,
-    /// Behind the slice is more that the reader may see.
+    /// There is more behind the slice that the reader may see.
     pub has_more: bool,
-    /// The reader's log ended an epoch elsewhere: the epoch, and where it ended here.
+    /// The reader's log ended an epoch elsewhere: that epoch, and where it ended here.
     pub diverging: Option<(LeaderEpoch, Offset)>,
 }
 
-/// The epoch that a reader believes in is not the partition's (KIP-320).
+/// The epoch that a reader believes to be current is not the partition's (KIP-320).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EpochMismatch {
-    /// The epoch is older than that of the partition.
+    /// The epoch is older than the partition's.
     #[error("the reader knows an older leader epoch")]
     Fenced,
-    /// The partition has not come to that epoch yet.
+    /// The partition has not reached that epoch yet.
     #[error("the reader knows a newer leader epoch")]
     Unknown,
 }
@@ -192,45 +193,45 @@ pub enum EpochMismatch {
 /// Why nothing was read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadFailure {
-    /// Another node leads the partition, or none.
+    /// Another node leads the partition, or none does.
     #[error("this node does not lead the partition")]
     NotLeader,
-    /// The reader knows another epoch.
+    /// The reader's epoch is not the partition's.
     #[error(transparent)]
     Epoch(#[from] EpochMismatch),
-    /// Before the log start, or behind the end of the leader's log.
+    /// The offset is before the log start, or beyond the end of the leader's log.
     #[error("there is no such offset")]
     OutOfRange,
-    /// A mended segment is put in place: this passes.
+    /// A repaired segment is being put in place. This passes.
     #[error("the partition's transactions are being read again")]
     BeingExchanged,
-    /// See [`TopicTable::has_lost`]: other replicas may have it.
+    /// The records are damaged. See [`TopicTable::has_lost`]: other replicas may have them.
     #[error("{0}")]
     Damaged(DamagedRange),
-    /// Where it lies has to be read from the disk, and [`ReadTerms::reach`] does not go so far.
-    #[error("where it lies has to be read from the disk")]
+    /// The position has to be read from the disk, and [`ReadTerms::reach`] does not allow that.
+    #[error("its position has to be read from the disk")]
     NotAtHand,
     /// The log cannot be read.
     #[error(transparent)]
     Log(LogError),
-    /// A bug of the server, and nothing that the disk did.
+    /// A bug of the server, not a fault of the disk.
     #[error("a bug of the server: reading panicked; see the server's log")]
     Panicked,
 }
 
 impl PartitionHandle {
-    /// What can be read at this moment.
+    /// Returns the current marks.
     pub fn bounds(&self) -> Bounds {
         Bounds::of(&self.reader)
     }
 
-    /// Compares the epoch that a reader believes in, if it does in any.
+    /// Checks the epoch that a reader believes to be current, if it names one.
     pub fn check_epoch(&self, claimed: Option<LeaderEpoch>) -> Result<(), EpochMismatch> {
         check_epoch(&self.reader, claimed)
     }
 
-    /// Where whole batches lie. Blocks on the disk if the terms reach so far, or if batches are to be verified first
-    /// (`tailrace.read.verify.after.ms`).
+    /// Finds the positions of whole batches. Blocks on the disk if the terms allow that, or if batches have
+    /// to be verified first (`tailrace.read.verify.after.ms`).
     pub fn read(&self, caller: &Caller, terms: &ReadTerms) -> Result<ReadOutcome, ReadFailure> {
         let bounds = self.bounds();
         let outcome =
@@ -263,7 +264,7 @@ impl PartitionHandle {
         }
     }
 
-    /// The same on an event loop: if it has to go to the disk, it does so on a thread that may block.
+    /// Reads on an event loop. If the read needs the disk, it moves to a thread that may block.
     pub(crate) async fn read_on_loop(
         self: &Arc<Self>,
         caller: &Caller,
@@ -277,7 +278,7 @@ impl PartitionHandle {
         self.read_on_thread(move || handle.read(&caller, &terms)).await
     }
 
-    /// A thread that is dropped before its end is the server's, which stops: nobody hears the answer.
+    /// A thread is dropped early only if the server stops, and then the answer does not matter.
     async fn read_on_thread<T: Send + 'static>(
         &self,
         read: impl FnOnce() -> Result<T, ReadFailure> + Send + 'static,
@@ -293,7 +294,7 @@ impl PartitionHandle {
             LogError::OutOfRange { .. } => ReadFailure::OutOfRange,
             LogError::BeingExchanged => ReadFailure::BeingExchanged,
             LogError::NotAtHand => ReadFailure::NotAtHand,
-            // What is known to be damaged was named when it was found, and is in `/healthz`.
+            // Known damage was logged when it was found, and is in `/healthz`.
             error => match self.damage_met(from, &error) {
                 Some(range) => ReadFailure::Damaged(range),
                 None => {
@@ -304,8 +305,8 @@ impl PartitionHandle {
         }
     }
 
-    /// The damaged range that a read from `from` on has failed at; `None` if `error` tells of something else, such as
-    /// an index, which is built again.
+    /// Returns the damaged range at which a read from `from` failed. `None` if `error` is about something
+    /// else, such as an index, which is rebuilt.
     fn damage_met(&self, from: Offset, error: &LogError) -> Option<DamagedRange> {
         let LogError::Damaged { file, position, .. } = error else { return None };
         let range = self.reader.log().damaged().into_iter().find(|range| range.end_offset > from)?;
@@ -314,8 +315,8 @@ impl PartitionHandle {
 }
 
 impl TopicTable {
-    /// True if no other replica can give back what is damaged: this is the only one, or the others have lost it too.
-    /// Readers do best to go on behind the range.
+    /// Reports whether no other replica can restore the damaged range: this is the only replica, or the
+    /// others have lost it, too. Readers should continue behind the range.
     pub fn has_lost(&self, handle: &PartitionHandle, range: &DamagedRange) -> bool {
         range.is_lost || self.has_only_copy(handle)
     }
@@ -350,6 +351,6 @@ mod tests {
         let handle = alone(Core::Solo(Box::new(solo)));
         let read = handle.read_on_thread(|| -> Result<(), _> { panic!("an invariant is broken") }).await;
         assert!(matches!(read, Err(ReadFailure::Panicked)), "{read:?}");
-        assert_eq!(handle.halted(), None, "what reads changes nothing: the partition serves on");
+        assert_eq!(handle.halted(), None, "a read changes nothing: the partition continues to serve");
     }
 }

@@ -1,4 +1,4 @@
-//! What settings mean for a partition: for its log, for what it takes, and for how its replica counts time.
+//! What settings mean for a partition: for its log, for what it accepts, and for the timing of its replica.
 
 use tailrace_config::{BrokerConfig, Durability as TopicDurability, MessageTimestampType, TopicConfig};
 use tailrace_env::random;
@@ -8,8 +8,8 @@ use tailrace_replication::raft::{Members, ReplicaOptions};
 use tailrace_replication::{Durability, Policy};
 use tailrace_types::{ReplicaId, TopicPartition};
 
-/// What the log needs of a topic's settings. The jitter of rolling is a fixed share for each partition, so that a
-/// restart does not change it.
+/// Derives the log's configuration from a topic's settings. The roll jitter is a fixed share for each
+/// partition, so that a restart does not change it.
 pub(crate) fn log_config(topic: &TopicConfig, broker: &BrokerConfig, id: &TopicPartition) -> LogConfig {
     // Only closed segments are compacted (KIP-354).
     let segment_ms = if topic.cleanup_policy.compact {
@@ -37,7 +37,7 @@ fn jitter(max_ms: i64, id: &TopicPartition) -> i64 {
     i64::from(checksum) % (max_ms + 1)
 }
 
-/// What decides about appends.
+/// Derives the policy for appends.
 pub(crate) fn policy(topic: &TopicConfig, broker: &BrokerConfig) -> Policy {
     let durability = match topic.durability() {
         TopicDurability::Strict => Durability::Strict,
@@ -53,7 +53,7 @@ pub(crate) fn policy(topic: &TopicConfig, broker: &BrokerConfig) -> Policy {
     Policy { durability, producer_expiration_ms: broker.producer_id_expiration_ms, timestamp_type }
 }
 
-/// How this node's replicas count time.
+/// Derives the timing of this node's replicas.
 pub(crate) fn replica_options(
     config: &BrokerConfig,
     id: ReplicaId,

@@ -1,17 +1,17 @@
-//! What a partition's handle knows of its replica's sleep, for those who do not hold the replica's lock.
+//! The sleep state of a partition's replica, readable without the replica's lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tailrace_replication::raft::Lease;
 
-/// Of one replica. It is awake at first.
+/// The sleep state of one replica. It is awake at first.
 #[derive(Debug, Default)]
 pub(crate) struct Sleep {
     hibernates: AtomicBool,
     /// It is in the ticker's list.
     listed: AtomicBool,
-    /// Its partition is closed or deleted: it needs no ticks any more.
+    /// Its partition is closed or deleted, so it needs no more ticks.
     gone: AtomicBool,
     relied: Mutex<Relied>,
 }
@@ -27,7 +27,7 @@ impl Sleep {
         self.hibernates.load(Ordering::SeqCst)
     }
 
-    /// It has gone to sleep, as its leader or not, relying on `nodes`.
+    /// Records that it has gone to sleep, as leader or not, relying on `nodes`.
     pub(crate) fn begin(&self, leads: bool, nodes: &[Lease]) {
         let mut relied = self.lock();
         relied.leads = leads;
@@ -36,30 +36,30 @@ impl Sleep {
         self.hibernates.store(true, Ordering::SeqCst);
     }
 
-    /// It is awake. True if it slept, as its leader.
+    /// Records that it is awake. True if it slept as leader.
     pub(crate) fn end(&self) -> bool {
         let mut relied = self.lock();
         self.hibernates.store(false, Ordering::SeqCst);
         std::mem::take(&mut *relied).leads
     }
 
-    /// True if it sleeps, and `holds` of what it relies on.
+    /// Reports whether it sleeps, and `holds` of what it relies on.
     pub(crate) fn relies(&self, holds: impl FnOnce(&[Lease]) -> bool) -> bool {
         let relied = self.lock();
         self.hibernates() && holds(&relied.nodes)
     }
 
-    /// True if it sleeps as the group's leader.
+    /// Reports whether it sleeps as the group's leader.
     pub(crate) fn leads(&self) -> bool {
         self.lock().leads
     }
 
-    /// True if the caller has to put it into the ticker's list; false if it is there.
+    /// True if the caller has to put it into the ticker's list. False if it is already there.
     pub(crate) fn list(&self) -> bool {
         !self.listed.swap(true, Ordering::SeqCst)
     }
 
-    /// It leaves the list. Look again whether it sleeps after that.
+    /// Records that it leaves the list. Check again afterwards whether it sleeps.
     pub(crate) fn unlist(&self) {
         self.listed.store(false, Ordering::SeqCst);
     }

@@ -1,4 +1,5 @@
-//! The stepper: a bounded pool of threads that steps replicas. A step may block on the disk, for a vote or for what is cut off.
+//! The stepper: a bounded pool of threads that steps replicas. A step may block on the disk, for a vote or a
+//! truncation.
 
 use std::sync::Arc;
 use tailrace_env::time::Duration;
@@ -12,10 +13,10 @@ use crate::partitions::inbox::Received;
 use crate::partitions::workers::Workers;
 use tailrace_env::time::wall_clock;
 
-/// Times that a chunk is asked for in vain, in a row.
+/// Consecutive failures after which a fetch of chunks ends.
 const CHUNK_FAILURES_MAX: u32 = 20;
 
-/// Pause after a chunk that did not come.
+/// Pause after a chunk that did not arrive.
 const CHUNK_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The pool.
@@ -25,14 +26,14 @@ impl Stepper {
     /// Starts `threads` threads.
     ///
     /// # Errors
-    /// The operating system's, if it gives no thread.
+    /// The operating system's error if it cannot create a thread.
     pub(crate) fn start(threads: usize) -> std::io::Result<Self> {
         let runtime = task::Spawner::current();
         let step = move |partition: &Arc<PartitionHandle>| {
             if step(partition) && partition.inbox.begin_fetching() {
                 runtime.spawn(fetch_snapshot(Arc::clone(partition)));
             }
-            // It went to sleep relying on a node that was lost meanwhile.
+            // The replica may have gone to sleep relying on a node that was lost meanwhile.
             partition.must_wake()
         };
         let panicked = PartitionHandle::take_out_of_service;
@@ -40,7 +41,7 @@ impl Stepper {
             .map(Self)
     }
 
-    /// Takes a message for the replica. False if it was dropped, as too many wait already.
+    /// Queues a message for the replica. False if it was dropped because too many are waiting.
     pub(crate) fn receive(&self, partition: &Arc<PartitionHandle>, message: PeerMessage) -> bool {
         let taken = partition.inbox.put(message);
         if taken {
@@ -49,28 +50,29 @@ impl Stepper {
         taken
     }
 
-    /// Steps the replica with what is in its inbox.
+    /// Steps the replica with the contents of its inbox.
     pub(crate) fn schedule(&self, partition: &Arc<PartitionHandle>) {
         self.0.schedule(partition);
     }
 
-    /// How many replicas wait to be stepped.
+    /// Returns how many replicas wait to be stepped.
     pub(crate) fn queued(&self) -> usize {
         self.0.queued()
     }
 
-    /// For each thread a number that changes whenever it begins or ends with a replica; odd in between.
+    /// Returns one number per thread, which changes whenever the thread starts or finishes a replica. It is
+    /// odd in between.
     pub(crate) fn progress(&self) -> impl ExactSizeIterator<Item = u64> {
         self.0.progress()
     }
 
-    /// Lets the queue run empty and ends the threads.
+    /// Drains the queue and ends the threads.
     pub(crate) fn stop(&self) {
         self.0.stop();
     }
 }
 
-/// True if the replica is too far behind, and wants segments.
+/// Steps the replica once. True if it is too far behind and wants segments.
 fn step(partition: &Arc<PartitionHandle>) -> bool {
     let received = partition.inbox.take();
     let stepped = partition.with_blocking(|core| step_core(partition, core, received));
@@ -104,7 +106,8 @@ fn step_core(partition: &PartitionHandle, core: &mut Core, received: Received) -
     replica.wanted_chunk().is_some()
 }
 
-/// Fetches the snapshot that the replica wants, one chunk after the other, until it has it or wants none any more.
+/// Fetches the snapshot that the replica wants, one chunk after the other, until it has the snapshot or no
+/// longer wants one.
 async fn fetch_snapshot(partition: Arc<PartitionHandle>) {
     tracing::info!(partition = %partition.id, "this replica is too far behind, or damaged: it fetches what it needs from another one");
     let mut failures = 0;
@@ -116,9 +119,9 @@ async fn fetch_snapshot(partition: Arc<PartitionHandle>) {
                 failures = 0;
                 take_chunk(&partition, request, chunk).await;
             }
-            // It is asked again. In the end its leader offers another one, or another node leads.
+            // The loop asks again. In the end the leader offers another snapshot, or another node leads.
             Err(error) => {
-                tracing::debug!(partition = %partition.id, %error, "a chunk did not come");
+                tracing::debug!(partition = %partition.id, %error, "a chunk did not arrive");
                 failures += 1;
                 time::sleep(CHUNK_RETRY_INTERVAL).await;
             }
@@ -131,8 +134,8 @@ async fn wanted_chunk(partition: &PartitionHandle) -> Option<ChunkRequest> {
     partition.look(|core| core.as_replica()?.wanted_chunk()).await.flatten()
 }
 
-/// What has come is written, and at the end put in place. With the last chunk everything up to the snapshot is committed here,
-/// perhaps without a word from the leader ever after.
+/// Writes the chunk, and puts the snapshot in place with the last one. After the last chunk, everything up to
+/// the snapshot is committed here, even if the leader never sends another message.
 async fn take_chunk(partition: &Arc<PartitionHandle>, request: ChunkRequest, chunk: Option<Bytes>) {
     partition.wrote(chunk.as_ref().map_or(0, Bytes::len));
     let take = move |core: &mut Core| {

@@ -1,4 +1,4 @@
-//! The table of topics: an immutable snapshot that every request looks things up in without a lock.
+//! The table of topics: an immutable snapshot that every request uses without a lock.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,33 +10,34 @@ use tailrace_types::{ReplicaId, TimestampMs, TopicId, TopicName, TopicPartition}
 
 use crate::partitions::handle::PartitionHandle;
 
-/// Why a partition cannot be used at all.
+/// Why a partition is offline.
 #[derive(Clone, Debug)]
 pub struct Offline {
-    /// What was found, with file and position where known.
+    /// The fault, with file and position where known.
     pub reason: Arc<str>,
-    /// The one of several replicas that was to be opened.
+    /// The replica that was to be opened, if it is one of several.
     pub(crate) replica: Option<ReplicaId>,
-    /// It is damaged, or gone: another one may begin anew in its place.
+    /// The replica is damaged or gone, so another one may start in its place.
     pub(crate) is_lost: bool,
-    /// There was no room for what opening writes: it is tried again when there is.
+    /// The disk had no room for what opening writes. Opening is retried when it has.
     pub(crate) waits_for_room: bool,
-    /// Its folder is not there, or another topic's of the same name, and the metadata may be old: it is tried again with the newest ones.
+    /// Its folder is gone, or belongs to another topic of the same name, while the metadata may be old.
+    /// Opening is retried with the newest metadata.
     pub(crate) waits_for_metadata: bool,
 }
 
-/// Why a partition cannot be used here.
+/// Why a partition cannot be used on this node.
 #[derive(Clone, Copy, Debug)]
 pub enum NotHere<'a> {
     /// The topic has no partition of this number.
     NoSuchPartition,
     /// Other nodes have it, or lead it.
     Elsewhere,
-    /// It is this node's, and cannot be used at all.
+    /// It is this node's, and is offline.
     Offline(&'a Offline),
 }
 
-/// One partition, usable or not.
+/// One partition, online or not.
 #[derive(Clone, Debug)]
 pub(crate) enum PartitionSlot {
     /// It works.
@@ -48,7 +49,7 @@ pub(crate) enum PartitionSlot {
 }
 
 impl PartitionSlot {
-    /// The partition, if it can be used here.
+    /// Returns the partition, if it can be used on this node.
     pub(crate) fn handle(&self) -> Option<&Arc<PartitionHandle>> {
         match self {
             Self::Online(handle) => Some(handle),
@@ -57,22 +58,22 @@ impl PartitionSlot {
     }
 }
 
-/// One topic with what the data path needs of it.
+/// One topic, with what the data path needs of it.
 #[derive(Debug)]
 pub struct Topic {
     /// Its name.
     pub name: TopicName,
     /// Its id.
     pub id: TopicId,
-    /// True of topics that the server keeps for itself.
+    /// True for topics that the server uses itself.
     pub internal: bool,
-    /// What the metadata say.
+    /// Its metadata.
     pub image: Arc<TopicImage>,
-    /// Its settings, as they are now.
+    /// Its current settings.
     pub config: Arc<TopicConfig>,
     /// `message.timestamp.type` is LogAppendTime.
     pub log_append_time: bool,
-    /// By their numbers.
+    /// Indexed by partition number.
     pub(crate) partitions: Vec<PartitionSlot>,
     compression: Option<Compression>,
 }
@@ -92,15 +93,15 @@ impl Topic {
         }
     }
 
-    /// How many partitions it has.
+    /// Returns the number of partitions.
     ///
     /// # Panics
-    /// Beyond 2^31: they have numbers of 31 bits.
+    /// If there are more than 2^31, because partition numbers have 31 bits.
     pub fn partition_count(&self) -> i32 {
         i32::try_from(self.partitions.len()).expect("partitions have numbers of 31 bits")
     }
 
-    /// True if the topic has a partition with this number, on whichever nodes.
+    /// Reports whether the topic has a partition with this number, on any node.
     pub fn has(&self, index: i32) -> bool {
         self.slot(index).is_some()
     }
@@ -109,10 +110,10 @@ impl Topic {
         self.partitions.get(usize::try_from(index).ok()?)
     }
 
-    /// The partition with this number, of which this node has a replica, leading or not.
+    /// Returns the partition with this number, if this node has a replica of it, leading or not.
     ///
     /// # Errors
-    /// It has none that can be used.
+    /// This node has no usable replica of it.
     pub fn here(&self, index: i32) -> Result<&Arc<PartitionHandle>, NotHere<'_>> {
         match self.slot(index) {
             Some(PartitionSlot::Online(handle)) => Ok(handle),
@@ -122,20 +123,20 @@ impl Topic {
         }
     }
 
-    /// The partition with this number, which this node leads.
+    /// Returns the partition with this number, if this node leads it.
     ///
     /// # Errors
-    /// It does not.
+    /// This node does not lead it.
     pub fn led(&self, index: i32) -> Result<&Arc<PartitionHandle>, NotHere<'_>> {
         self.here(index).and_then(|handle| handle.leads().map(|_| handle).ok_or(NotHere::Elsewhere))
     }
 
-    /// The partitions of which this node has a replica that can be used.
+    /// Iterates over the partitions of which this node has a usable replica.
     pub(crate) fn online(&self) -> impl Iterator<Item = &Arc<PartitionHandle>> {
         self.partitions.iter().filter_map(PartitionSlot::handle)
     }
 
-    /// Those that cannot be used, and why.
+    /// Iterates over the offline partitions, with the reason.
     pub(crate) fn offline(&self) -> impl Iterator<Item = (TopicPartition, &Offline)> {
         let all = self.partitions.iter().zip(self.image.topic_partitions());
         all.filter_map(|(slot, id)| match slot {
@@ -144,23 +145,24 @@ impl Topic {
         })
     }
 
-    /// The codec that the topic's settings ask for; `None` if they leave it to the producer or want none.
+    /// Returns the codec that the topic's settings ask for. `None` if they leave it to the producer or ask
+    /// for none.
     pub fn stored_compression(&self) -> Option<Compression> {
         self.compression.filter(|compression| *compression != Compression::None)
     }
 
-    /// How hard batches are compressed.
+    /// Returns the compression levels.
     pub fn compression_levels(&self) -> CompressionLevels {
         let config = &self.config;
         CompressionLevels { gzip: config.compression_gzip_level, zstd: config.compression_zstd_level }
     }
 
-    /// Bytes of the largest batch.
+    /// Returns the maximum size of a batch.
     pub fn batch_bytes_max(&self) -> usize {
         self.config.max_message_bytes as usize
     }
 
-    /// What the topic demands of a batch that arrives at `now`.
+    /// Returns the rules for a batch that arrives at `now`.
     pub fn append_rules(&self, now: TimestampMs, decompressed_bytes_max: usize) -> AppendRules {
         let config = &self.config;
         AppendRules {
@@ -192,9 +194,9 @@ fn target_compression(setting: CompressionType) -> Option<Compression> {
     }
 }
 
-/// Somebody who keeps something by topic.
+/// A front that keeps state per topic.
 pub trait FollowsTopics: Send + Sync {
-    /// The topics are these from now on. Called before anybody else sees them, by one caller at a time: it must be quick.
+    /// Replaces the topics. Called before any request sees them, by one caller at a time. Must be quick.
     fn follow(&self, topics: &TopicTable);
 }
 
@@ -206,22 +208,22 @@ pub struct TopicTable {
 }
 
 impl TopicTable {
-    /// The topic of this name.
+    /// Returns the topic of this name.
     pub fn by_name(&self, name: &str) -> Option<Arc<Topic>> {
         self.names.get(name).cloned()
     }
 
-    /// The topic with the id that a request carries.
+    /// Returns the topic with the id that a request carries.
     pub fn by_id(&self, id: [u8; 16]) -> Option<Arc<Topic>> {
         self.ids.get(&TopicId(id)).cloned()
     }
 
-    /// All topics, by name.
+    /// Iterates over all topics, by name.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Topic>> {
         self.names.values()
     }
 
-    /// All partitions that are online.
+    /// Iterates over all online partitions.
     pub(crate) fn online(&self) -> impl Iterator<Item = &Arc<PartitionHandle>> {
         self.iter().flat_map(|topic| topic.online())
     }

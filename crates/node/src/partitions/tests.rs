@@ -25,7 +25,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// A node with a topic `t` that holds one record, `first`.
+    /// Starts a node with a topic `t` that holds one record, `first`.
     async fn start() -> Self {
         let folder = tempfile::TempDir::new().unwrap();
         let running = start_in(&folder, &[]).await;
@@ -48,7 +48,7 @@ impl Rig {
         Self { running, node, handle, folder }
     }
 
-    /// The topic u.
+    /// Creates topic `u`.
     async fn create_other(&self) {
         let now = self.node.now();
         let create = CreateTopic::with_defaults("u", TopicId([7; 16]), now, Requester::Client);
@@ -105,7 +105,7 @@ async fn who_believes_in_another_epoch_reads_nothing() {
     rig.running.stop().await;
 }
 
-/// The log learns of an epoch with its first record, readers know of it before.
+/// The log learns of an epoch with its first record, but readers know of it before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_beyond_the_end_of_its_epoch_has_parted_from_this_log_also_if_the_epoch_has_no_records() {
     let rig = Rig::start().await;
@@ -126,8 +126,8 @@ async fn a_reader_beyond_the_end_of_its_epoch_has_parted_from_this_log_also_if_t
     rig.running.stop().await;
 }
 
-/// Its position is not beyond the end of this log, and what lies before it is something else: of the epoch
-/// that the reader names, nothing is here.
+/// Its position is not beyond the end of this log, but the records before it differ: this log has none of the
+/// epoch that the reader names.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_with_records_of_an_epoch_that_has_none_here_has_parted_from_this_log_wherever_it_is() {
     let rig = Rig::start().await;
@@ -149,7 +149,7 @@ async fn a_reader_with_records_of_an_epoch_that_has_none_here_has_parted_from_th
     rig.running.stop().await;
 }
 
-/// Bytes that [`DirtyPages`](crate::dirty::DirtyPages) was told of while `write` ran.
+/// Bytes that were counted in [`DirtyPages`](crate::dirty::DirtyPages) while `write` ran.
 async fn counted(node: &Node, write: impl Future<Output = ()>) -> u64 {
     let before = node.dirty.appended_bytes();
     write.await;
@@ -168,7 +168,7 @@ async fn whatever_is_written_counts_as_dirty() {
     rig.running.stop().await;
 }
 
-/// It costs this partition and nothing else.
+/// A panic costs this partition and nothing else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_that_panics_takes_the_partition_out_of_service() {
     let rig = Rig::start().await;
@@ -177,16 +177,16 @@ async fn a_change_that_panics_takes_the_partition_out_of_service() {
     assert_eq!(rig.handle.with(|_| panic!("an invariant is broken")).await, None::<()>);
     assert_eq!(waits.await, Ok(WaitOutcome::Halted));
     assert!(rig.handle.is_halted());
-    assert_eq!(rig.handle.with(|_| ()).await, None, "nobody touches it any more");
+    assert_eq!(rig.handle.with(|_| ()).await, None, "it is no longer reachable");
     assert!(rig.node.problems().iter().any(|problem| problem.contains("t-0")), "{:?}", rig.node.problems());
-    // It is read all the same, and the server goes on.
+    // It can still be read, and the server continues.
     assert_eq!(reader.high_watermark().get(), 1);
     rig.create_other().await;
     assert_eq!(rig.running.stop().await, 1, "it was not closed cleanly");
 }
 
-/// An assertion of the core, not a panic made up for the test: its message is the reason everywhere, and it is nobody's fault but the
-/// server's.
+/// Uses an assertion of the core, not a panic made up for the test. Its message is the reported reason
+/// everywhere, as a bug of the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_whose_invariant_is_broken_names_it_and_others_go_on() {
     let rig = Rig::start().await;
@@ -215,7 +215,7 @@ async fn a_partition_whose_invariant_is_broken_names_it_and_others_go_on() {
     assert_eq!(rig.running.stop().await, 1, "it was not closed cleanly, the other one was");
 }
 
-/// What the flusher does without the partition's lock, as a sync.
+/// What the flusher does without the partition's lock, such as a sync.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_of_a_thread_that_panics_takes_the_partition_out_of_service() {
     let rig = Rig::start().await;

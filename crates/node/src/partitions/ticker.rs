@@ -1,6 +1,8 @@
-//! The ticker: lets time pass for the replicas of this node that are awake, and wakes those that rely on a node that is gone.
+//! The ticker: passes time to the replicas of this node that are awake, and wakes those that rely on a node
+//! that is gone.
 //!
-//! It beats for the sleeping ones, as long as the stepper gets on: a node whose disk hangs must not renew its lease.
+//! It sends heartbeats for the sleeping ones for as long as the stepper makes progress: a node whose disk
+//! hangs must not renew its lease.
 
 use std::sync::Arc;
 use tailrace_env::time;
@@ -12,19 +14,21 @@ use crate::node::Node;
 use crate::partitions::TopicTable;
 use crate::partitions::handle::PartitionHandle;
 
-/// Ticks between two looks at all replicas. What wakes is told at once; this is for what nobody told.
+/// Ticks between two checks of all replicas. A replica that wakes reports it at once. The checks find what
+/// was not reported.
 const LOOK_INTERVAL_TICKS: u64 = 20;
 
-/// Elections that a crash of a node sets off with each tick, at most: later ones are spread over as many ticks as it takes.
+/// Maximum number of elections per tick that the crash of a node starts. Later ones are spread over as many
+/// ticks as it takes.
 const WOKEN_PER_TICK: usize = 100;
 
-/// Replicas that wait to be stepped while those that are to lead from the beginning still ask for votes.
+/// Backlog of the stepper below which replicas that should lead from the start still ask for votes.
 const BACKLOG_MAX: usize = 256;
 
-/// Ticks after another node was heard of first: leaders have told by then that they are there.
+/// Ticks after another node was first heard from. By then, existing leaders have announced themselves.
 const EAGER_AFTER_TICKS: u32 = 8;
 
-/// Lets time pass for as long as the server runs.
+/// Passes time for as long as the server runs.
 pub(crate) async fn tick(node: Arc<Node>) {
     let period = Duration::from_millis(node.config().tailrace_raft_tick_ms);
     let mut interval = time::interval(period);
@@ -39,10 +43,10 @@ pub(crate) async fn tick(node: Arc<Node>) {
 struct Ticker {
     node: Arc<Node>,
     awake: Vec<Arc<PartitionHandle>>,
-    /// The topics as of the last look at all replicas.
+    /// The topics at the last check of all replicas.
     table: Arc<TopicTable>,
     ticks: u64,
-    /// What each of the stepper's threads was at, and for how many ticks.
+    /// The progress of each of the stepper's threads, and for how many ticks it has not changed.
     progress: Vec<(u64, u32)>,
     election_ticks: u32,
     heartbeat_ticks: u64,
@@ -83,7 +87,8 @@ impl Ticker {
         self.tick_awake();
     }
 
-    /// Beats, unless a thread of the stepper has been at the same thing for an election's time.
+    /// Renews the lease, unless a thread of the stepper has been busy with the same replica for an election
+    /// timeout.
     fn renew_lease(&mut self) {
         let leases = self.node.links.leases();
         let progress = self.node.stepper.progress();
@@ -111,7 +116,8 @@ impl Ticker {
         }
     }
 
-    /// Looks at all replicas: for those that are awake and not known to be, and for those that must not sleep any longer.
+    /// Checks all replicas: for those that are awake but not listed, and for those that must not sleep any
+    /// longer.
     fn look(&mut self) {
         let topics = Arc::clone(&self.table);
         let metadata = self.node.controller.handle();
@@ -124,7 +130,7 @@ impl Ticker {
         self.wake(|handle| handle.sleep.relies(|nodes| !links.leases().hold(nodes)));
     }
 
-    /// Wakes sleeping replicas. Their elections are spread, if there are many.
+    /// Wakes sleeping replicas. Spreads their elections if there are many.
     fn wake(&mut self, which: impl Fn(&PartitionHandle) -> bool) {
         let topics = Arc::clone(&self.table);
         let metadata = self.node.controller.handle();
@@ -149,7 +155,7 @@ impl Ticker {
             }
             if sleep.hibernates() && !handle.inbox.is_woken() {
                 sleep.unlist();
-                // Whoever woke it before that found it listed.
+                // Code that woke it before that saw it as listed.
                 return !sleep.hibernates() && sleep.list();
             }
             let is_eager = eager_left > 0 && handle.inbox.is_eager();

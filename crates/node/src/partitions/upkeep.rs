@@ -1,4 +1,4 @@
-//! What time brings to partitions: retention, `flush.ms`, recovery checkpoints; and their orderly end.
+//! Periodic work on partitions: retention, `flush.ms`, recovery checkpoints. Also their orderly end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -22,23 +22,23 @@ use crate::partitions::TopicTable;
 use crate::partitions::failure::AppendFailure;
 use crate::partitions::handle::{Core, Ending, PartitionHandle};
 
-/// Time between two looks for replicas that have stopped on a full disk.
+/// Interval between two checks for replicas that a full disk has stopped.
 const REVIVE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// They are opened anew with this much room, in bytes, or more.
+/// They are opened again with at least this much room, in bytes.
 const REVIVE_ROOM: u64 = 64 << 20;
 
-/// Partitions that could not be opened are tried again with this much room, in bytes, or more: far more than opening writes, so that
-/// it does not fail again and again.
+/// Partitions that could not be opened are retried with at least this much room, in bytes. It is far more
+/// than opening writes, so that opening does not fail again and again.
 const OPEN_ROOM: u64 = 1 << 20;
 
-/// They are left alone for so long if there was no room all the same: a quota, above all.
+/// Pause if there was no room in spite of that, most likely because of a quota.
 const OPEN_RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How often `flush.ms` is looked at: a record may wait this much longer.
+/// How often `flush.ms` is checked: a record may wait this much longer.
 const FLUSH_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How often segments are looked for that are old enough to be closed: one may be that much older.
+/// How often to check for segments that are old enough to be closed: one may be that much older.
 const CLOSE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs until the task is dropped.
@@ -54,7 +54,7 @@ pub(crate) async fn keep_up(node: Arc<Node>) {
     loop {
         let next = [&retention, &checkpoint, &flush, &close].map(Interval::next_at);
         time::sleep_until(next.into_iter().min().expect("there are four")).await;
-        // Each has its turn, however long the others take.
+        // Each gets its turn, however long the others take.
         if retention.take_due() {
             retain_all(&node).await;
         }
@@ -70,8 +70,9 @@ pub(crate) async fn keep_up(node: Arc<Node>) {
     }
 }
 
-/// Opens what a full disk has stopped, or kept from being opened, once there is room. Runs until the task is dropped, and from before the
-/// node knows the cluster's metadata: it may be their log that has stopped.
+/// Opens what a full disk has stopped, or kept from being opened, once there is room. Runs until the task is
+/// dropped. It starts before the node knows the cluster's metadata, because their log may be what has
+/// stopped.
 pub(crate) async fn keep_open(node: Arc<Node>) {
     let mut open_at = Instant::now();
     loop {
@@ -90,7 +91,8 @@ fn every(period: Duration) -> Interval {
     interval
 }
 
-/// Removes what has outlived its retention, one partition after the other, so that this never crowds out requests.
+/// Removes what has outlived its retention, one partition after the other, so that this never crowds out
+/// requests.
 async fn retain_all(node: &Arc<Node>) {
     let handles: Vec<_> = node.topics().online().cloned().collect();
     for handle in handles {
@@ -107,12 +109,12 @@ async fn retain_all(node: &Arc<Node>) {
     }
 }
 
-/// Plans a trim under the partition's lock and carries it out without.
+/// Plans a trim under the partition's lock and runs it without the lock.
 async fn trim(
     handle: &Arc<PartitionHandle>,
     plan: impl FnOnce(&mut Core) -> Result<Option<Trim<NodeDisk>>, AppendFailure> + Send + 'static,
 ) -> Result<Option<Trim<NodeDisk>>, AppendFailure> {
-    // On a worker: what a replica gives up of raft's log it notes durably before.
+    // On a worker, because a replica first records durably what it drops of raft's log.
     let planned = handle.with_on_worker(plan).await.ok_or_else(|| handle.absent())??;
     let Some(trim) = planned else { return Ok(None) };
     let own = Arc::clone(handle);
@@ -125,7 +127,7 @@ async fn trim(
     };
     let ran = task::spawn_blocking(run).await.ok().flatten();
     let (trim, result) = ran.ok_or_else(|| handle.absent())?;
-    // A full disk is passing trouble; any other failure halts the partition.
+    // A full disk is temporary. Any other failure halts the partition.
     handle.with(|core| core.finish_trim(&trim, &result)).await;
     match result {
         Ok(()) => Ok(Some(trim)),
@@ -133,8 +135,8 @@ async fn trim(
     }
 }
 
-/// Asks for a recovery checkpoint where there is something new that is durable anyway. A relaxed topic is left to its
-/// own settings: its checkpoints come when a segment is closed.
+/// Asks for a recovery checkpoint where there are new records that are durable anyway. Leaves relaxed topics
+/// to their own settings: their checkpoints are written when a segment is closed.
 async fn checkpoint_all(node: &Arc<Node>) {
     for handle in node.topics().online() {
         let end = handle.reader.log_end();
@@ -161,21 +163,21 @@ async fn flush_all(node: &Arc<Node>) {
     }
 }
 
-/// Closes segments by their age where nothing is appended, so that retention and compaction reach them. Whether one is due is
-/// known without the partition's lock: idle partitions cost a look.
+/// Closes segments by age in partitions without appends, so that retention and compaction reach them.
+/// Checking whether one is due takes no lock, so idle partitions cost next to nothing.
 async fn close_old_segments(node: &Arc<Node>) {
     let now = node.now();
     let is_due =
         |handle: &&Arc<PartitionHandle>| handle.reader.log().is_closing_due(now) && !handle.is_halted();
     let due: Vec<_> = node.topics().online().filter(is_due).cloned().collect();
     for handle in due {
-        // On a worker: blocks that were reserved are given back.
+        // On a worker, because preallocated blocks are released.
         handle.with_on_worker(move |core| core.close_old_segment(now)).await;
     }
 }
 
-/// Opens partitions for which there was no room at the start, or when they were created, once there is. One that finds none again ends the
-/// look, with false: there is none for the others either.
+/// Opens partitions for which there was no room at the start, or when they were created, once there is room.
+/// Returns false at the first one that still finds none, because there is none for the others either.
 async fn open_waiting(node: &Arc<Node>) -> bool {
     if node.space.free_bytes().is_none_or(|free| free < OPEN_ROOM) {
         return true;
@@ -192,8 +194,8 @@ async fn open_waiting(node: &Arc<Node>) -> bool {
     true
 }
 
-/// Opens partitions whose folder was not there, or that of another topic of the same name, for all that was known when they were to be
-/// opened.
+/// Opens partitions that were not opened because their folder was missing or belonged to another topic of the
+/// same name, as far as the metadata of that time could tell.
 async fn open_with_newest_metadata(node: &Arc<Node>) {
     let waiting = |topics: &TopicTable| -> Vec<RaftGroup> {
         let all = topics.iter().flat_map(|topic| {
@@ -210,7 +212,8 @@ async fn open_with_newest_metadata(node: &Arc<Node>) {
     }
 }
 
-/// Opens replicas anew that have stopped on a full disk, once there is room. A single replica goes on by itself.
+/// Opens replicas again that a full disk has stopped, once there is room. A partition with a single replica
+/// resumes by itself.
 async fn revive_all(node: &Arc<Node>) {
     if node.space.free_bytes().is_some_and(|free| free < REVIVE_ROOM) {
         return;
@@ -228,15 +231,15 @@ async fn revive_all(node: &Arc<Node>) {
     }
 }
 
-/// Moves a partition's log start forward (DeleteRecords); durable when it returns. What was begun is carried out even if
-/// the caller is dropped meanwhile.
+/// Moves a partition's log start forward (DeleteRecords). Durable on return. Once started, it completes even
+/// if the caller is dropped meanwhile.
 pub async fn advance_log_start(
     node: &Arc<Node>,
     caller: &Caller,
     handle: &Arc<PartitionHandle>,
     to: Offset,
 ) -> Result<Offset, AppendFailure> {
-    tracing::debug!(%caller, partition = %handle.id, %to, "records are to be deleted");
+    tracing::debug!(%caller, partition = %handle.id, %to, "deleting records");
     let (handle, flusher) = (Arc::clone(handle), Arc::clone(&node.flusher));
     let now = node.now();
     let work = async move {
@@ -244,7 +247,7 @@ pub async fn advance_log_start(
         if let Some(trim) = trimmed {
             return Ok(trim.log_start());
         }
-        // One of several replicas: it moves when a majority has taken note.
+        // One of several replicas: the log start moves once a majority has recorded it.
         flusher.schedule(&handle);
         match time::timeout(LOG_START_TIMEOUT, handle.wait_log_start(to)).await {
             Ok(true) => Ok(handle.reader.log_start()),
@@ -257,7 +260,7 @@ pub async fn advance_log_start(
 
 /// Closes every partition cleanly, several at a time. Returns how many could not be.
 pub(crate) async fn close_all(node: &Arc<Node>) -> usize {
-    /// Closed at once; each waits for a few syncs.
+    /// Number closed concurrently. Each waits for a few syncs.
     const AT_ONCE: usize = 16;
 
     let mut handles: Vec<_> = node.topics().online().cloned().collect();

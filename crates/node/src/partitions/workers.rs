@@ -1,5 +1,5 @@
-//! Threads that work on something, on partitions above all: each is in their queue, or with one of them, at most once, so that the
-//! queue is bounded by the number of partitions.
+//! Threads that work on items, mostly partitions. Each item is at most once in their queue or with one of
+//! them, so the queue is bounded by the number of partitions.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,12 +15,13 @@ const QUEUED: u8 = 1;
 const RUNNING: u8 = 2;
 const RUNNING_AND_WANTED: u8 = 3;
 
-/// Where one stands with some workers.
+/// The state of one item with a pool of workers.
 #[derive(Debug, Default)]
 pub(crate) struct Claim(AtomicU8);
 
 impl Claim {
-    /// True if the caller has to queue the partition; false if it is queued, or will be, so that the caller's wish is seen.
+    /// True if the caller has to queue the partition. False if it is queued, or will be, late enough to see
+    /// the caller's wish.
     fn take(&self) -> bool {
         let next = |state| match state {
             IDLE => Some(QUEUED),
@@ -30,12 +31,12 @@ impl Claim {
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(IDLE)
     }
 
-    /// A worker took the partition out of the queue. Wishes from here on need another round.
+    /// Records that a worker took the partition out of the queue. Later wishes need another round.
     fn started(&self) {
         self.0.store(RUNNING, Ordering::Release);
     }
 
-    /// The worker is done; true if the partition has to be queued again.
+    /// Records that the worker is done. True if the partition has to be queued again.
     fn ended(&self, wanted: bool) -> bool {
         let next = |state| Some(if wanted || state == RUNNING_AND_WANTED { QUEUED } else { IDLE });
         let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
@@ -43,10 +44,11 @@ impl Claim {
     }
 }
 
-/// What the workers do with a partition; true if it is due again at once.
+/// What the workers do with an item. Returns true if the item is due again at once.
 type Work<T> = dyn Fn(&Arc<T>) -> bool + Send + Sync;
 
-/// What is done with a partition whose work panicked, and with what. The thread goes on: others need it.
+/// What to do with an item whose work panicked, given the message. The thread continues, because other items
+/// need it.
 type Panicked<T> = fn(&Arc<T>, &str);
 
 /// A bounded pool of threads.
@@ -60,19 +62,19 @@ struct Shared<T> {
     claim: fn(&T) -> &Claim,
     work: Box<Work<T>>,
     panicked: Panicked<T>,
-    /// What each thread has begun and ended: odd while it works.
+    /// How many items each thread has started and finished: odd while it works.
     progress: Vec<AtomicU64>,
 }
 
 struct Queue<T> {
     waiting: VecDeque<Arc<T>>,
-    /// Threads that have nothing to do.
+    /// Idle threads.
     idle: Waiting,
     stopping: bool,
 }
 
 impl<T: Send + Sync + 'static> Workers<T> {
-    /// Starts `threads` threads, which are called by `name` and their number.
+    /// Starts `threads` threads, named after `name` and their number.
     pub(crate) fn start(
         name: &str,
         threads: usize,
@@ -96,24 +98,25 @@ impl<T: Send + Sync + 'static> Workers<T> {
         Ok(Self { shared, threads: Mutex::new(handles) })
     }
 
-    /// Sees to it that a worker takes the partition after this call. Never blocks on a disk.
+    /// Has a worker take the partition after this call. Never blocks on a disk.
     pub(crate) fn schedule(&self, partition: &Arc<T>) {
         if (self.shared.claim)(partition).take() {
             self.shared.push(Arc::clone(partition));
         }
     }
 
-    /// How many partitions wait.
+    /// Returns how many partitions wait.
     pub(crate) fn queued(&self) -> usize {
         self.shared.lock().waiting.len()
     }
 
-    /// For each thread a number that changes whenever it begins or ends with a partition; odd in between.
+    /// Returns one number per thread, which changes whenever the thread starts or finishes a partition. It is
+    /// odd in between.
     pub(crate) fn progress(&self) -> impl ExactSizeIterator<Item = u64> {
         self.shared.progress.iter().map(|progress| progress.load(Ordering::Relaxed))
     }
 
-    /// Works off the queue, then ends the threads. Blocks.
+    /// Drains the queue, then ends the threads. Blocks.
     pub(crate) fn stop(&self) {
         self.shared.lock().stop();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
@@ -127,7 +130,7 @@ impl<T: Send + Sync + 'static> Workers<T> {
 }
 
 impl<T> Drop for Workers<T> {
-    /// The threads end when the queue is empty; nobody waits for that.
+    /// The threads end when the queue is empty. Dropping does not wait for that.
     fn drop(&mut self) {
         self.shared.lock().stop();
     }
@@ -240,7 +243,7 @@ mod models {
         /// How often the partition is in the queue.
         queued: AtomicUsize,
         wished: AtomicUsize,
-        /// Wishes that the last work knew of.
+        /// Wishes that the last round of work had seen.
         seen: AtomicUsize,
     }
 
@@ -256,7 +259,7 @@ mod models {
             }
         }
 
-        /// What a worker does, if there is something to do.
+        /// One round of a worker, if there is work.
         fn work(&self, is_due_again: bool) {
             if self.queued.load(Ordering::SeqCst) == 0 {
                 return thread::yield_now();

@@ -1,4 +1,4 @@
-//! Building batches: on the event loop where that is quick.
+//! Builds batches: on the event loop where that is quick.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,15 +6,16 @@ use std::sync::Arc;
 use tailrace_env::workers::{Panicked, Workers};
 use tailrace_records::BatchBuilder;
 
-/// More than this is compressed on a worker: it takes longer than an event loop may be kept from its other connections.
+/// More than this is compressed on a worker, because it would block the event loop's other connections for
+/// too long.
 const COMPRESS_INLINE_BYTES: usize = 32 * 1024;
 
 /// One batch, or several that are built together.
 pub(super) trait Unbuilt: Send + 'static {
-    /// Bytes that are to be compressed, at most.
+    /// Returns the maximum of bytes to compress.
     fn compressed_bytes(&self) -> usize;
 
-    /// True if even little takes long.
+    /// Reports whether even little data takes long.
     fn is_slow(&self) -> bool;
 }
 
@@ -38,15 +39,16 @@ impl Unbuilt for Vec<BatchBuilder> {
     }
 }
 
-/// What is being made of it.
+/// The result of starting a build.
 pub(super) enum Building<T> {
-    /// It is there.
+    /// The result is ready.
     Done(T),
-    /// It is to be waited for.
+    /// A worker is building it.
     OnWorker(Pin<Box<dyn Future<Output = Result<T, Panicked>> + Send>>),
 }
 
-/// Has `finish` make something of it. Not `async`: what a connection's task keeps room for would be held twice.
+/// Has `finish` build a result. Not `async`, because the future of a connection's task would hold the
+/// argument twice.
 pub(super) fn build<B: Unbuilt, T: Send + 'static>(
     workers: &Arc<Workers>,
     unbuilt: B,

@@ -9,43 +9,44 @@ use crate::partitions::{AppendFailure, WaitOutcome};
 /// Why a batch is not stored, as far as is known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotStored {
-    /// There is no such partition.
+    /// The partition does not exist.
     #[error("there is no such partition")]
     NoSuchPartition,
-    /// The partition cannot be used, and no other node has it.
+    /// The partition is offline, and no other node has it.
     #[error("the partition is offline: {0}")]
     Offline(Arc<str>),
-    /// The topic takes no batch of that size.
+    /// The batch is larger than the topic allows.
     #[error("the batch is larger than max.message.bytes of the topic")]
     TooLarge,
     /// The partition was deleted, or the server is stopping.
     #[error("the partition is gone")]
     Gone,
-    /// Another node leads the partition since.
+    /// Another node has become leader.
     #[error("another node leads the partition")]
     NotLeader,
-    /// Too much waits for other replicas.
+    /// Too many appends wait for other replicas.
     #[error("too few replicas keep up")]
     TooFewReplicas,
-    /// Nothing was tried.
+    /// The queue is full, and nothing was tried.
     #[error("too much waits for the leaders of partitions on other nodes")]
     QueueFull,
-    /// Nobody was asked to store it.
+    /// No node was asked to store it.
     #[error("no leader of the partition was found in time: {0}")]
     NoLeader(String),
-    /// It may be stored.
+    /// The leader did not answer. The batch may be stored.
     #[error("the leader of the partition did not answer in time, the batch may be stored: {0}")]
     Unanswered(String),
-    /// The partition refuses it, for good.
+    /// The partition refuses it for good.
     #[error("{0}")]
     Refused(String),
-    /// It may be stored: what reached the disk before the failure is found there when the partition is opened.
+    /// The write failed. The batch may be stored: opening the partition finds what reached the disk before
+    /// the failure.
     #[error("the log could not be written, the batch may be stored: {0}")]
     LogFailed(String),
-    /// It may be stored.
+    /// The partition stopped. The batch may be stored.
     #[error("the partition stopped before the batch was committed")]
     Halted,
-    /// The server's own fault.
+    /// A bug of the server.
     #[error("building the batch panicked")]
     Panicked,
 }
@@ -63,7 +64,7 @@ impl From<AppendFailure> for NotStored {
 }
 
 impl NotStored {
-    /// What became of a batch for which somebody has waited; `None` of a wait that nobody answered.
+    /// Converts the outcome of a wait. `None` if the wait was never answered.
     pub(super) fn of_wait(outcome: Option<WaitOutcome>) -> Result<(), Self> {
         match outcome {
             Some(WaitOutcome::Committed) => Ok(()),

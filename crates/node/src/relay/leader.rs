@@ -1,4 +1,4 @@
-//! What waits for the leader of a partition is put to it, until it is committed or refused.
+//! Sends waiting batches to the leader of their partition until they are committed or refused.
 
 use std::sync::Arc;
 use tailrace_env::time::{Duration, Instant};
@@ -20,27 +20,27 @@ use tailrace_env::task::stopped;
 use tailrace_env::workers::Panicked;
 use tailrace_peers::RequestKind;
 
-/// Before a request is put again.
+/// Pauses before a request is retried.
 const PAUSES: Pauses = Pauses::doubling(Duration::from_millis(10), Duration::from_millis(200));
 
-/// Time between two looks whether another node leads, while one does not answer.
+/// Interval between two checks whether another node leads, while the current one does not answer.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Relays what waits for one partition, until there is nothing.
+/// Relays what waits for one partition, until nothing is left.
 pub(super) async fn run(node: Arc<Node>, group: RaftGroup) {
     let mut stopping = node.stopping.subscribe();
     while let Some((items, producer)) = node.relay.take(group) {
         let under_way = node.relay.under_way(group, items.iter().map(|item| item.waiter.bytes).sum());
         select! {
             () = relay(&node, group, items, producer) => {}
-            // Those who wait are about to be closed.
+            // The waiting clients are about to be closed.
             () = stopped(&mut stopping) => node.relay.set_producer(group, None),
         }
         under_way.end();
     }
 }
 
-/// Batches as they are sent.
+/// Batches ready to be sent.
 struct Prepared {
     batches: Vec<Bytes>,
     deadline: Instant,
@@ -82,7 +82,7 @@ async fn new_producer(node: &Arc<Node>, deadline: Instant) -> Result<Producer, N
     let mut retry = PAUSES.until(deadline);
     loop {
         let work = Arc::clone(node);
-        // Spawned, so that a block of ids that was reserved is noted whatever becomes of this.
+        // Spawned, so that a reserved block of ids is recorded even if this future is dropped.
         let id = task::spawn(async move {
             work.controller.next_producer_id(Caller::internal(), &work.producer_ids, work.now()).await
         });
@@ -98,7 +98,7 @@ async fn new_producer(node: &Arc<Node>, deadline: Instant) -> Result<Producer, N
     }
 }
 
-/// Builds the batches of a producer, and says with which sequence it goes on.
+/// Builds the batches of a producer, and returns the producer with its next sequence.
 async fn build_all(
     node: &Node,
     builders: Vec<BatchBuilder>,
@@ -119,20 +119,20 @@ async fn build_all(
     }
 }
 
-/// What is known of the batches of a request.
+/// What is known about the batches of a request.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
-    /// Offsets of the first ones, which are stored.
+    /// Offsets of the first batches, which are stored.
     stored: Vec<Offset>,
-    /// Why the others are not.
+    /// Why the others are not stored.
     failure: Option<NotStored>,
 }
 
-/// What was tried for a request so far.
+/// The attempts for a request so far.
 struct Attempts {
-    /// How many leaders were asked. Of the last one's answer nothing may be known yet.
+    /// How many leaders were asked. The last one may not have answered yet.
     begun: u32,
-    /// Why there is no answer for certain.
+    /// Why there is no definite answer.
     reason: String,
 }
 
@@ -145,7 +145,7 @@ impl Attempts {
         self.begun += 1;
     }
 
-    /// Takes the answer to the attempt that was begun last. `None`: the request is to be put again.
+    /// Takes the answer to the last attempt. `None` if the request has to be retried.
     fn ended(&mut self, answer: StoreAnswer) -> Option<Outcome> {
         let (stored, failure) = match answer {
             StoreAnswer::Again(reason) => {
@@ -156,15 +156,15 @@ impl Attempts {
             StoreAnswer::Refused { stored, reason } if self.begun == 1 => {
                 (stored, Some(NotStored::Refused(reason)))
             }
-            // An attempt before this one may have stored the others all the same.
+            // An earlier attempt may have stored the others.
             StoreAnswer::Refused { stored, reason } => {
-                (stored, Some(NotStored::Unanswered(format!("it was put again, and refused: {reason}"))))
+                (stored, Some(NotStored::Unanswered(format!("it was retried, and refused: {reason}"))))
             }
         };
         Some(Outcome { stored, failure })
     }
 
-    /// The time is up.
+    /// Returns the outcome once the deadline has passed.
     fn given_up(self) -> Outcome {
         let failure = if self.begun > 0 {
             NotStored::Unanswered(self.reason)
@@ -175,7 +175,8 @@ impl Attempts {
     }
 }
 
-/// Puts the request to the leader, whichever node that is, until there is an answer for certain or the time is up.
+/// Sends the request to the leader, whichever node that is, until there is a definite answer or the deadline
+/// passes.
 async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Outcome {
     let mut retry = PAUSES.until(prepared.deadline);
     let mut attempts = Attempts::none();
@@ -198,12 +199,12 @@ async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Outcome
     answered.ok().flatten().unwrap_or_else(|| attempts.given_up())
 }
 
-/// The node that leads, as far as is known.
+/// Returns the leading node, as far as it is known.
 fn leader(node: &Node, group: RaftGroup) -> Option<NodeId> {
     if node.partition_of(group).is_some_and(|handle| handle.leads().is_some()) {
         return Some(node.id());
     }
-    // A partition with one replica is led where that is, and nobody says so.
+    // A partition with a single replica is led by that replica's node, which does not announce it.
     let announced = node.links.leader(group).map(|leader| leader.replica.node());
     announced.or_else(|| {
         let image = node.image();
@@ -215,7 +216,7 @@ fn leader(node: &Node, group: RaftGroup) -> Option<NodeId> {
     })
 }
 
-/// One attempt. Ends early when another node is known to lead.
+/// Makes one attempt. Ends early if another node is known to lead.
 async fn put_to(here: &Arc<Node>, node: NodeId, group: RaftGroup, prepared: &Prepared) -> StoreAnswer {
     let again = |reason: &dyn std::fmt::Display| StoreAnswer::Again(reason.to_string());
     if node == here.id() {
@@ -223,7 +224,7 @@ async fn put_to(here: &Arc<Node>, node: NodeId, group: RaftGroup, prepared: &Pre
         let stored = task::spawn(store_here(Arc::clone(here), caller, group, batches)).await;
         return stored.unwrap_or_else(|error| again(&error));
     }
-    let Some(peers) = here.links.peers() else { return again(&"the node is alone") };
+    let Some(peers) = here.links.peers() else { return again(&"the node is standalone") };
     let body = wire::encode_request(group, &prepared.batches);
     let left = prepared.deadline.duration_since(Instant::now());
     let moved = async {

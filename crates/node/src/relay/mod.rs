@@ -1,14 +1,15 @@
-//! Batches for whichever node leads their partition: [`store`] for those who do not care which that is.
+//! Stores batches for callers that do not care which node leads the partition: see [`store`].
 //!
-//! The rule: where this node has the only replica, a batch is appended, and what follows it need not wait. Everywhere
-//! else several nodes may lead, and each node is an idempotent producer to the partition: its batches carry a producer
-//! id from the controller and sequences, which the partition's replicated state remembers. A request whose answer is
-//! lost, or whose leader is deposed, is put again unchanged, to the node that leads then; what is stored already is
-//! recognised. So it is also where this node leads now: it may not any more when the batch is to be committed. One
-//! request of a partition is under way at a time, with as many batches as are remembered.
+//! The rule: if this node has the only replica, it appends the batch, and later batches need not wait.
+//! Everywhere else several nodes may lead, and each node is an idempotent producer to the partition: its
+//! batches carry a producer id from the controller and sequences, which the partition's replicated state
+//! remembers. If the answer to a request is lost, or its leader is deposed, the request is retried unchanged
+//! at the node that leads then, which recognises batches that are already stored. The same holds if this node
+//! leads now, because it may no longer do so when the batch should be committed. A partition has one request
+//! in flight at a time, with at most as many batches as are remembered.
 //!
-//! `build`: when a worker compresses. `queue`: what waits. `leader`: how it is put to the leader. `serve`: the leader's
-//! side. `wire`: the bytes.
+//! `build`: when a worker compresses. `queue`: the waiting batches. `leader`: sending them to the leader.
+//! `serve`: the leader's side. `wire`: the bytes.
 
 mod build;
 mod failure;
@@ -35,25 +36,25 @@ use crate::caller::Caller;
 use crate::node::Node;
 use crate::partitions::{NotHere, PartitionHandle, Topic, WaitOutcome, append};
 
-/// What is to be stored, and where.
+/// A batch to store, and where.
 #[derive(Debug)]
 pub struct Batch<'t> {
     /// The topic.
     pub topic: &'t Arc<Topic>,
-    /// The partition of it.
+    /// The partition's number.
     pub partition: PartitionId,
-    /// The records: one at least.
+    /// The records, at least one.
     pub builder: BatchBuilder,
-    /// The time.
+    /// The current time.
     pub now: TimestampMs,
 }
 
-/// What became of a batch so far.
+/// What has happened to a batch so far.
 #[derive(Debug)]
 pub enum Stored<'t> {
-    /// It is in the log of this node, which has the only replica. What is stored next comes behind it.
+    /// It is in the log of this node, which has the only replica. The next batch will be behind it.
     Here(StoredHere<'t>),
-    /// It is offered to the leader. This ends once the waiter has been told, also if it never will be.
+    /// It is queued for the leader. The receiver resolves once the waiter has been told or dropped.
     UnderWay(oneshot::Receiver<()>),
 }
 
@@ -62,17 +63,17 @@ pub enum Stored<'t> {
 pub struct StoredHere<'t> {
     partition: &'t Arc<PartitionHandle>,
     appended: Appended,
-    /// The bytes that it has there.
+    /// Its size there.
     pub bytes: u64,
 }
 
 impl StoredHere<'_> {
-    /// The offset of its first record.
+    /// Returns the offset of its first record.
     pub fn first(&self) -> Offset {
         self.appended.base_offset
     }
 
-    /// What it waits for to be as durable as its topic promises. `None` if it is.
+    /// Returns a wait until it is as durable as its topic promises. `None` if it already is.
     pub fn committing(&self) -> Option<Committing> {
         self.partition.wait_committed(&self.appended).map(Committing)
     }
@@ -83,24 +84,24 @@ impl StoredHere<'_> {
 pub struct Committing(oneshot::Receiver<WaitOutcome>);
 
 impl Committing {
-    /// Waits until it is.
+    /// Waits until the batch is committed.
     ///
     /// # Errors
-    /// It is not, or nobody knows.
+    /// It is not committed, or its state is unknown.
     pub async fn committed(self) -> Result<(), NotStored> {
         NotStored::of_wait(self.0.await.ok())
     }
 }
 
-/// Stores a batch in its partition, wherever that is led. Batches of one partition are stored in the order of these
-/// calls, if what comes back is waited for before the next one.
+/// Stores a batch in its partition, wherever that is led. Batches of one partition are stored in the order of
+/// these calls, if each call's future completes before the next call.
 ///
-/// A batch that has to go by way of the leader is offered to it until the caller's deadline, or for as long as the
-/// settings say (`tailrace.nats.capture.forward.timeout.ms`). Only then `waiter` is called, for who is told what became
-/// of it.
+/// A batch that has to go to the leader is offered to it until the caller's deadline, or for as long as the
+/// settings say (`tailrace.nats.capture.forward.timeout.ms`). Only in this case `waiter` is called, for the
+/// function that is told the outcome.
 ///
 /// # Errors
-/// It is not stored, and not under way.
+/// The batch is not stored, and not in flight.
 pub fn store<'t, W: FnOnce() -> Told>(
     node: &'t Arc<Node>,
     caller: &'t Caller,
@@ -108,7 +109,7 @@ pub fn store<'t, W: FnOnce() -> Told>(
     waiter: W,
 ) -> impl Future<Output = Result<Stored<'t>, NotStored>> {
     let Batch { topic, partition, builder, now } = batch;
-    // Before anything is waited for, so that a connection's task keeps no room for the waiter.
+    // Decided before the first await, so that a connection's task keeps no room for the waiter.
     let road = match only_replica(node, topic, partition) {
         Ok(Some(partition)) => Ok(Road::Here(partition, builder)),
         Ok(None) => {
@@ -140,13 +141,14 @@ pub fn store<'t, W: FnOnce() -> Told>(
     }
 }
 
-/// Where a batch goes.
+/// The path that a batch takes.
 enum Road<'t> {
     Here(&'t Arc<PartitionHandle>, BatchBuilder),
     UnderWay(oneshot::Receiver<()>),
 }
 
-/// The partition, if this node has the only replica of it. `None`: its leader is to be asked, which may be this node.
+/// Returns the partition if this node has its only replica. `None` if the leader, which may be this node, has
+/// to be asked.
 fn only_replica<'t>(
     node: &Node,
     topic: &'t Topic,
@@ -157,12 +159,12 @@ fn only_replica<'t>(
         Err(NotHere::NoSuchPartition) => Err(NotStored::NoSuchPartition),
         Ok(_) | Err(NotHere::Elsewhere | NotHere::Offline(_)) if !node.is_alone() => Ok(None),
         Err(NotHere::Offline(offline)) => Err(NotStored::Offline(Arc::clone(&offline.reason))),
-        // Nobody else is there.
+        // There is no other node.
         Ok(_) | Err(NotHere::Elsewhere) => Err(NotStored::NoSuchPartition),
     }
 }
 
-/// Queues it for the leader of its partition.
+/// Queues the batch for the leader of its partition.
 fn relay(
     node: &Arc<Node>,
     caller: &Caller,
@@ -171,7 +173,7 @@ fn relay(
     waiter: impl FnOnce() -> Told,
 ) -> Result<oneshot::Receiver<()>, NotStored> {
     let queued = node.relay.push(group, builder, caller.deadline(), waiter).inspect_err(|_| {
-        tracing::debug!(%caller, %group, "a batch for the leader of its partition is refused: too many wait");
+        tracing::debug!(%caller, %group, "refused a batch for the leader of its partition: too many are waiting");
     })?;
     let Queued { starts, done } = queued;
     if starts {
@@ -199,7 +201,7 @@ mod tests {
         builder
     }
 
-    /// Nobody is told by way of the queue.
+    /// Must not be called, because nothing goes through the queue.
     fn nobody() -> Told {
         panic!("it needs no leader")
     }
@@ -218,7 +220,7 @@ mod tests {
             builder,
             now: TimestampMs(1),
         };
-        // The second one is compressed on a worker.
+        // A worker compresses the second one.
         let small = builder(&[b"a", b"b"], Compression::None);
         let large = builder(&[&[b'x'; 100_000]], Compression::Zstd);
         for (first, what) in [(0, small), (2, large)] {
@@ -243,8 +245,7 @@ mod tests {
         running.stop().await;
     }
 
-    /// The request that is put once more is the same, so all of it has to be known again, however many
-    /// batches it has.
+    /// The retried request is the same, so all of its batches have to be recognised, however many there are.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_request_whose_answer_is_lost_is_answered_as_before_when_it_comes_again() {
         let folder = tempfile::TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! What waits for the leader of one partition: batches in their order, and the producer that this node is to the
+//! The batches that wait for the leader of one partition, in order, and the producer that this node is to the
 //! partition.
 
 use std::collections::{HashMap, VecDeque};
@@ -14,14 +14,13 @@ use tailrace_types::{Offset, ProducerId, RaftGroup, Tally};
 use super::failure::NotStored;
 use super::wire::BATCHES_MAX;
 
-/// Bytes of batches that go in one request, unless a single one has more.
+/// Maximum bytes of batches in one request, unless a single batch has more.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
-/// Partitions whose producers are remembered; with more, those that nothing waits for are forgotten, and get new
-/// producers.
+/// Partitions whose producers are remembered. Beyond that, idle ones are forgotten, and get new producers.
 const IDLE_MAX: usize = 4096;
 
-/// A producer that gets near the end of its sequences is replaced by a new one.
+/// A producer whose sequences get near their end is replaced.
 const SEQUENCE_MAX: i32 = i32::MAX / 2;
 
 /// One batch.
@@ -31,20 +30,20 @@ pub(super) struct Item {
     pub(super) waiter: Waiter,
 }
 
-/// Hears where a batch begins once it is committed, or why it is not. Must not block.
+/// Receives the first offset of a batch once it is committed, or why it is not. Must not block.
 pub type Told = Box<dyn FnOnce(Result<Offset, NotStored>) + Send>;
 
-/// Somebody who waits for a batch.
+/// A waiter for a batch.
 pub(super) struct Waiter {
     pub(super) told: Told,
-    /// What the batch counts in the bound.
+    /// The batch's share of the bound.
     pub(super) bytes: u64,
-    /// Dropped when it has been told.
+    /// Dropped once the waiter has been told.
     _done: oneshot::Sender<()>,
 }
 
-/// This node as a producer of one partition. Every batch that it writes gets the next sequence, so a partition knows
-/// one that comes again.
+/// This node as a producer of one partition. Every batch that it writes gets the next sequence, so the
+/// partition recognises a retried batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Producer {
     pub(super) id: ProducerId,
@@ -54,7 +53,7 @@ pub(super) struct Producer {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Item>,
-    /// A task is busy with this partition.
+    /// True while a task serves this partition.
     running: bool,
     producer: Option<Producer>,
 }
@@ -64,11 +63,11 @@ pub(crate) struct Relay {
     queues: Mutex<HashMap<RaftGroup, Queue>>,
     waiting_bytes: Tally,
     bytes_max: u64,
-    /// How long a batch is offered to the leader of its partition, of a caller who does not say how long he waits.
+    /// How long a batch is offered to the leader of its partition, if the caller has no deadline.
     timeout: Duration,
-    /// The sink that knows what is relayed, since it comes from there.
+    /// The sink that already knows relayed batches, because they come from it.
     pub(super) known_to: Option<&'static str>,
-    /// Requests that were put again.
+    /// Number of retried requests.
     pub(crate) retries: Counter,
 }
 
@@ -78,16 +77,16 @@ impl std::fmt::Debug for Relay {
     }
 }
 
-/// A batch that waits.
+/// A batch that was queued.
 pub(super) struct Queued {
     /// The caller has to start the partition's task.
     pub(super) starts: bool,
-    /// Ends when its waiter has been told.
+    /// Resolves once its waiter has been told.
     pub(super) done: oneshot::Receiver<()>,
 }
 
 impl Relay {
-    /// `known_to`: the sink that knows what is relayed.
+    /// `known_to`: the sink that already knows relayed batches.
     pub(crate) fn new(config: &BrokerConfig, known_to: Option<&'static str>, retries: Counter) -> Self {
         Self {
             queues: Mutex::default(),
@@ -99,7 +98,7 @@ impl Relay {
         }
     }
 
-    /// Takes a batch, which waits until `deadline` at most.
+    /// Queues a batch, which waits until `deadline` at most.
     ///
     /// # Errors
     /// There is no room.
@@ -125,7 +124,7 @@ impl Relay {
         Ok(Queued { starts: !std::mem::replace(&mut queue.running, true), done })
     }
 
-    /// The next batches, and the producer that is to write them, if there is one. With `None` the task's work is over.
+    /// Takes the next batches, and their producer if there is one. On `None` the task ends.
     pub(super) fn take(&self, group: RaftGroup) -> Option<(Vec<Item>, Option<Producer>)> {
         let mut queues = self.lock();
         let queue = queues.get_mut(&group)?;
@@ -150,19 +149,20 @@ impl Relay {
         Some((items, producer))
     }
 
-    /// The next batches are written by this producer; `None` for a new one.
+    /// Sets the producer of the next batches. `None` for a new one.
     pub(super) fn set_producer(&self, group: RaftGroup, producer: Option<Producer>) {
         if let Some(queue) = self.lock().get_mut(&group) {
             queue.producer = producer;
         }
     }
 
-    /// The room of batches that are being relayed.
+    /// Tracks batches that are being relayed.
     pub(super) fn under_way(&self, group: RaftGroup, bytes: u64) -> UnderWay<'_> {
         UnderWay { relay: self, group, bytes, is_done: false }
     }
 
-    /// Nobody works for this partition any more: the next batch starts a task, with a producer of its own.
+    /// Records that no task serves this partition any longer: the next batch starts one, with a producer of
+    /// its own.
     fn abandon(&self, group: RaftGroup) {
         if let Some(queue) = self.lock().get_mut(&group) {
             (queue.running, queue.producer) = (false, None);
@@ -175,8 +175,8 @@ impl Relay {
     }
 }
 
-/// Batches that are being relayed: their bytes are free when it is dropped. If that is before its end, by a panic, the
-/// next batch of the partition starts another task.
+/// Batches that are being relayed. Dropping it frees their bytes. If it is dropped before its end, by a
+/// panic, the next batch of the partition starts another task.
 pub(super) struct UnderWay<'a> {
     relay: &'a Relay,
     group: RaftGroup,
@@ -225,9 +225,9 @@ mod tests {
         assert_eq!((items.len(), relay.waiting_bytes.get()), (2, bytes));
         drop(relay.under_way(group, bytes));
         assert_eq!(relay.waiting_bytes.get(), 0);
-        assert!(push(), "nobody works for it any more");
+        assert!(push(), "no task serves it any longer");
         let (items, _) = relay.take(group).unwrap();
         relay.under_way(group, items[0].waiter.bytes).end();
-        assert!(!push(), "its task goes on");
+        assert!(!push(), "its task continues");
     }
 }

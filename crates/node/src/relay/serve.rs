@@ -14,7 +14,7 @@ use crate::node::Node;
 use crate::partitions::{AppendFailure, PartitionHandle, Topic, WaitOutcome, append};
 use tailrace_peers::RequestError;
 
-/// Answers another node. What was begun is finished, whether it waits or not.
+/// Answers another node. Work that was started completes, even if the asker goes away.
 pub(crate) async fn serve(node: &Arc<Node>, caller: &Caller, body: Bytes) -> Result<Bytes, RequestError> {
     let failed = |reason: String| RequestError::Failed(reason);
     let (group, batches) =
@@ -66,7 +66,7 @@ impl Ended {
             AppendFailure::TooFewReplicas => again("too few replicas keep up"),
             AppendFailure::Gone => again("the partition is going elsewhere"),
             AppendFailure::Refused(error) => match error {
-                // This replica takes no more, and what reached its disk is found when it is opened. Another one is
+                // This replica accepts no more, and opening it finds what reached its disk. Another one is
                 // about to lead.
                 AppendError::Log(_) | AppendError::Halted { .. } => Self::Again(error.to_string()),
                 AppendError::Producer(_) | AppendError::Full => Self::Refused(error.to_string()),
@@ -98,7 +98,8 @@ async fn append_all(
     (all, None)
 }
 
-/// The batch was built by a node of this cluster: what would harm the log is looked at, its records are not.
+/// Checks a batch. A node of this cluster built it, so only what could harm the log is checked, not its
+/// records.
 fn judged(topic: &Topic, bytes: &Bytes) -> Result<BatchHeader, String> {
     let header = tailrace_records::check(bytes).map_err(|error| error.to_string())?;
     let attributes = header.attributes;
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
     use crate::relay::NotStored;
 
-    /// The batch was written, and then its index was not: the next start finds the batch.
+    /// The batch was written, but its index was not: the next start finds the batch.
     #[test]
     fn a_batch_whose_write_failed_is_not_refused_for_certain() {
         let failed = || {

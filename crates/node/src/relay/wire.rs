@@ -1,27 +1,28 @@
-//! Batches on their way to the leader of their partition, and its answer, as bytes: docs/cluster-protocol.md has
-//! them field by field. Integers are little endian.
+//! The request with batches for the leader of their partition, and its answer, as bytes.
+//! docs/cluster-protocol.md describes every field. Integers are little endian.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use tailrace_types::{Offset, PartitionId, RaftGroup, TopicId};
 
-/// Batches of one request: as many as a partition remembers of each producer, so that each is known again.
+/// Maximum batches of one request: as many as a partition remembers of each producer, so that all are
+/// recognised.
 pub(super) const BATCHES_MAX: usize = 5;
 
-/// Before the batches.
+/// Bytes before the batches.
 const GROUP_BYTES: usize = 20;
 
-/// What the leader says.
+/// The leader's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StoreAnswer {
-    /// All are committed, beginning at these offsets.
+    /// All batches are committed, starting at these offsets.
     Stored(Vec<Offset>),
-    /// Nothing is known for certain: the same request is to be put again, there or to another node.
+    /// Nothing is certain. The same request has to be retried, there or at another node.
     Again(String),
-    /// The first ones are committed, the next one was refused and those behind it were not tried.
+    /// The first batches are committed, the next one was refused, and those behind it were not tried.
     Refused { stored: Vec<Offset>, reason: String },
 }
 
-/// The batches for one partition.
+/// Encodes the batches for one partition.
 pub(super) fn encode_request(group: RaftGroup, batches: &[Bytes]) -> Bytes {
     let bytes: usize = batches.iter().map(|batch| 4 + batch.len()).sum();
     let mut out = BytesMut::with_capacity(GROUP_BYTES + bytes);

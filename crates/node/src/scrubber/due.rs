@@ -1,15 +1,15 @@
-//! When rounds begin.
+//! When rounds start.
 
 use tailrace_env::time::{Duration, Instant};
 
-/// What decides about the next round.
+/// The state that decides about the next round.
 pub(super) struct Clock {
-    /// The beginning of the last round, or of the wait for the first.
+    /// The start of the last round, or of the wait for the first.
     pub(super) since: Instant,
     pub(super) any_yet: bool,
-    /// What was asked for last.
+    /// The last request.
     pub(super) request: String,
-    /// A round of its own time made way for one that was asked for, and is to be done after it.
+    /// A scheduled round was interrupted for a requested one, and has to be repeated after it.
     pub(super) interrupted: bool,
 }
 
@@ -17,14 +17,14 @@ pub(super) struct Clock {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) request: String,
-    /// Only this one.
+    /// The only topic to read, if any.
     pub(super) topic: Option<String>,
-    /// Instead of what is set, for this round alone.
+    /// Replaces the configured rate for this round.
     pub(super) bytes_per_second: Option<u64>,
 }
 
 impl Due {
-    /// Reads `WORD[@BYTES PER SECOND][:TOPIC]`, where the word is one that was not used before.
+    /// Parses `WORD[@BYTES PER SECOND][:TOPIC]`, where the word is one that was not used before.
     fn requested(request: &str) -> Self {
         let (word, topic) = match request.split_once(':') {
             Some((word, topic)) => (word, Some(topic.to_owned())),
@@ -59,7 +59,8 @@ impl Clock {
         Some(Due { request: String::new(), topic: None, bytes_per_second: None })
     }
 
-    /// Remembers how a round ended. One that was asked for and read everything stands for one that made way for it.
+    /// Records how a round ended. A requested round that read everything also counts for the one that was
+    /// interrupted.
     pub(super) fn ended(&mut self, due: &Due, is_whole: bool) {
         match due.request.is_empty() {
             true => self.interrupted = !is_whole,
@@ -88,7 +89,7 @@ mod tests {
         };
         assert!(!at(0, DAY_MS, 1));
         assert!(!at(100, 0, 1) && !at(100, -1, 1) && !at(100, DAY_MS, 0));
-        assert!(at(1, DAY_MS, 1), "the first round begins after a tenth");
+        assert!(at(1, DAY_MS, 1), "the first round starts after a tenth");
         assert!(!at(10, DAY_MS, 1));
         assert!(at(11, DAY_MS, 1));
     }
@@ -102,7 +103,11 @@ mod tests {
         let asked = clock.due(DAY_MS, 1, "1:orders", now).expect("it was asked for");
         assert_eq!(asked.topic.as_deref(), Some("orders"));
         clock.ended(&asked, true);
-        assert_eq!(clock.due(DAY_MS, 1, "1:orders", now), Some(own), "of the others nothing is known");
+        assert_eq!(
+            clock.due(DAY_MS, 1, "1:orders", now),
+            Some(own),
+            "nothing is known about the other topics"
+        );
         clock.ended(&Due::requested(""), false);
         let asked = clock.due(DAY_MS, 1, "2", now).expect("it was asked for");
         clock.ended(&asked, true);
@@ -123,7 +128,7 @@ mod tests {
         assert_eq!(due("2:orders"), asked("2:orders", Some("orders"), None));
         assert_eq!(due("3@64"), asked("3@64", None, Some(64)));
         assert_eq!(due("4@0:orders"), asked("4@0:orders", Some("orders"), Some(0)));
-        // What is no rate sets none.
+        // An invalid rate sets none.
         assert_eq!(due("5@fast"), asked("5@fast", None, None));
         assert_eq!(due(""), None);
     }

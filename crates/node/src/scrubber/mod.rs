@@ -1,9 +1,9 @@
-//! The scrubber: a thread that reads everything that lies on the disk, at a bounded rate, to find what is not as it was written before it
-//! is needed.
+//! The scrubber: a thread that reads everything on the disk, at a bounded rate, to find damage before the
+//! data are needed.
 //!
-//! It takes no lock of a partition while it reads. An index that is damaged is built again, and so are small files; a damaged batch
-//! is out of service from then on, and mended by its replica, if it is one of several. `due`: when rounds begin. `rounds`: what they
-//! read. `repair`: what becomes of damage that is known.
+//! It takes no lock of a partition while it reads. Damaged indexes and small files are rebuilt. A damaged
+//! batch is out of service from then on. If the partition has several replicas, this one repairs it. `due`:
+//! when rounds start. `rounds`: what they read. `repair`: what happens to known damage.
 
 mod due;
 mod pace;
@@ -16,10 +16,10 @@ use tailrace_env::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// How often the thread looks whether there is something to do, at least.
+/// Maximum interval between two checks for something to do.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Damages of a round that are remembered for those who ask.
+/// Damage of a round that is kept for status requests.
 const FOUND_MAX: usize = 100;
 
 /// The scrubber of one server.
@@ -40,37 +40,37 @@ struct ScrubberState {
     progress: Progress,
 }
 
-/// How far the present round is, or how the last one ended.
+/// Progress of the current round, or the result of the last one.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Progress {
-    /// A round is under way.
+    /// A round is running.
     pub(crate) running: bool,
-    /// What asked for it: the value of `tailrace.scrub.request`; empty if it was time.
+    /// The request for the round: the value of `tailrace.scrub.request`. Empty for a scheduled round.
     pub(crate) request: String,
-    /// Rounds that have ended since the start.
+    /// Rounds completed since the start.
     pub(crate) rounds: u64,
     pub(crate) partitions: usize,
     pub(crate) partitions_done: usize,
     /// Bytes of segments.
     pub(crate) bytes: u64,
     pub(crate) bytes_done: u64,
-    /// What it may read; 0: as much as the disk gives.
+    /// Its rate limit. 0: as fast as the disk allows.
     pub(crate) bytes_per_second: u64,
-    /// Since it began; how long it took, once it has ended.
+    /// Time since it started, or its duration once it has ended.
     pub(crate) elapsed_ms: u64,
     /// It has ended, and everything was read.
     pub(crate) complete: bool,
-    /// What was found in this round, at most [`FOUND_MAX`].
+    /// Damage found in this round, at most [`FOUND_MAX`].
     pub(crate) found: Vec<DamageFound>,
-    /// How much was found, also beyond that.
+    /// Total damage found, including what exceeds that limit.
     pub(crate) found_total: usize,
-    /// Partitions that could not be read, or not to their end; at most [`FOUND_MAX`].
+    /// Partitions that were not read, or not to the end. At most [`FOUND_MAX`].
     pub(crate) not_read: Vec<NotRead>,
     #[serde(skip)]
     began: Option<Instant>,
 }
 
-/// A partition that a round knows nothing of.
+/// A partition that a round could not read.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct NotRead {
     pub(crate) partition: String,
@@ -93,7 +93,7 @@ pub(crate) struct DamageFound {
 }
 
 impl Scrubber {
-    /// Ends the threads, after one more read at most. Blocks.
+    /// Ends the threads, after at most one more read. Blocks.
     pub(crate) fn stop(&self) {
         self.shared.stop.ring();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
@@ -104,7 +104,7 @@ impl Scrubber {
         }
     }
 
-    /// How far it is.
+    /// Returns the progress.
     pub(crate) fn progress(&self) -> Progress {
         let mut progress = self.shared.lock().progress.clone();
         if progress.running {

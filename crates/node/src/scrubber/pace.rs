@@ -1,4 +1,4 @@
-//! `tailrace.scrub.bytes.per.second`, or what a request says instead.
+//! Applies `tailrace.scrub.bytes.per.second`, or the rate of a request.
 
 use std::sync::Arc;
 use tailrace_env::time::{Duration, Instant};
@@ -8,16 +8,17 @@ use tailrace_log::{LogError, Pace};
 use super::{POLL_INTERVAL, Shared};
 use crate::node::Node;
 
-/// Longest time that a single piece costs. Bounds what an absurdly low rate can do.
+/// Maximum time that a single piece costs. Bounds the effect of an absurdly low rate.
 const COST_MAX: Duration = Duration::from_secs(60);
 
-/// Reads at the rate that is set.
+/// Reads at the configured rate.
 pub(super) struct Limited<'a> {
     shared: &'a Shared,
     node: &'a Arc<Node>,
-    /// Instead of what is set.
+    /// Replaces the configured rate.
     own_rate: Option<u64>,
-    /// What was asked for when the round began. It ends when something else is: that must not wait for days.
+    /// The last request when the round started. The round ends if there is a new request, which must not wait
+    /// for days.
     asked: &'a str,
     /// When the next piece may be read.
     next: Instant,
@@ -33,13 +34,13 @@ impl<'a> Limited<'a> {
         Self { shared, node, own_rate, asked, next: Instant::now() }
     }
 
-    /// Bytes per second now; 0 is no limit.
+    /// Returns the current rate in bytes per second. 0 is no limit.
     pub(super) fn rate(&self) -> u64 {
         self.own_rate.unwrap_or_else(|| self.node.config().tailrace_scrub_bytes_per_second)
     }
 }
 
-/// What reading `bytes` costs in time.
+/// Returns the time that reading `bytes` costs.
 fn cost(bytes: u64, rate: u64) -> Duration {
     if rate == 0 {
         return Duration::ZERO;

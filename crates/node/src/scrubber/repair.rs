@@ -1,7 +1,7 @@
-//! What becomes of known damage without reading everything: it is looked at again now and then, written down, and given up where an
-//! operator says so.
+//! Handles known damage without reading everything: checks it again periodically, saves it, and gives records
+//! up if an operator says so.
 //!
-//! A thread of its own, since a round of scrubbing may take days.
+//! It has a thread of its own, because a round of scrubbing may take days.
 
 use std::sync::Arc;
 use std::sync::Weak;
@@ -15,10 +15,10 @@ use crate::disk::NodeDisk;
 use crate::node::Node;
 use crate::partitions::PartitionHandle;
 
-/// Time between two looks whether something was asked for.
+/// Interval between two checks for requests.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Time between two looks at what is known to be damaged: whole again, or not yet written down?
+/// Interval between two checks of known damage: is it whole again, or not saved yet?
 const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Bytes of a segment that are copied at once.
@@ -27,7 +27,7 @@ const COPY_BYTES: usize = 4 << 20;
 /// Runs until the scrubber stops, or the node is gone.
 pub(super) fn run(shared: &Shared, node: &Weak<Node>) {
     let Some(alive) = node.upgrade() else { return };
-    // What was asked for before the start is over.
+    // Requests from before the start are over.
     let mut known = alive.config().tailrace_repair_request.clone();
     drop(alive);
     let (mut rechecked, mut forgotten) = (Instant::now(), Instant::now());
@@ -55,7 +55,8 @@ pub(super) fn run(shared: &Shared, node: &Weak<Node>) {
     }
 }
 
-/// Tells what reads have found, which may be mended before anybody asks. Costs one atomic read for each partition where there is nothing.
+/// Reports what reads have found, which may be repaired before anyone asks. Costs one atomic read per
+/// partition without damage.
 fn tell_found(node: &Arc<Node>) {
     let topics = Arc::clone(&node.topics());
     for handle in topics.online().chain(std::iter::once(&node.controller.handle())) {
@@ -65,7 +66,7 @@ fn tell_found(node: &Arc<Node>) {
     }
 }
 
-/// Counts damage, and says where it is.
+/// Counts and logs damage.
 pub(super) fn tell_of(node: &Node, handle: &PartitionHandle, damage: &Damage) {
     node.metrics.repair.damages.inc();
     tracing::error!(
@@ -74,14 +75,14 @@ pub(super) fn tell_of(node: &Node, handle: &PartitionHandle, damage: &Damage) {
     );
 }
 
-/// Costs one atomic read for each segment where nothing is damaged.
+/// Costs one atomic read per undamaged segment.
 fn recheck(node: &Arc<Node>) {
     let topics = Arc::clone(&node.topics());
     for handle in topics.online().chain(std::iter::once(&node.controller.handle())) {
         let log = handle.reader.log();
         let whole = log.recheck_damage();
         if whole > 0 {
-            tracing::info!(partition = %handle.id, ranges = whole, "what was damaged is whole again, and is served");
+            tracing::info!(partition = %handle.id, ranges = whole, "damaged ranges are whole again, and are served");
         }
         log.damaged_indexes().into_iter().for_each(|base| build_again(node, handle, base));
         save(handle);
@@ -92,25 +93,25 @@ fn recheck(node: &Arc<Node>) {
     }
 }
 
-/// A read has met a damaged row. It does not wait for the scrubber, which may take days.
+/// Rebuilds an index after a read has met a damaged row. Does not wait for the scrubber, which may take days.
 fn build_again(node: &Node, handle: &Arc<PartitionHandle>, base: Offset) {
     let result = handle.with_blocking(|core| core.repair_index(base)).unwrap_or(Ok(()));
     node.metrics.repair.damages.inc();
     match result {
-        Ok(()) => tracing::warn!(partition = %handle.id, segment = %base, "a damaged index was built again"),
+        Ok(()) => tracing::warn!(partition = %handle.id, segment = %base, "rebuilt a damaged index"),
         Err(error) => {
-            tracing::error!(partition = %handle.id, segment = %base, %error, "a damaged index could not be built again");
+            tracing::error!(partition = %handle.id, segment = %base, %error, "could not rebuild a damaged index");
         }
     }
 }
 
 fn save(handle: &PartitionHandle) {
     if let Err(error) = handle.reader.log().save_damage() {
-        tracing::warn!(partition = %handle.id, %error, "what is damaged could not be written down");
+        tracing::warn!(partition = %handle.id, %error, "could not save the list of damage");
     }
 }
 
-/// The topic and the partition that a request names. `None` for one that names nothing.
+/// Returns the topic and partition that a request names. `None` if it names nothing.
 fn target(request: &str) -> Option<(&str, Option<i32>)> {
     let (_, rest) = request.split_once(':')?;
     match rest.split_once(':') {
@@ -130,14 +131,14 @@ fn give_up_all(node: &Arc<Node>, request: &str) {
         while let Some(range) = to_be_given_up(handle) {
             match give_up(handle, &range) {
                 Ok(true) => handle.reader.log().forget_lost(&range),
-                // Compaction is under way, retention has taken it, or the segment has to be mended first.
+                // Compaction is running, retention has removed it, or the segment has to be repaired first.
                 Ok(false) => {
                     let partition = &handle.id;
                     tracing::warn!(%partition, damage = %range, "left as it is: its segment is being compacted or mended; ask again");
                     break;
                 }
                 Err(error) => {
-                    tracing::error!(partition = %handle.id, %error, "what is damaged could not be given up");
+                    tracing::error!(partition = %handle.id, %error, "could not give up damaged records");
                     break;
                 }
             }
@@ -146,19 +147,19 @@ fn give_up_all(node: &Arc<Node>, request: &str) {
     }
 }
 
-/// The first range that no replica has any more.
+/// Returns the first range that no replica has any longer.
 fn to_be_given_up(handle: &PartitionHandle) -> Option<DamagedRange> {
     let damaged = handle.reader.log().damaged();
     damaged.into_iter().find(|range| may_be_given_up(handle, range))
 }
 
-/// What is wrong on one of several replicas the others may have.
+/// Reports whether a damaged range may be given up. With several replicas, the others may still have it.
 fn may_be_given_up(handle: &PartitionHandle, range: &DamagedRange) -> bool {
     range.is_lost || !handle.is_replica()
 }
 
-/// Puts batches without records in the place of what is damaged in one segment. False if that is not possible now. The partition is held
-/// only at the beginning and at the end.
+/// Replaces the damage in one segment with batches without records. False if that is not possible now. The
+/// partition is locked only at the start and at the end.
 fn give_up(handle: &Arc<PartitionHandle>, range: &DamagedRange) -> Result<bool, LogError> {
     let begun = handle.with_blocking(|core| match core.halted() {
         None => core.begin_patch(range.base_offset),
@@ -188,13 +189,13 @@ fn give_up(handle: &Arc<PartitionHandle>, range: &DamagedRange) -> Result<bool, 
             Ok(false)
         }
         Err(error) => {
-            tracing::error!(partition = %handle.id, %error, "what is damaged could not be given up");
+            tracing::error!(partition = %handle.id, %error, "could not give up damaged records");
             Ok(false)
         }
     }
 }
 
-/// `None` if something is wrong here that another replica may have: that has to be mended first.
+/// Fills the patch. `None` if another replica may have some damaged range, which has to be repaired first.
 fn fill(handle: &PartitionHandle, patch: &mut Patch<NodeDisk>) -> Result<Option<Vec<GivenUp>>, LogError> {
     let mut given_up = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! A round: reads everything once, and notes what is damaged.
+//! A round: reads everything once, and records what is damaged.
 
 use std::sync::{Arc, PoisonError, Weak};
 use tailrace_env::thread;
@@ -20,7 +20,7 @@ impl Scrubber {
     /// Starts its threads. They end with [`Scrubber::stop`], or when the node is gone.
     ///
     /// # Errors
-    /// The operating system's, if it gives no thread.
+    /// The operating system's error if it cannot create a thread.
     pub(crate) fn start(&self, node: &Arc<Node>) -> std::io::Result<()> {
         for (name, work) in [("scrubber", run as Work), ("repair", repair::run)] {
             let (shared, node) = (Arc::clone(&self.shared), Arc::downgrade(node));
@@ -33,7 +33,7 @@ impl Scrubber {
 
 fn run(shared: &Shared, node: &Weak<Node>) {
     let Some(alive) = node.upgrade() else { return };
-    // What was asked for before the start is over.
+    // Requests from before the start are over.
     let request = alive.config().tailrace_scrub_request.clone();
     drop(alive);
     let mut clock = Clock { since: Instant::now(), any_yet: false, request, interrupted: false };
@@ -52,7 +52,8 @@ fn run(shared: &Shared, node: &Weak<Node>) {
     }
 }
 
-/// Reads everything once, unless something else is asked for meanwhile: `asked` is what was asked for last. True if it came to its end.
+/// Reads everything once, unless there is a new request meanwhile: `asked` is the last one. True if it
+/// completed.
 fn round(shared: &Shared, node: &Arc<Node>, due: &Due, asked: &str) -> bool {
     let topics = Arc::clone(&node.topics());
     let wanted = |handle: &&Arc<PartitionHandle>| {
@@ -109,7 +110,7 @@ fn round(shared: &Shared, node: &Arc<Node>, due: &Due, asked: &str) -> bool {
     ended
 }
 
-/// Partitions of this node that are not in service, and why.
+/// Lists partitions of this node that are offline, with the reason.
 fn offline(node: &Node, wanted: Option<&str>) -> Vec<(String, String)> {
     let topics = Arc::clone(&node.topics());
     let wanted =
@@ -135,7 +136,7 @@ fn scrub(
     pace: &mut Limited<'_>,
 ) -> Result<(), LogError> {
     let log = handle.reader.log();
-    // What this copy never had is not looked for, and is damaged still.
+    // Ranges that this copy never had are not read, but are still damaged.
     for range in log.damaged().iter().filter(|range| range.is_lost) {
         remember(shared, handle, &range.damage);
     }
@@ -152,13 +153,14 @@ fn scrub(
                 if index.is_some() {
                     rebuild(handle, &target)?;
                 }
-                // A replica begins to mend it with its next tick. One that sleeps finds out with this step that it must not.
+                // A replica starts the repair with its next tick. This step tells a sleeping replica that it
+                // must wake.
                 if !log.is_empty() && handle.is_replica() {
                     node.stepper.schedule(handle);
                 }
             }
         }
-        // What was read of it has been counted on the way, as far as it went.
+        // While reading, only the bytes that were actually read were counted.
         shared.lock().progress.bytes_done = before + target.bytes();
     }
     let scrubbed = handle.with_blocking(|core| match core.halted() {
@@ -205,7 +207,7 @@ mod tests {
     use crate::taps::WantedBy;
     use crate::testing::start_in;
 
-    /// A round of the scrubber may have begun with it.
+    /// A round of the scrubber may have started with the topic.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_topic_that_is_deleted_meanwhile_is_not_damaged() {
         let folder = tempfile::TempDir::new().unwrap();

@@ -1,8 +1,10 @@
-//! States go before the group that they belong to, or before it knows no more of a topic.
+//! Deletes states before the group that they belong to, or before the group forgets a topic.
 //!
-//! Three steps, each of which is committed before the next one begins: the group writes which states go, and counts them no more; the share
-//! coordinators delete them; the group writes that they are gone. Who is killed in between, or moves, leaves a group that knows what is
-//! left to be done: the same request goes on from there, and so does the group's coordinator, when it is loaded and when a member comes.
+//! There are three steps, and each is committed before the next one starts. The group records which states
+//! are being deleted, and stops counting them. The share coordinators delete them. The group records that
+//! they are gone. If a node is killed in between, or a coordinator moves, the group still knows what remains
+//! to be done. Repeating the request continues from there. So does the group's coordinator, when it is loaded
+//! and when a member arrives.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,24 +20,25 @@ use crate::caller::Caller;
 use crate::coordinators::CoordinatorFailure;
 use crate::node::Node;
 
-/// Why states were not deleted. The group is as it was, but for those states: they count no more.
+/// Why states were not deleted. The group is unchanged, except that it no longer counts those states.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum DeletionFailure {
-    /// There is no coordinator of the group that could answer.
+    /// No coordinator of the group could answer.
     #[error(transparent)]
     Coordinator(#[from] CoordinatorFailure),
-    /// The group refuses it.
+    /// The group refuses the deletion.
     #[error(transparent)]
     Refused(#[from] GroupError),
-    /// A share coordinator does not do it.
+    /// A share coordinator failed to delete a state.
     #[error(transparent)]
     State(#[from] StateFailure),
 }
 
-/// Deletes the states of a group without members: those of these topics, or all. Each topic that had states answers for itself.
+/// Deletes the states of a group without members: those of these topics, or all. Returns one result for each
+/// topic that had states.
 ///
 /// # Errors
-/// The group has members, or does not exist; or its coordinator cannot be had.
+/// The group has members or does not exist, or its coordinator is unavailable.
 pub async fn delete_states(
     node: &Arc<Node>,
     caller: &Caller,
@@ -43,13 +46,13 @@ pub async fn delete_states(
     topics: Option<Vec<TopicId>>,
 ) -> Result<BTreeMap<TopicId, Result<(), StateFailure>>, DeletionFailure> {
     match tell(node, caller, group, ShareEvent::DeleteStates { topics }).await? {
-        // What is begun is finished, however long the caller waits.
+        // Once started, the deletion completes, however long the caller waits.
         ShareReply::DeleteStates(begun) => carry_out(node, &caller.patient(), group, begun?).await,
         _ => Err(CoordinatorFailure::Reloaded.into()),
     }
 }
 
-/// Deletes states that the group wants deleted, and tells it of those that are gone.
+/// Deletes states that the group wants deleted, and tells it which ones are gone.
 pub(crate) async fn carry_out(
     node: &Arc<Node>,
     caller: &Caller,
@@ -66,7 +69,7 @@ pub(crate) async fn carry_out(
         topics.iter().map(|(topic, _)| (*topic, Ok(()))).collect();
     for (key, answer) in keys.iter().zip(state::delete(node, caller, &keys, upto).await) {
         let Err(failure) = answer else { continue };
-        tracing::warn!(share_partition = %key, %failure, "a share-partition's state was not deleted");
+        tracing::warn!(share_partition = %key, %failure, "could not delete a share-partition's state");
         outcomes.insert(key.topic, Err(failure));
     }
     let gone = outcomes.iter().filter(|(_, outcome)| outcome.is_ok()).map(|(topic, _)| *topic).collect();
@@ -77,7 +80,7 @@ pub(crate) async fn carry_out(
     Ok(outcomes)
 }
 
-/// Tells the coordinator of a group something.
+/// Sends an event to the coordinator of a group.
 pub(crate) async fn tell(
     node: &Arc<Node>,
     caller: &Caller,

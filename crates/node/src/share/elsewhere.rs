@@ -14,7 +14,7 @@ use crate::coordinators::CoordinatorFailure;
 use crate::deadlines::FORGET_TIMEOUT;
 use crate::node::Node;
 
-/// Asks the node that coordinates.
+/// Asks the node that coordinates the share-partition.
 pub(crate) async fn ask_share_coordinator(
     here: &Node,
     caller: &Caller,
@@ -25,8 +25,9 @@ pub(crate) async fn ask_share_coordinator(
     answer.ok_or_else(|| unavailable("a node's answer is empty"))
 }
 
-/// Tells the other nodes that what they have in use of share-partitions counts no more. One that does not hear it finds out when it next
-/// keeps something, or looks ([`LivePartition::check`](super::LivePartition)): the state is another one then.
+/// Tells the other nodes that their share-partitions in use are no longer valid. A node that misses this
+/// finds out when it next keeps a change, or checks ([`LivePartition::check`](super::LivePartition)): by then
+/// the state is a different one.
 pub(crate) async fn forget_share_partitions_elsewhere(
     here: &Arc<Node>,
     caller: &Caller,
@@ -38,16 +39,16 @@ pub(crate) async fn forget_share_partitions_elsewhere(
         let (here, caller, texts) = (Arc::clone(here), caller.clone(), texts.clone());
         telling.spawn(async move {
             if let Err(error) = put(&here, &caller, node, ShareQuestion::Forget(texts)).await {
-                tracing::debug!(%node, %error, "a node does not forget share-partitions");
+                tracing::debug!(%node, %error, "could not tell a node to forget share-partitions");
             }
         });
     }
     let told = async { while telling.join_next().await.is_some() {} };
-    // One that does not answer is left to itself.
+    // A node that does not answer in time will find out by itself.
     let _ = time::timeout(FORGET_TIMEOUT, told).await;
 }
 
-/// The other nodes that are there.
+/// Returns the other live nodes.
 fn others(here: &Node) -> Vec<NodeId> {
     if here.links.peers().is_none() {
         return Vec::new();
@@ -63,9 +64,9 @@ async fn put(
     node: NodeId,
     question: ShareQuestion,
 ) -> Result<Option<ShareAnswer>, StateFailure> {
-    // It may have died just now, and another one coordinates soon.
+    // The node may have just died, and another one will coordinate soon.
     let answer = ask(&here.links, caller, node, question).await.map_err(|error| {
-        tracing::debug!(%node, %error, "a share coordinator could not be asked");
+        tracing::debug!(%node, %error, "could not ask a share coordinator");
         CoordinatorFailure::Elsewhere
     })?;
     match answer {

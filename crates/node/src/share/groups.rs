@@ -1,4 +1,5 @@
-//! Share-partitions are found, loaded at first use, and dropped when nobody uses them; what a member holds is released when it is gone.
+//! Finds share-partitions, loads them at first use, drops unused ones, and releases what a member holds when
+//! it is gone.
 
 use std::sync::Arc;
 use tailrace_env::time::Duration;
@@ -14,24 +15,24 @@ use crate::caller::Caller;
 use crate::node::Node;
 use tailrace_env::task::stopped;
 
-/// A share-partition that nobody holds records of, and nobody asked for, is dropped after this time.
+/// A share-partition with no held records that was not asked for in this time is dropped.
 const IDLE_AFTER: Duration = Duration::from_secs(300);
 
-/// Time between two looks for share-partitions to be dropped.
+/// Interval between two checks for share-partitions to drop.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 impl ShareGroups {
-    /// The share-partition, loaded if it is not in use yet.
+    /// Returns the share-partition, and loads it if it is not in use yet.
     ///
     /// # Errors
-    /// There is no such partition, or it or its state cannot be read now.
+    /// The partition does not exist, or it or its state cannot be read now.
     pub async fn get_or_load(
         &self,
         node: &Arc<Node>,
         caller: &Caller,
         key: &SharePartitionKey,
     ) -> Result<Arc<LivePartition>, ShareFailure> {
-        // Whoever finds one that is of no use any more puts a fresh one into its place; twice is very bad luck.
+        // A caller that finds an invalid one replaces it. Finding two in a row is very unlikely.
         for _ in 0..3 {
             let handle = keep::handle_of(node, key)?;
             let slot = Arc::clone(self.lock().entry(key.clone()).or_default());
@@ -53,28 +54,28 @@ impl ShareGroups {
         Err(ShareFailure::NotLeader)
     }
 
-    /// Releases everything that a member holds: it left the group, was removed from it, or its session ended. What was
-    /// released is kept afterwards; nobody need wait for it.
+    /// Releases everything that a member holds, because it left the group, was removed from it, or its
+    /// session ended. The release is kept afterwards. Callers need not wait for that.
     pub(crate) fn release_member(&self, node: &Arc<Node>, caller: &Caller, group: &str, member: &str) {
         for live in self.of_group(group) {
             live.release_member(node, caller, member);
         }
     }
 
-    /// A member is gone: its session ends, and what it held is released.
+    /// Ends the session of a member that is gone, and releases what it held.
     pub fn member_left(&self, node: &Arc<Node>, caller: &Caller, group: &str, member: &str) {
         self.sessions.remove(group, member);
         self.release_member(node, caller, group, member);
     }
 
-    /// A client is gone: its sessions end, and what their members held is released.
+    /// Ends the sessions of a client that is gone, and releases what their members held.
     pub fn connection_closed(&self, node: &Arc<Node>, caller: &Caller, connection: u64) {
         for (group, member) in self.sessions.remove_of(connection) {
             self.release_member(node, caller, &group, &member);
         }
     }
 
-    /// Drops what is not used any more, from time to time, until the server stops.
+    /// Periodically drops what is no longer used, until the server stops.
     pub(crate) async fn sweep(node: Arc<Node>) {
         let mut stopping = node.stopping.subscribe();
         loop {
@@ -86,10 +87,10 @@ impl ShareGroups {
         }
     }
 
-    /// Drops what is not used any more at this time.
+    /// Drops what is no longer used at this time.
     pub(super) fn sweep_once(&self, node: &Node, now: TimestampMs) {
         let topics = node.topics();
-        // One that somebody else holds, to load it or to use it, stays: there must never be two of one key.
+        // A share-partition that is being loaded or used stays: there must never be two of one key.
         self.lock().retain(|key, slot| {
             if Arc::strong_count(slot) > 1 {
                 return true;

@@ -1,4 +1,5 @@
-//! What a share-partition in use goes through: it is loaded, what its members say is taken over and kept, and its locks run out.
+//! The life of a share-partition in use: it is loaded, acknowledgements are applied and kept, and acquisition
+//! locks expire.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,10 +21,10 @@ use crate::node::Node;
 use crate::partitions::{NotHere, PartitionHandle};
 use tailrace_env::task::stopped;
 
-/// Between two looks whether the state of a share-partition in use is there still.
+/// Interval between two checks whether the state of a share-partition in use still exists.
 const CHECK_INTERVAL_MS: i64 = 5_000;
 
-/// The partition that `key` names, if it can be used.
+/// Returns the partition that `key` names, if it can be used.
 pub(super) fn handle_of(node: &Node, key: &SharePartitionKey) -> Result<Arc<PartitionHandle>, ShareFailure> {
     let topics = node.topics();
     let topic = topics.by_id(key.topic.0).ok_or(ShareFailure::UnknownTopic)?;
@@ -35,10 +36,11 @@ pub(super) fn handle_of(node: &Node, key: &SharePartitionKey) -> Result<Arc<Part
 }
 
 impl LivePartition {
-    /// Goes on where the group was, or begins where its settings say.
+    /// Loads a share-partition, which continues where the group was, or starts where its settings say.
     ///
     /// # Errors
-    /// As Kafka has it, a share-partition without a state cannot be read: a group that nobody has joined reads nothing.
+    /// As in Kafka, a share-partition without a state cannot be read: a group without members so far reads
+    /// nothing.
     pub(super) async fn load(
         node: &Arc<Node>,
         caller: &Caller,
@@ -72,13 +74,13 @@ impl LivePartition {
             used_at: AtomicI64::new(0),
             checked_at: AtomicI64::new(node.share.clock.now().0),
         });
-        // Where the group begins is decided once: records that come while nobody acknowledges any are not skipped by a
-        // restart.
+        // Where the group starts is decided once, so that a restart does not skip records that arrive before
+        // any is acknowledged.
         live.keep(node, caller).kept().await.map_err(|failure| told(caller, key, failure))?;
         Ok(live)
     }
 
-    /// It was asked for.
+    /// Records a use.
     pub(super) fn touch(self: &Arc<Self>, node: &Arc<Node>) {
         let now = node.share.clock.now().0;
         self.used_at.store(now, Ordering::Relaxed);
@@ -94,23 +96,24 @@ impl LivePartition {
         }
     }
 
-    /// Gives itself up if its state is gone, or another one. A node that could not be told of a deletion would go on where the old group
-    /// was, for members of the next one, and while nobody acknowledges anything, nothing else would tell it.
+    /// Invalidates this share-partition if its state is gone, or is a different one. A node that missed a
+    /// deletion would continue where the old group was, for members of the next one. As long as no member
+    /// acknowledges anything, nothing else would tell it.
     pub(super) async fn check(&self, node: &Arc<Node>) {
         let outlives = match state::summary(node, Caller::internal(), &self.key).await {
             Ok(Some(kept)) => (kept.generation, kept.state_epoch) != (self.generation, self.state_epoch),
             Ok(None) => true,
-            // Nothing is known.
+            // The state is unknown.
             Err(_) => false,
         };
         if outlives {
-            tracing::info!(share_partition = %self.key, "the state of a share-partition in use is another one, or gone");
+            tracing::info!(share_partition = %self.key, "the state of a share-partition in use was replaced, or is gone");
             self.give_up();
         }
     }
 
-    /// Takes over what a member says about records it holds. It counts at once, and must be kept
-    /// ([`LivePartition::keep`]) before the member is told so.
+    /// Applies a member's acknowledgement of records that it holds. It counts at once, and must be kept
+    /// ([`LivePartition::keep`]) before the member gets its answer.
     pub fn acknowledge(
         &self,
         node: &Node,
@@ -123,7 +126,7 @@ impl LivePartition {
         let step = |core: &mut SharePartition| {
             let before = core.next_fetch(&settings.terms);
             let result = core.acknowledge(member, batches, &settings.terms, now);
-            // Those who wait look again if records were released, or if there is room for fresh ones now.
+            // Waiting fetches look again if records were released, or if there is room for new ones now.
             let news = result == Ok(true) || core.next_fetch(&settings.terms) != before;
             (result, news)
         };
@@ -132,7 +135,7 @@ impl LivePartition {
             self.wake();
         }
         result.map(drop).map_err(|error| {
-            tracing::debug!(%caller, share_partition = %self.key, %error, "an acknowledgement is refused");
+            tracing::debug!(%caller, share_partition = %self.key, %error, "refused an acknowledgement");
             AcknowledgeFailure::Refused(error)
         })
     }
@@ -145,17 +148,17 @@ impl LivePartition {
         }
     }
 
-    /// Begins to keep everything that changed so far. The handle's being dropped does not stop it, nor does the
-    /// caller's deadline: what counts already must be kept.
+    /// Starts keeping everything that changed so far. Neither dropping the handle nor the caller's deadline
+    /// stops it: what counts already must be kept.
     ///
-    /// If it cannot be kept, the share-partition is given up, and another will go on from what was kept before.
+    /// If that fails, the share-partition is invalidated, and a new one continues from what was kept before.
     pub fn keep(self: &Arc<Self>, node: &Arc<Node>, caller: &Caller) -> Keeping {
         let (live, node, caller) = (Arc::clone(self), Arc::clone(node), caller.patient());
         Keeping(task::spawn(async move {
             let kept = live.keep_in_order(&node, &caller).await;
             if let Err(failure) = &kept {
                 let key = &live.key;
-                tracing::warn!(%caller, share_partition = %key, %failure, "a share-partition's state was not kept");
+                tracing::warn!(%caller, share_partition = %key, %failure, "could not keep a share-partition's state");
                 live.give_up();
             }
             kept
@@ -166,14 +169,15 @@ impl LivePartition {
         let _in_order = self.keeping.lock().await;
         let unsaved = self.with_core(SharePartition::take_unsaved).ok_or(ShareStateError::NotInitialized)?;
         let Some(write) = unsaved else { return Ok(()) };
-        // Of the load, not of now: the coordinator refuses what comes from before another leader's load.
+        // The epoch of the load, not the current one: the coordinator refuses writes that are older than
+        // another leader's load.
         let leader_epoch = self.leader_epoch.get();
         let (key, generation, state_epoch) = (self.key.clone(), self.generation, self.state_epoch);
         let request = ShareRequest::Write { key, generation, state_epoch, leader_epoch, write };
         state::ask(node, caller, request).await.map(drop)
     }
 
-    /// Makes sure that somebody watches the acquisition locks: to be called after records were acquired.
+    /// Has a task watch the acquisition locks. Call this after acquiring records.
     pub(super) fn watch_locks(self: &Arc<Self>, node: &Arc<Node>) {
         if !self.watched.swap(true, Ordering::AcqRel) {
             task::spawn(Arc::clone(self).run_watch(Arc::clone(node)));
@@ -186,7 +190,7 @@ impl LivePartition {
         loop {
             let Some(deadline) = self.with_core(|core| core.deadline()).flatten() else {
                 self.watched.store(false, Ordering::Release);
-                // Somebody may have acquired in between, and have seen the watch still on.
+                // Another caller may have acquired records in between, and seen the watch still on.
                 let missed = self.with_core(|core| core.deadline()).flatten().is_some();
                 if missed && !self.watched.swap(true, Ordering::AcqRel) {
                     continue;
@@ -210,6 +214,6 @@ impl LivePartition {
 }
 
 fn told(caller: &Caller, key: &SharePartitionKey, failure: StateFailure) -> ShareFailure {
-    tracing::warn!(%caller, share_partition = %key, %failure, "a share-partition's state cannot be read");
+    tracing::warn!(%caller, share_partition = %key, %failure, "could not read a share-partition's state");
     ShareFailure::State(failure)
 }

@@ -15,39 +15,40 @@ use super::failure::StateFailure;
 use crate::coordinators::CoordinatorFailure;
 use crate::partitions::PartitionHandle;
 
-/// A share-partition in use. Shared by all who read it for its group.
+/// A share-partition in use. Shared by all fetches for its group.
 pub struct LivePartition {
     pub(crate) key: SharePartitionKey,
     pub(crate) handle: Arc<PartitionHandle>,
-    /// The epoch in which this node leads the partition. What it knows counts in no other: another leader may have handed out records
-    /// in between.
+    /// The epoch in which this node leads the partition. The core is invalid in any other epoch, because
+    /// another leader may have handed out records in between.
     pub(super) leader_epoch: LeaderEpoch,
-    /// The generation and the epoch of the state that it was loaded from.
+    /// The generation and epoch of the state that it was loaded from.
     pub(super) generation: i64,
     pub(super) state_epoch: i32,
-    /// `None` once it is of no use any more: its state could not be kept, or was reset or deleted, or another node has led since.
+    /// `None` once it is invalid: its state could not be kept, was reset or deleted, or another node has led
+    /// since.
     pub(super) core: Mutex<Option<SharePartition>>,
-    /// Held while changes are being kept, so that they are kept in their order. Whoever waits for it finds his change kept
-    /// together with those of the others who waited.
+    /// Held while changes are kept, so that they are kept in order. A caller that waits for it finds its
+    /// change kept together with those of other waiters.
     pub(super) keeping: tailrace_env::sync::Mutex<()>,
     /// Fetches that wait for records to become available, by the address of their `Notify`.
     pub(super) waiting: Mutex<HashMap<usize, Arc<Notify>>>,
-    /// Somebody watches the acquisition locks.
+    /// A task watches the acquisition locks.
     pub(super) watched: AtomicBool,
     /// When it was last asked for, in milliseconds.
     pub(super) used_at: AtomicI64,
-    /// When its state was last looked for, in milliseconds.
+    /// When its state was last checked, in milliseconds.
     pub(super) checked_at: AtomicI64,
 }
 
-/// Changes that are being kept.
+/// A pending write of changes.
 pub struct Keeping(pub(super) task::JoinHandle<Result<(), StateFailure>>);
 
 impl Keeping {
-    /// Waits until they are.
+    /// Waits until the changes are kept.
     ///
     /// # Errors
-    /// They could not be kept: nobody may be told that they hold.
+    /// They could not be kept, so no client may be told that they hold.
     pub async fn kept(self) -> Result<(), StateFailure> {
         self.0.await.unwrap_or(Err(StateFailure::Coordinator(CoordinatorFailure::Reloaded)))
     }
@@ -56,17 +57,17 @@ impl Keeping {
 /// Why an acknowledgement does not count.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AcknowledgeFailure {
-    /// The partition refuses it.
+    /// The share-partition refuses it.
     #[error(transparent)]
     Refused(AcknowledgeError),
-    /// The partition is not led here any more.
-    #[error("nothing is known of the records: the share-partition was loaded anew")]
+    /// This node no longer leads the partition.
+    #[error("the records are unknown: the share-partition was loaded again")]
     Gone,
 }
 
 impl LivePartition {
-    /// Runs `step` on the core. `None` if it is of no use any more: it is not if this panics, since nobody may go on with what was changed
-    /// half-way. What was kept is loaded again.
+    /// Runs `step` on the core. `None` if the core is invalid. A panic in `step` makes it so, because a
+    /// half-applied change must not be used. The kept state is then loaded again.
     pub(super) fn with_core<T>(&self, step: impl FnOnce(&mut SharePartition) -> T) -> Option<T> {
         if !self.is_led() {
             self.give_up();
@@ -88,37 +89,37 @@ impl LivePartition {
         })
     }
 
-    /// True if this node leads the partition, and has done so since this was loaded.
+    /// Reports whether this node leads the partition, and has done so without a break since this was loaded.
     fn is_led(&self) -> bool {
         self.handle.leads() == Some(self.leader_epoch)
     }
 
-    /// True if it is of use, for this partition: a topic may have been deleted and made anew.
+    /// Reports whether it is valid for this partition: a topic may have been deleted and created again.
     pub(super) fn serves(&self, handle: &Arc<PartitionHandle>) -> bool {
         Arc::ptr_eq(&self.handle, handle) && self.is_led() && lock(&self.core).is_some()
     }
 
-    /// True if nobody holds records, everything is kept, and nobody asked for so long.
+    /// Reports whether no member holds records, everything is kept, and it was not used for this long.
     pub(super) fn is_idle_since(&self, now: TimestampMs, time: Duration) -> bool {
         let unused_ms = now.0.saturating_sub(self.used_at.load(Ordering::Relaxed));
         let is_old = u128::try_from(unused_ms).is_ok_and(|ms| ms >= time.as_millis());
         is_old && self.with_core(|core| core.is_idle() && !core.has_unsaved()).unwrap_or(true)
     }
 
-    /// Nothing that it knows counts any more. Whoever waits looks for a fresh one.
+    /// Invalidates this share-partition. Waiters look for a new one.
     pub(super) fn give_up(&self) {
         *lock(&self.core) = None;
         self.wake();
     }
 
-    /// Waits until nothing of it is being kept any more, once it was given up: a fresh one must not be loaded from before what
-    /// is on its way. A hand-over of leadership that fails leaves this node leading in the same epoch, so that the coordinator
-    /// would not tell the one from the other.
+    /// Waits until nothing is being kept any longer, after this was invalidated: a new one must not be loaded
+    /// from a state that lacks a write in flight. After a failed hand-over this node leads in the same epoch,
+    /// so the coordinator could not tell the two apart.
     pub(super) async fn last_write_ended(&self) {
         drop(self.keeping.lock().await);
     }
 
-    /// Registers a fetch that wants to look again when records may have become available. Look again after registering.
+    /// Registers a fetch to be woken when records may have become available. Look again after registering.
     pub fn register_fetch(&self, fetch: &Arc<Notify>) {
         let mut waiting = lock(&self.waiting);
         // Fetches that ended by their time limit leave their entry behind.

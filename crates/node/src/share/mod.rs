@@ -1,18 +1,19 @@
-//! Share groups (KIP-932) as the shell runs them: the records of a partition handed out to the members of a group, one
-//! member at a time, until somebody accepts them.
+//! Share groups (KIP-932) as the shell runs them: the records of a partition are handed out to the members of
+//! a group, one member at a time, until one accepts them.
 //!
-//! - [`LivePartition`] is one share-partition in use: the deterministic core behind a lock, those who wait for it, and the
-//!   one who keeps its state in `__share_group_state` before acknowledgements are answered.
-//! - [`ShareGroups`] finds them: loaded from their kept state at first use, dropped when their topic or group is gone, when
-//!   keeping their state failed, or after a while without use.
-//! - [`sessions`] are the clients' share sessions; `reading` looks for records and acquires them; `state` speaks to the
-//!   share coordinator, `crate::ask` to those of other nodes.
+//! - [`LivePartition`] is one share-partition in use: the deterministic core behind a lock, its waiters, and
+//!   the task that keeps its state in `__share_group_state` before acknowledgements are answered.
+//! - [`ShareGroups`] finds them. They are loaded from their kept state at first use, and dropped when their
+//!   topic or group is gone, when keeping their state failed, or after a while without use.
+//! - [`sessions`] are the clients' share sessions. `reading` looks for records and acquires them. `state`
+//!   speaks to the share coordinator, and `crate::ask` to those of other nodes.
 //!
-//! Kafka's requests between brokers for that state (83 to 87) are not served: it is asked for within the process, or over the links
-//! between nodes.
+//! Kafka's requests between brokers for that state (83 to 87) are not served: it is read and written within
+//! the process, or over the links between nodes.
 //!
-//! Bounds: a share-partition holds as many runs of offsets as its group may have records in flight, twice; share-partitions
-//! are as many as groups read partitions; sessions are bounded in number and size.
+//! Bounds: a share-partition holds at most twice as many runs of offsets as its group may have records in
+//! flight. There are as many share-partitions as partitions that groups read. Sessions are bounded in number
+//! and size.
 
 mod deletion;
 mod elsewhere;
@@ -46,12 +47,12 @@ use crate::share::sessions::ShareSessions;
 
 type Slot = Arc<OnceCell<Arc<LivePartition>>>;
 
-/// Everything about share groups that one server holds.
+/// The state of share groups in one server.
 pub struct ShareGroups {
     slots: Mutex<HashMap<SharePartitionKey, Slot>>,
     /// Sessions of clients.
     pub sessions: ShareSessions,
-    /// What acquisition locks are timed by.
+    /// The clock for acquisition locks.
     clock: SteadyClock,
 }
 
@@ -60,7 +61,7 @@ impl ShareGroups {
         Self { slots: Mutex::default(), sessions: ShareSessions::default(), clock: SteadyClock::start() }
     }
 
-    /// The share-partition, if it is in use.
+    /// Returns the share-partition, if it is in use.
     pub fn get(&self, key: &SharePartitionKey) -> Option<Arc<LivePartition>> {
         self.lock().get(key).and_then(|slot| slot.get().cloned())
     }
@@ -72,14 +73,14 @@ impl ShareGroups {
         }
     }
 
-    /// Those of a group that are in use.
+    /// Returns the share-partitions of a group that are in use.
     fn of_group(&self, group: &str) -> Vec<Arc<LivePartition>> {
         let slots = self.lock();
         let of_group = slots.iter().filter(|(key, _)| &*key.group == group);
         of_group.filter_map(|(_, slot)| slot.get().cloned()).collect()
     }
 
-    /// The state of a share-partition was reset or deleted: what is in use now counts no more.
+    /// Invalidates a share-partition in use, because its state was reset or deleted.
     pub(crate) fn forget(&self, key: &SharePartitionKey) {
         let slot = self.lock().remove(key);
         if let Some(live) = slot.as_ref().and_then(|slot| slot.get()) {

@@ -1,7 +1,8 @@
-//! Looking for records that may be acquired, and acquiring them.
+//! Looks for records that may be acquired, and acquires them.
 //!
-//! The log is read without the share-partition's lock: first the core says where to read, then the headers of the batches
-//! there are looked at, then the core decides. If somebody else was faster, it is tried again further on.
+//! The log is read without the share-partition's lock. First the core says where to read, then the headers of
+//! the batches there are read, then the core decides. If another fetch was faster, it is tried again further
+//! on.
 
 use std::io;
 use std::sync::Arc;
@@ -21,34 +22,36 @@ use crate::disk::NodeDisk;
 use crate::node::Node;
 use crate::partitions::{Isolation, ReadFailure, ReadOutcome, ReadTerms};
 
-/// Bytes of one partition that are looked at for one fetch. A larger first batch is taken as a whole.
+/// Maximum bytes of one partition that one fetch looks at. A larger first batch is taken as a whole.
 const BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Headers are read this many bytes at a time: those of small batches many at once.
+/// Headers are read this many bytes at a time, which covers many small batches at once.
 const SCAN_BYTES: usize = 64 * 1024;
 
-/// Looks at one partition in one fetch, when what was found was not for consumers, or others were faster.
+/// Attempts on one partition in one fetch, if the records found were not for consumers, or others were
+/// faster.
 const TRIES: usize = 16;
 
-/// Runs of available records that are measured before one fetch. A client with more of them to take does not wait.
+/// Runs of available records that are measured before one fetch. If there are more of them, the client does
+/// not wait.
 const RUNS_MAX: usize = 128;
 
-/// Records of one partition that now belong to a member, and where they lie.
+/// Records of one partition that now belong to a member, and their position.
 pub struct Acquisition {
-    /// Where they lie.
+    /// Their position in the log.
     pub extent: Extent<NodeDisk>,
-    /// What was acquired.
+    /// The acquired batches.
     pub batches: Vec<AcquiredBatch>,
 }
 
 impl Acquisition {
-    /// How many records, at most: holes within batches count.
+    /// Returns the maximum number of records: gaps within batches count.
     pub fn records(&self) -> u64 {
         self.batches.iter().map(|batch| batch.last.get().abs_diff(batch.first.get()) + 1).sum()
     }
 }
 
-/// A batch and where it lies.
+/// A batch and its position.
 struct ReadPosition {
     batch: FetchedBatch,
     position: u64,
@@ -58,13 +61,14 @@ struct ReadPosition {
 /// Where to look.
 struct Plan {
     from: Offset,
-    /// Enough batches have been seen here.
+    /// The scan may end with a batch that reaches this offset.
     enough: i64,
 }
 
-/// Acquires records for a member. `None` if there are none for now.
+/// Acquires records for a member. `None` if there are none at the moment.
 ///
-/// What has no records for consumers on the way is passed over, which is kept later: it would be found anew.
+/// Skips offsets without records for consumers. The skip is kept later. If that is lost, they would be found
+/// again.
 pub async fn acquire(
     node: &Arc<Node>,
     caller: &Caller,
@@ -80,7 +84,7 @@ pub async fn acquire(
         let (slice, aborted) = match live.handle.read_on_loop(caller, &terms_of_read).await {
             Ok(ReadOutcome { slice: Some(slice), aborted, .. }) => (slice, aborted),
             Ok(_) | Err(ReadFailure::BeingExchanged) => return Ok(None),
-            // The log start has moved: the next look begins there.
+            // The log start has moved, and the next attempt starts there.
             Err(ReadFailure::OutOfRange) => continue,
             Err(ReadFailure::Damaged(range)) if node.topics().has_lost(&live.handle, &range) => {
                 pass_over(node, caller, live, settings, terms, plan.from, &range)?;
@@ -102,7 +106,8 @@ pub async fn acquire(
     Ok(None)
 }
 
-/// Passes over records that are damaged for good, as over those of an aborted transaction: the group would never come behind them.
+/// Skips records that are damaged for good, like those of an aborted transaction. Otherwise the group would
+/// never get beyond them.
 fn pass_over(
     node: &Arc<Node>,
     caller: &Caller,
@@ -117,15 +122,16 @@ fn pass_over(
     let gap = FetchedBatch { first, last: end.plus(-1), visible: false };
     take(node, caller, live, settings, terms, Fetched { from, batches: &[gap] })?;
     node.metrics.repair.share_skipped_records.inc_by(end.get().abs_diff(first.get()));
-    tracing::warn!(share_partition = %live.key, "records are passed over, because they are damaged: {range}");
+    tracing::warn!(share_partition = %live.key, "skipping records, because they are damaged: {range}");
     Ok(())
 }
 
-/// Bytes of the batches that hold records which could be acquired now; counted until there are `enough`. Nothing is
-/// acquired.
+/// Returns the bytes of the batches with records that could be acquired now, counted up to `enough`. Acquires
+/// nothing.
 ///
-/// No batch is looked at, so batches without records for consumers count where nothing is known of their offsets yet. Nor is the disk: it
-/// fails with [`ReadFailure::NotAtHand`] where that says where they lie, and acquiring finds out.
+/// Reads no batch. So batches without records for consumers count if nothing is known about their offsets
+/// yet. Does not read the disk either: if the positions are only on the disk, it fails with
+/// [`ReadFailure::NotAtHand`], and acquiring finds out.
 pub fn acquirable_bytes(
     caller: &Caller,
     live: &LivePartition,
@@ -146,7 +152,7 @@ pub fn acquirable_bytes(
         next = next.max(first);
         let end = end.min(upto);
         while next < end && bytes < enough {
-            // Whole batches up to the end of the run; then the one that goes beyond it, alone.
+            // Whole batches up to the end of the run. Then the one that goes beyond it, alone.
             let read = |upto, bytes_max| {
                 let terms = ReadTerms::new(next, Isolation::HighWatermark, bytes_max);
                 live.handle
@@ -209,13 +215,13 @@ struct Scanned {
     places: Vec<ReadPosition>,
 }
 
-/// Looks at the batches of `extent`, until one ends at `enough` or beyond.
+/// Reads the headers of the batches of `extent`, until one reaches `enough`.
 async fn scan(
     extent: Extent<NodeDisk>,
     aborted: Vec<AbortedTransaction>,
     enough: i64,
 ) -> Result<Scanned, ShareFailure> {
-    // The disk is never waited for on an event loop.
+    // An event loop must never wait for the disk.
     let is_in_memory = extent.is_resident();
     let look = move || {
         let places = places_of(&extent, &aborted, enough)?;
@@ -224,7 +230,7 @@ async fn scan(
     if is_in_memory {
         return look();
     }
-    // It panicked: a bug of the server.
+    // The task panicked: a bug of the server.
     task::spawn_blocking(look).await.unwrap_or(Err(ShareFailure::Internal))
 }
 
@@ -239,7 +245,7 @@ fn places_of(
     while position < end {
         let wanted = HEADER_BYTES as u64;
         if position < piece_at || position + wanted > piece_at + piece.len() as u64 {
-            // Far apart headers are read alone, close ones together.
+            // Headers that are far apart are read one by one, close ones together.
             let bytes = if places.len() < 2 { HEADER_BYTES } else { next_piece(&places) };
             piece.resize(bytes.min(usize::try_from(end - position).unwrap_or(bytes)), 0);
             let read = extent.read_at(&mut piece, position)?;
@@ -250,7 +256,7 @@ fn places_of(
         let bytes = piece.get(at..at + HEADER_BYTES).ok_or(io::ErrorKind::UnexpectedEof)?;
         let header = BatchHeader::parse(bytes).map_err(io::Error::other)?;
         let last = header.base_offset.plus(i64::from(header.last_offset_delta));
-        // Compaction leaves batches behind that have no record any more.
+        // Compaction leaves batches without any record behind.
         let has_records = header.record_count > 0 && !header.attributes.is_control();
         let visible = has_records && !is_aborted(&header, aborted);
         let batch = FetchedBatch { first: header.base_offset, last, visible };
@@ -264,7 +270,7 @@ fn places_of(
     Ok(places)
 }
 
-/// True if the batch belongs to a transaction that was aborted.
+/// Reports whether the batch belongs to an aborted transaction.
 fn is_aborted(header: &BatchHeader, aborted: &[AbortedTransaction]) -> bool {
     header.attributes.is_transactional()
         && aborted.iter().any(|transaction| {
@@ -273,14 +279,14 @@ fn is_aborted(header: &BatchHeader, aborted: &[AbortedTransaction]) -> bool {
         })
 }
 
-/// How much to read at once, by the size of the last batch.
+/// Returns how much to read at once, judging by the size of the last batch.
 fn next_piece(places: &[ReadPosition]) -> usize {
     let last = places.last().map_or(u64::MAX, |place| place.end - place.position);
     if last < 4096 { SCAN_BYTES } else { HEADER_BYTES }
 }
 
 impl Scanned {
-    /// The part of the extent that the acquired records lie in.
+    /// Cuts the extent to the part that contains the acquired records.
     fn cut(self, batches: Vec<AcquiredBatch>) -> Option<Acquisition> {
         let (first, last) = (batches.first()?.first, batches.last()?.last);
         let begin = self.places.iter().find(|place| place.batch.last >= first)?.position;

@@ -1,7 +1,7 @@
-//! Share sessions (KIP-932): which partitions a member fetches from, remembered between its requests.
+//! Share sessions (KIP-932): the partitions that a member fetches from, remembered between its requests.
 //!
-//! Each request of a session carries the next epoch, so that none is carried out twice. A session belongs to the
-//! connection that used it last and ends with it: what its member held is released then.
+//! Each request of a session carries the next epoch, so that none is executed twice. A session belongs to the
+//! connection that used it last and ends with it. Then everything that its member held is released.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,17 +10,17 @@ use tailrace_types::TopicId;
 
 use super::failure::SessionFailure;
 
-/// Opens a session.
+/// The epoch that opens a session.
 pub const INITIAL_EPOCH: i32 = 0;
 
-/// Closes a session.
+/// The epoch that closes a session.
 pub const FINAL_EPOCH: i32 = -1;
 
-/// Partitions of one session: each costs 24 bytes.
+/// Maximum partitions of one session. Each costs 24 bytes.
 const SESSION_PARTITIONS_MAX: usize = 100_000;
 
-/// Partitions of all sessions together, which bounds their memory to about 12 MB. A client that would exceed it is told
-/// that there are too many sessions.
+/// Maximum partitions of all sessions together, which bounds their memory to about 12 MB. A client that would
+/// exceed it gets the error that there are too many sessions.
 const ALL_PARTITIONS_MAX: usize = 500_000;
 
 /// A partition of a topic.
@@ -30,7 +30,7 @@ type Member = (Arc<str>, Arc<str>);
 
 #[derive(Debug)]
 struct Session {
-    /// What the next request must carry.
+    /// The epoch that the next request must carry.
     epoch: i32,
     connection: u64,
     /// In the order in which they were named.
@@ -40,7 +40,7 @@ struct Session {
 #[derive(Debug, Default)]
 struct Table {
     sessions: HashMap<Member, Session>,
-    /// Partitions of all of them.
+    /// Number of partitions in all sessions.
     partitions: usize,
 }
 
@@ -50,26 +50,26 @@ pub struct ShareSessions {
     table: Mutex<Table>,
 }
 
-/// What a request says about its session.
+/// The session part of a request.
 #[derive(Debug)]
 pub struct SessionRequest<'a> {
     /// The group.
     pub group: &'a Arc<str>,
     /// The member.
     pub member: &'a Arc<str>,
-    /// The epoch of the session that the client gives.
+    /// The session epoch of the request.
     pub epoch: i32,
-    /// The connection that the request came by.
+    /// The connection of the request.
     pub connection: u64,
-    /// To be fetched from, from now on.
+    /// Partitions to fetch from now on.
     pub added: Vec<Partition>,
-    /// Not to be fetched from any more.
+    /// Partitions to stop fetching.
     pub forgotten: Vec<Partition>,
 }
 
 impl ShareSessions {
-    /// Opens or continues a session with a fetch. Returns what to fetch from, beginning with another partition each time so
-    /// that a small limit starves none.
+    /// Opens or continues a session with a fetch. Returns the partitions to fetch from. It starts with
+    /// another partition each time, so that a small limit starves none.
     ///
     /// # Errors
     /// The request does not continue the member's session, or there is no room for what it adds.
@@ -105,10 +105,11 @@ impl ShareSessions {
         Ok(partitions)
     }
 
-    /// Continues a session with a request that only acknowledges; a session that is being closed is only looked for.
+    /// Continues a session with a request that only acknowledges. A request that closes the session only
+    /// looks it up.
     ///
     /// # Errors
-    /// The request does not continue the member's session, or there is no room for what it adds.
+    /// The request does not continue the member's session.
     pub fn acknowledge(
         &self,
         group: &Arc<str>,
@@ -123,7 +124,7 @@ impl ShareSessions {
         self.lock().continued(&member, epoch, connection).map(drop)
     }
 
-    /// Ends a session, if there is one.
+    /// Ends a session, if it exists.
     pub(crate) fn remove(&self, group: &str, member: &str) {
         self.lock().remove(&(Arc::from(group), Arc::from(member)));
     }
@@ -137,12 +138,12 @@ impl ShareSessions {
         members
     }
 
-    /// True if a member of the group has a session.
+    /// Reports whether a member of the group has a session.
     pub fn has_group(&self, group: &str) -> bool {
         self.lock().sessions.keys().any(|(of, _)| &**of == group)
     }
 
-    /// How many there are.
+    /// Returns the number of sessions.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.lock().sessions.len()
@@ -175,7 +176,7 @@ impl Table {
         Ok(partitions)
     }
 
-    /// The session, at its next epoch.
+    /// Returns the session, advanced to its next epoch.
     fn continued(
         &mut self,
         member: &Member,
@@ -187,7 +188,7 @@ impl Table {
             if epoch != session.epoch {
                 return Err(SessionFailure::Epoch);
             }
-            // Epochs run from 1 to the largest number and begin again at 1.
+            // Epochs run from 1 to the largest number and start again at 1.
             session.epoch = session.epoch.checked_add(1).unwrap_or(1);
         }
         session.connection = connection;
@@ -202,7 +203,7 @@ impl Table {
     }
 }
 
-/// Adds those that are not there yet.
+/// Adds the partitions that are not in the list yet.
 fn add(partitions: &mut Vec<Partition>, added: Vec<Partition>) {
     if added.is_empty() {
         return;
@@ -255,13 +256,13 @@ mod tests {
         assert_eq!(rig.fetch("m", 0, 1, 0..3, 0..0), Ok(vec![0, 1, 2]));
         assert_eq!(rig.fetch("m", 2, 1, 0..0, 0..0), Err(SessionFailure::Epoch));
         assert_eq!(rig.fetch("m", 1, 1, 2..4, 0..1), Ok(vec![2, 3, 1]), "each time another one is first");
-        assert_eq!(rig.fetch("m", 1, 1, 0..0, 0..0), Err(SessionFailure::Epoch), "a repetition");
+        assert_eq!(rig.fetch("m", 1, 1, 0..0, 0..0), Err(SessionFailure::Epoch), "a repeated request");
         let (group, member) = (Arc::clone(&rig.group), Arc::from("m"));
         assert_eq!(rig.sessions.acknowledge(&group, &member, 2, 1), Ok(()));
         assert_eq!(rig.sessions.acknowledge(&group, &member, 0, 1), Err(SessionFailure::Epoch));
         assert_eq!(rig.sessions.acknowledge(&group, &member, -1, 1), Ok(()));
         assert_eq!(rig.fetch("m", 3, 1, 0..0, 0..0).map(|all| all.len()), Ok(3));
-        assert_eq!(rig.fetch("m", 0, 1, 0..1, 0..0), Ok(vec![0]), "it begins anew");
+        assert_eq!(rig.fetch("m", 0, 1, 0..1, 0..0), Ok(vec![0]), "it starts again");
         rig.sessions.remove("g", "m");
         assert_eq!(rig.sessions.acknowledge(&group, &member, 1, 1), Err(SessionFailure::NotFound));
     }
@@ -274,7 +275,7 @@ mod tests {
         }
         let full = Err(SessionFailure::LimitReached);
         assert_eq!(rig.fetch("d", 0, 3, 0..1, 0..0), full);
-        assert!(rig.fetch("c", 1, 1, 0..0, 0..0).is_ok(), "it goes on at another connection");
+        assert!(rig.fetch("c", 1, 1, 0..0, 0..0).is_ok(), "it continues on another connection");
         let gone = rig.sessions.remove_of(2);
         assert_eq!(gone, [(Arc::from("g"), Arc::from("b"))]);
         assert!(rig.fetch("d", 0, 3, 0..100_000, 0..0).is_ok());

@@ -1,21 +1,21 @@
-//! What holds for a share group now.
+//! The current settings of a share group.
 
 use tailrace_config::{GroupIsolationLevel, ShareOffsetReset};
 use tailrace_coordination::share::GroupTerms;
 use tailrace_metadata::MetadataImage;
 
-/// Settings of one group's data path.
+/// The settings of one group's data path.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupSettings {
     pub(crate) terms: GroupTerms,
-    /// Where the group begins in a partition that it has not read yet.
+    /// Where the group starts in a partition that it has not read yet.
     pub(crate) beginning: ShareOffsetReset,
-    /// Records of undecided and aborted transactions are not delivered.
+    /// Do not deliver records of undecided and aborted transactions.
     pub(crate) committed_only: bool,
 }
 
 impl GroupSettings {
-    /// As they are in `image`.
+    /// Returns the settings as they are in `image`.
     pub fn of(image: &MetadataImage, group: &str) -> Self {
         let config = image.group_config(group);
         let terms = GroupTerms {
@@ -31,7 +31,7 @@ impl GroupSettings {
         }
     }
 
-    /// As the protocol has it.
+    /// Returns the lock duration in the type of the protocol.
     pub fn lock_duration_ms(&self) -> i32 {
         i32::try_from(self.terms.lock_duration_ms).unwrap_or(i32::MAX)
     }

@@ -1,4 +1,4 @@
-//! Where a share group begins in a partition that it has not read yet (`share.auto.offset.reset`).
+//! Where a share group starts in a partition that it has not read yet (`share.auto.offset.reset`).
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::settings::GroupSettings;
 use crate::node::Node;
 use crate::partitions::{LookupFailure, PartitionHandle, ReadFailure};
 
-/// The offset that the setting stands for now.
+/// Returns the offset that the setting means now.
 pub(super) async fn first_offset(
     node: &Node,
     handle: &Arc<PartitionHandle>,

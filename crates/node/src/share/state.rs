@@ -18,14 +18,15 @@ use crate::deadlines::SHARE_COORDINATOR_TIMEOUT;
 use crate::node::Node;
 use crate::retry::Pauses;
 
-/// States that one coordinator is asked to delete at the same time.
+/// States that one coordinator is asked to delete concurrently.
 const DELETIONS_AT_ONCE: usize = 32;
 
-/// Until a coordinator that moves is asked again.
+/// Pause before a moving coordinator is asked again.
 const PAUSES: Pauses = Pauses::steady(Duration::from_millis(50));
 
-/// Asks the coordinator of the share-partition that the request is about, here or at another node, and waits until what it did is
-/// committed. While the coordinator moves to another node, this waits and asks again: each request may be put twice.
+/// Asks the coordinator of the request's share-partition, on this node or another, and waits until the result
+/// is committed. While the coordinator moves to another node, waits and asks again, so a coordinator may get
+/// each request twice.
 pub(crate) async fn ask(
     node: &Arc<Node>,
     caller: &Caller,
@@ -58,7 +59,7 @@ async fn ask_once(
     }
 }
 
-/// Asks the coordinator of one share-partition at this node.
+/// Asks the coordinator of one share-partition on this node.
 pub(crate) async fn ask_here(
     node: &Arc<Node>,
     caller: &Caller,
@@ -81,10 +82,11 @@ async fn ask_for_state(
     }
 }
 
-/// The state, made if there is none of this generation.
+/// Returns the state, and creates it if there is none of this generation.
 ///
 /// # Errors
-/// The share coordinator cannot be asked; or this comes late: states of this generation have been deleted, or a later one has been made.
+/// The share coordinator is unavailable, or the request comes too late: states of this generation have been
+/// deleted, or a later one has been created.
 pub async fn initialize(
     node: &Arc<Node>,
     caller: &Caller,
@@ -94,7 +96,7 @@ pub async fn initialize(
     ask_for_state(node, caller, ShareRequest::Initialize { key: key.clone(), generation }).await
 }
 
-/// Makes states of a group's share-partitions, where there are none. Returns those that are there then.
+/// Creates the missing states of a group's share-partitions. Returns those that exist afterwards.
 pub(crate) async fn initialize_all(
     node: &Arc<Node>,
     caller: &Caller,
@@ -110,7 +112,7 @@ pub(crate) async fn initialize_all(
             match initialize(node, caller, &key, generation).await {
                 Ok(_) => there.push(partition),
                 Err(failure) => {
-                    tracing::warn!(share_partition = %key, %failure, "a share-partition's state was not made");
+                    tracing::warn!(share_partition = %key, %failure, "could not create a share-partition's state");
                 }
             }
         }
@@ -119,10 +121,10 @@ pub(crate) async fn initialize_all(
     made
 }
 
-/// The state, for the leader of the partition in this epoch.
+/// Returns the state, for the leader of the partition in this epoch.
 ///
 /// # Errors
-/// There is none: it is made when the group's coordinator finds that a member reads the topic.
+/// There is no state. It is created when the group's coordinator finds that a member reads the topic.
 pub(crate) async fn read(
     node: &Arc<Node>,
     caller: &Caller,
@@ -132,7 +134,7 @@ pub(crate) async fn read(
     ask_for_state(node, caller, ShareRequest::Read { key: key.clone(), leader_epoch }).await
 }
 
-/// The state without its batches, `None` if there is none.
+/// Returns the state without its batches. `None` if there is none.
 pub async fn summary(
     node: &Arc<Node>,
     caller: &Caller,
@@ -145,16 +147,17 @@ pub async fn summary(
     }
 }
 
-/// What nodes have in use of share-partitions counts no more: their states were set anew, or deleted.
+/// Invalidates share-partitions in use on all nodes, because their states were reset or deleted.
 async fn forget(node: &Arc<Node>, caller: &Caller, keys: &[SharePartitionKey]) {
     keys.iter().for_each(|key| node.share.forget(key));
     forget_share_partitions_elsewhere(node, caller, keys).await;
 }
 
-/// A state that is there begins again at `start`.
+/// Resets an existing state to `start`.
 ///
 /// # Errors
-/// The share coordinator cannot be asked; or there is no state of this generation or an earlier one: this comes late.
+/// The share coordinator is unavailable, or the request comes too late: there is no state of this generation
+/// or an earlier one.
 pub async fn reset(
     node: &Arc<Node>,
     caller: &Caller,
@@ -167,15 +170,14 @@ pub async fn reset(
     Ok(())
 }
 
-/// Deletes states up to a generation, if there are any. Each partition of `__share_group_state` answers for itself, in the order of the
-/// keys.
+/// Deletes states up to a generation, if they exist. Returns one result per key, in the order of the keys.
 pub(crate) async fn delete(
     node: &Arc<Node>,
     caller: &Caller,
     keys: &[SharePartitionKey],
     upto: i64,
 ) -> Vec<Result<(), StateFailure>> {
-    // What a task that panicked has not answered.
+    // The result if a task panics before it answers.
     let mut answers = vec![Err(CoordinatorFailure::Reloaded.into()); keys.len()];
     let mut by_coordinator: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
     for (index, key) in keys.iter().enumerate() {
@@ -198,7 +200,7 @@ pub(crate) async fn delete(
     answers
 }
 
-/// Deletes states that one coordinator has. Once it cannot be had, it is not asked for the others.
+/// Deletes the states of one coordinator. Once it is unavailable, it is not asked for the others.
 async fn delete_at_one(
     node: Arc<Node>,
     caller: Caller,
@@ -228,8 +230,8 @@ async fn delete_at_one(
     answers
 }
 
-/// A group was deleted while states of this generation were made for it: nobody else will delete those that were made behind the
-/// deletion.
+/// Deletes states that were created for a group that was deleted meanwhile. They were created after the
+/// deletion, so otherwise they would stay.
 pub async fn take_back(
     node: &Arc<Node>,
     caller: &Caller,
@@ -245,7 +247,7 @@ pub async fn take_back(
         .collect();
     for (key, answer) in keys.iter().zip(delete(node, &caller, &keys, generation).await) {
         if let Err(failure) = answer {
-            tracing::warn!(share_partition = %key, %failure, "a state of a share group that is gone is left");
+            tracing::warn!(share_partition = %key, %failure, "could not delete a state of a share group that is gone");
         }
     }
 }

@@ -59,7 +59,7 @@ impl Rig {
         Self { key, running, folder }
     }
 
-    /// The node stops, and starts again.
+    /// Stops the node, and starts it again.
     async fn again(self) -> Self {
         let Self { key, running, folder } = self;
         running.stop().await;
@@ -80,11 +80,13 @@ impl Rig {
         GroupSettings { committed_only, ..settings }
     }
 
-    /// Appends a batch of `count` records, in a transaction of this producer if there is one. Returns its size.
+    /// Appends a batch of `count` records, in a transaction of this producer if there is one. Returns its
+    /// size.
     async fn produce(&self, producer: Option<i64>, count: i64) -> u64 {
         let mut options = BatchOptions::default();
         if let Some(id) = producer {
-            // Without a sequence, as a coordinator writes: nobody is asked whether the transaction is under way.
+            // Without a sequence, as a coordinator writes, so that nothing checks whether the transaction is
+            // in progress.
             options.producer_id = ProducerId(id);
             options.producer_epoch = ProducerEpoch(0);
             options.transactional = true;
@@ -99,7 +101,7 @@ impl Rig {
         let (batch, now) = (Validated { header, bytes }, node.now());
         let appended = match producer {
             None => append(node, Caller::internal(), &handle, batch, now, WantedBy::NOBODY).await,
-            // As if the transaction's coordinator had been asked.
+            // Pretends that the transaction's coordinator was asked.
             Some(_) => {
                 let guard =
                     begin_verification(Caller::internal(), &handle, &header, false, now).await.unwrap();
@@ -163,7 +165,7 @@ async fn beat(node: &Arc<Node>, group: &Arc<str>, epoch: i32, topics: &[&str]) {
     assert!(matches!(answer, Ok(ShareReply::Heartbeat(Ok(_)))), "{answer:?}");
 }
 
-/// What the group has states of.
+/// Returns the topics and partitions that the group has states of.
 async fn states_of(node: &Arc<Node>, group: &Arc<str>) -> Partitions {
     match tell_share_group(node, Caller::internal(), group, ShareEvent::InitializedStates).await {
         Ok(ShareReply::InitializedStates(Ok(states))) => states,
@@ -171,12 +173,12 @@ async fn states_of(node: &Arc<Node>, group: &Arc<str>) -> Partitions {
     }
 }
 
-/// A group without members, that has states of these topics.
+/// Creates a group without members that has states of these topics.
 async fn group_of(node: &Arc<Node>, topics: &[&str]) -> Arc<str> {
     let group: Arc<str> = "crew".into();
     beat(node, &group, 0, topics).await;
     while states_of(node, &group).await.len() < topics.len() {
-        // The coordinator makes them behind the heartbeat; a test that waits for ever is ended from outside.
+        // The coordinator creates them after the heartbeat. The test runner ends a test that waits forever.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     beat(node, &group, -1, topics).await;
@@ -204,19 +206,19 @@ async fn states_go_before_their_group_and_each_answers_for_itself() {
     let keys = (0..8).map(|partition| SharePartitionKey { group: Arc::clone(&group), topic, partition });
     let keys: Vec<SharePartitionKey> = keys.collect();
     let kept_at = |key: &SharePartitionKey| partition_of_name(&key.coordinator_key(), 2);
-    // One of the two share coordinators answers nobody.
+    // Makes one of the two share coordinators refuse everything.
     node.coordinators.shares.refuse_until(1, i64::MAX).await;
     let outcomes = delete_states(node, Caller::internal(), &group, None).await.unwrap();
     assert!(outcomes[&topic].is_err());
     assert_eq!(delete_group(node, &group).await, left, "it stays");
-    assert!(states_of(node, &group).await.is_empty(), "and what it had counts no more");
+    assert!(states_of(node, &group).await.is_empty(), "and its states no longer count");
     node.coordinators.shares.refuse_until(1, 0).await;
     for key in &keys {
         let is_gone = state::summary(node, Caller::internal(), key).await.unwrap().is_none();
         assert_eq!(is_gone, kept_at(key) == 0, "{key}");
     }
     assert!((0..2).all(|number| keys.iter().any(|key| kept_at(key) == number)));
-    // Once more.
+    // Again.
     for _ in 0..2 {
         let outcomes = delete_states(node, Caller::internal(), &group, None).await.unwrap();
         assert!(outcomes.values().all(Result::is_ok));
@@ -230,7 +232,7 @@ async fn states_go_before_their_group_and_each_answers_for_itself() {
     rig.running.stop().await;
 }
 
-/// A node is killed, or a coordinator moves, when the group has written that its states go.
+/// A node is killed, or a coordinator moves, after the group has recorded that its states are being deleted.
 #[tokio::test]
 async fn a_deletion_that_was_begun_is_carried_out_after_a_start() {
     let rig = Rig::start().await;
@@ -245,14 +247,14 @@ async fn a_deletion_that_was_begun_is_carried_out_after_a_start() {
     let running = start_in(&rig.folder, &SETTINGS).await;
     let node = running.node();
     while delete_group(node, &group).await.is_err() {
-        // Coordinators are loaded behind the start.
+        // Coordinators are loaded after the start.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert_eq!(state::summary(node, Caller::internal(), &key).await, Ok(None));
     running.stop().await;
 }
 
-/// As of a coordinator that has moved, or of a node that stood still.
+/// By a coordinator that has moved, or a node that was stopped for a while.
 #[tokio::test]
 async fn states_that_are_made_for_a_group_that_is_gone_are_taken_back() {
     let rig = Rig::start().await;
@@ -265,7 +267,7 @@ async fn states_that_are_made_for_a_group_that_is_gone_are_taken_back() {
     rig.running.stop().await;
 }
 
-/// A node that was not told of a deletion.
+/// A node that missed a deletion.
 #[tokio::test]
 async fn a_share_partition_in_use_finds_out_that_its_state_is_another_one() {
     let rig = Rig::start().await;
@@ -287,14 +289,14 @@ async fn a_share_partition_in_use_finds_out_that_its_state_is_another_one() {
         node.share.get_or_load(node, Caller::internal(), &rig.key).await,
         Err(ShareFailure::NoState)
     ));
-    // It is looked for when somebody asks for it, from time to time.
+    // Using it checks the state from time to time.
     state::initialize(node, Caller::internal(), &rig.key, 3).await.unwrap();
     let live = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
     delete(3).await.unwrap();
     live.checked_at.store(i64::MIN, Ordering::Relaxed);
     while live.with_core(|_| ()).is_some() {
         let _ = node.share.get_or_load(node, Caller::internal(), &rig.key).await;
-        // The look at the state goes on behind the answer.
+        // The check of the state runs after the answer.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     rig.running.stop().await;
@@ -324,7 +326,7 @@ async fn only_committed_records_where_only_those_count() {
     assert_eq!(rig.acquire(&live, true).await, []);
     let (start, complete) = live.with_core(|core| (core.start(), core.delivery_complete_count())).unwrap();
     assert_eq!((start, complete), (Offset(7), 0), "nothing is left over at the end");
-    // Another group takes everything as it comes, but for the markers.
+    // Another group takes everything except the markers.
     let other = SharePartitionKey { group: "h".into(), ..rig.key.clone() };
     let missing = state::reset(node, Caller::internal(), &other, 1, Offset(0)).await;
     assert_eq!(missing, Err(StateFailure::Refused(ShareStateError::NotInitialized)));
@@ -348,20 +350,21 @@ async fn what_is_set_anew_or_deleted_counts_no_more() {
     assert!(matches!(refused, Err(AcknowledgeFailure::Gone)), "{refused:?}");
     let live = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
     assert_eq!(rig.acquire(&live, false).await, [(1, 2)]);
-    // A coordinator's state that changed behind its back makes a share-partition give up when it wants to keep something.
+    // If a coordinator's state changes behind its back, a share-partition is invalidated when it next keeps
+    // something.
     let request = ShareRequest::Delete { key: rig.key.clone(), upto: 1 };
     state::ask(node, Caller::internal(), request).await.unwrap();
     let said = [Acknowledgement { first: Offset(1), ..said[0].clone() }];
     live.acknowledge(node, Caller::internal(), &rig.settings(false), "m", &said).unwrap();
     assert!(
         live.keep(node, Caller::internal()).kept().await.is_err(),
-        "nobody may be told that it was accepted"
+        "no client may be told that it was accepted"
     );
     let gone = node.share.get_or_load(node, Caller::internal(), &rig.key).await;
     assert!(matches!(gone, Err(ShareFailure::NoState)));
     state::initialize(node, Caller::internal(), &rig.key, 2).await.unwrap();
     let live = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
-    assert_eq!(live.with_core(|core| core.start()), Some(Offset(3)), "the group begins anew, at the end");
+    assert_eq!(live.with_core(|core| core.start()), Some(Offset(3)), "the group starts again, at the end");
     for _ in 0..2 {
         assert_eq!(
             state::delete(node, Caller::internal(), std::slice::from_ref(&rig.key), 2).await,
@@ -399,8 +402,8 @@ async fn a_sweep_drops_what_nobody_uses_once_everything_is_kept() {
         node.share.get(key).is_none()
     };
     let live = node.share.get_or_load(node, Caller::internal(), key).await.unwrap();
-    assert!(!is_swept(), "somebody holds it");
-    // As if the acquisition locks were watched: the watch itself would hold it, too.
+    assert!(!is_swept(), "it is in use");
+    // Pretends that the acquisition locks are watched. A real watch would hold it, too.
     live.watched.store(true, Ordering::Relaxed);
     rig.produce(None, 1).await;
     assert_eq!(rig.acquire(&live, false).await, [(0, 0)]);
@@ -444,7 +447,7 @@ async fn what_a_member_could_have_is_measured_without_acquiring_it() {
     assert_eq!(measure(u64::MAX), a + b + c + d, "a batch counts once, however many runs of it there are");
     say(34, 34, AcknowledgeKind::Accept);
     assert_eq!(measure(u64::MAX), a + b + c + d);
-    // An open transaction's records do not count where only committed ones do.
+    // An open transaction's records do not count if only committed ones do.
     let e = rig.produce(Some(7), 4).await;
     assert_eq!(measure(u64::MAX), a + b + c + d + e);
     assert_eq!(
@@ -463,20 +466,20 @@ async fn what_a_member_could_have_is_measured_without_acquiring_it() {
     rig.running.stop().await;
 }
 
-/// Nobody goes on with a share-partition that was changed half-way.
+/// A share-partition that was changed half-way must not be used.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_share_partition_that_panics_is_loaded_anew() {
     let rig = Rig::start().await;
     let live = rig.node().share.get_or_load(rig.node(), Caller::internal(), &rig.key).await.unwrap();
     assert_eq!(live.with_core(|_| panic!("an invariant is broken")), None::<()>);
-    assert_eq!(live.with_core(|_| ()), None, "nobody touches it any more");
+    assert_eq!(live.with_core(|_| ()), None, "it is no longer reachable");
     let reloaded = rig.node().share.get_or_load(rig.node(), Caller::internal(), &rig.key).await.unwrap();
     assert!(!Arc::ptr_eq(&live, &reloaded));
     assert_eq!(reloaded.with_core(|core| core.in_flight()), Some(0));
     assert_eq!(rig.running.stop().await, 0);
 }
 
-/// What was acknowledged may still be on its way to the coordinator, of the same epoch.
+/// An acknowledgement may still be in flight to the coordinator, with the same epoch.
 #[tokio::test]
 async fn a_fresh_one_is_not_loaded_while_the_one_before_is_being_kept() {
     let rig = Rig::start().await;
@@ -488,7 +491,7 @@ async fn a_fresh_one_is_not_loaded_while_the_one_before_is_being_kept() {
         let (node, key) = (Arc::clone(&node), key.clone());
         async move { node.share.get_or_load(&node, Caller::internal(), &key).await }
     });
-    // It would have read the state by then.
+    // By then it would have read the state.
     for _ in 0..20 {
         state::summary(&node, Caller::internal(), &key).await.unwrap();
     }
@@ -498,7 +501,7 @@ async fn a_fresh_one_is_not_loaded_while_the_one_before_is_being_kept() {
     assert_eq!(rig.running.stop().await, 0);
 }
 
-/// Another leader may have handed out records meanwhile, and kept what was said of them.
+/// Another leader may have handed out records meanwhile, and kept acknowledgements.
 #[tokio::test]
 async fn what_was_known_before_another_node_led_counts_no_more() {
     let rig = Rig::start().await;
@@ -506,7 +509,7 @@ async fn what_was_known_before_another_node_led_counts_no_more() {
     rig.produce(None, 3).await;
     let old = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
     state::reset(node, Caller::internal(), &rig.key, 1, Offset(0)).await.unwrap();
-    assert_eq!(old.with_core(|_| ()), None, "its state was set anew");
+    assert_eq!(old.with_core(|_| ()), None, "its state was reset");
     let live = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
     assert_eq!(rig.acquire(&live, false).await, [(0, 2)]);
     live.handle.lead_again();
@@ -517,7 +520,7 @@ async fn what_was_known_before_another_node_led_counts_no_more() {
     let reloaded = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
     assert!(!Arc::ptr_eq(&live, &reloaded));
     assert_eq!(reloaded.with_core(|core| core.in_flight()), Some(0));
-    // One that was let go of while nobody asked is found out as well.
+    // Leadership that was lost while nothing used the share-partition is detected as well.
     reloaded.handle.lead_again();
     assert!(!Arc::ptr_eq(
         &reloaded,
@@ -526,7 +529,8 @@ async fn what_was_known_before_another_node_led_counts_no_more() {
     rig.running.stop().await;
 }
 
-/// After a start no files of old segments are open: who may not wait for the disk has somebody else wait for it.
+/// After a start no files of old segments are open. Code that must not wait for the disk hands the read to a
+/// thread that may.
 #[tokio::test]
 async fn records_are_handed_out_though_the_disk_has_to_be_asked_where_they_lie() {
     let rig = Rig::start_with(vec![("internal.segment.bytes".to_owned(), Some("1000".to_owned()))]).await;

@@ -1,5 +1,6 @@
-//! Whether the disk of the data folder has room: measured once a second, and noted where a write was refused for want of it.
-//! `/healthz` warns, `/metrics` shows the free bytes. Nothing is refused here: that is the disk's business.
+//! Whether the disk of the data folder has room: measured once a second, and noted when a write fails because
+//! it is full. `/healthz` warns, `/metrics` shows the free bytes. Nothing is refused here. Only the disk
+//! refuses writes.
 
 mod watch;
 
@@ -10,7 +11,7 @@ use tailrace_log::{Disk, folders_aside};
 pub(crate) use self::watch::watch;
 use crate::disk::NodeDisk;
 
-/// What is known of one server's disk.
+/// What is known about the disk of one server.
 #[derive(Debug)]
 pub(crate) struct DiskSpace {
     disk: NodeDisk,
@@ -23,17 +24,17 @@ impl DiskSpace {
         Self { disk, free_bytes: AtomicU64::new(u64::MAX) }
     }
 
-    /// Free bytes at the last look; `None` before the first.
+    /// Returns the free bytes at the last check. `None` before the first.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
         Some(self.free_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != u64::MAX)
     }
 
-    /// Writes refused for want of space since the start.
+    /// Returns how many writes a full disk has refused since the start.
     pub(crate) fn refused(&self) -> u64 {
         self.disk.refusals().count()
     }
 
-    /// What somebody should know about the room on the disk of `folder`; below `bound` free bytes it is too little.
+    /// Returns a warning if the disk of `folder` is full or has fewer than `bound` free bytes.
     pub(crate) fn warning(&self, folder: &std::path::Path, bound: u64) -> Option<String> {
         let folder = folder.display();
         let free =
@@ -58,13 +59,13 @@ impl DiskSpace {
         }
         match self.disk.free_bytes(folder) {
             Ok(free) => self.free_bytes.store(free, Ordering::Relaxed),
-            Err(error) => tracing::debug!(%error, "asking for the room on the disk failed"),
+            Err(error) => tracing::debug!(%error, "could not measure the free space on the disk"),
         }
     }
 }
 
 impl DiskSpace {
-    /// Removes the oldest folder that was set aside: those who still live need the room more.
+    /// Removes the oldest folder that was set aside, because live partitions need the room more.
     fn give_room(&self, folder: &std::path::Path) {
         let Some(oldest) = folders_aside(&self.disk, folder).ok().and_then(|aside| aside.into_iter().next())
         else {
@@ -72,9 +73,9 @@ impl DiskSpace {
         };
         match self.disk.remove_dir(&oldest) {
             Ok(()) => {
-                tracing::warn!(folder = %oldest.display(), "the disk is full: what was set aside is removed");
+                tracing::warn!(folder = %oldest.display(), "the disk is full: removed a folder that was set aside");
             }
-            Err(error) => tracing::debug!(folder = %oldest.display(), %error, "it could not be removed"),
+            Err(error) => tracing::debug!(folder = %oldest.display(), %error, "could not remove the folder"),
         }
     }
 }

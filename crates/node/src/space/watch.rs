@@ -1,4 +1,4 @@
-//! Looks at the disk for as long as the node runs.
+//! Watches the disk for as long as the node runs.
 
 use std::sync::Arc;
 use tailrace_env::time::Duration;
@@ -8,10 +8,11 @@ use tailrace_env::time::MissedTicks;
 
 use crate::node::Node;
 
-/// How often the free bytes are asked for.
+/// How often to measure the free bytes.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Looks at the disk, and logs when it begins and ends to be nearly full. Runs until the task is dropped.
+/// Measures the free space, and logs when it becomes too small or sufficient again. Runs until the task is
+/// dropped.
 pub(crate) async fn watch(node: Arc<Node>) {
     let mut ticks = time::interval(POLL_INTERVAL);
     ticks.set_missed(MissedTicks::Delay);
@@ -19,9 +20,9 @@ pub(crate) async fn watch(node: Arc<Node>) {
     loop {
         ticks.tick().await;
         let looking = Arc::clone(&node);
-        // A disk that hangs holds up this task and nothing else.
+        // A disk that hangs delays this task and nothing else.
         if task::spawn_blocking(move || looking.space.look(&looking.data_dir)).await.is_err() {
-            tracing::error!("asking for the room on the disk panicked");
+            tracing::error!("measuring the free space on the disk panicked");
         }
         let warning = node.disk_warning();
         match &warning {

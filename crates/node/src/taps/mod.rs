@@ -1,15 +1,15 @@
-//! Taps: those who hear of what is appended to topics once it is committed, without fetching it.
+//! Taps: sinks that hear of what is appended to topics once it is committed, without fetching it.
 //!
-//! A [`Sink`] is registered at the start, by a front. An append leaves the range of its offsets in the partition's queue
-//! (`queue`) of each sink that wants the topic's records, under the partition's lock, so that ranges have the order of
-//! the log. One task for each queue with ranges in it waits until they are committed, reads them back from the log, and
-//! hands whole batches to the sink (`reader`).
+//! A front registers a [`Sink`] at the start. An append puts the range of its offsets into the partition's
+//! queue (`queue`) of each sink that wants the topic's records. This happens under the partition's lock, so
+//! that ranges are in the order of the log. One task for each non-empty queue waits until its ranges are
+//! committed, reads them back from the log, and hands whole batches to the sink (`reader`).
 //!
-//! Another leader may have overwritten an append before it was committed: the offsets are the same then, and the epoch is
-//! not. That node passes on what it appended.
+//! Another leader may have overwritten an append before it was committed. Then the offsets are the same, but
+//! the epoch is not. The other leader's node passes on what it appended.
 //!
-//! If a sink or the disk cannot keep up, the oldest ranges are skipped, and the sink is told how many records it missed.
-//! Nothing here holds up an append.
+//! If a sink or the disk cannot keep up, the oldest ranges are skipped, and the sink is told how many records
+//! it missed. Nothing here delays an append.
 
 mod queue;
 mod reader;
@@ -29,27 +29,28 @@ pub(crate) use self::queue::TapQueues;
 pub(crate) use self::queue::TapRange;
 use crate::partitions::{PartitionHandle, Topic};
 
-/// Sinks of one server: each has a bit in [`WantedBy`].
+/// Maximum sinks of one server. Each has a bit in [`WantedBy`].
 const SINKS_MAX: usize = 8;
 
-/// Pieces that are in memory at the same time for one sink, of all partitions: 16 MiB, more where batches are larger.
+/// Pieces of all partitions that are in memory at the same time for one sink: 16 MiB, more if batches are
+/// larger.
 const PIECES_MAX: usize = 64;
 
-/// Somebody who hears of what is committed.
+/// A receiver of committed records.
 pub trait Sink: Send + Sync {
-    /// What it is called in the server's own log.
+    /// Returns its name in the server's log.
     fn name(&self) -> &'static str;
 
-    /// True if it might want records of the topic. Asked before each append and before each read.
+    /// Reports whether it might want records of the topic. Called before each append and before each read.
     fn wants(&self, topic: &Topic) -> bool;
 
-    /// What waits for it.
+    /// Returns the budget for what waits for it.
     fn budget(&self) -> &TapBudget;
 
-    /// Takes one range of a partition, which comes in pieces.
+    /// Starts one range of a partition, which arrives in pieces.
     fn begin(self: Arc<Self>) -> Box<dyn Intake>;
 
-    /// It has missed so many records.
+    /// Tells it that it missed this many records.
     fn skipped(&self, records: u64);
 }
 
@@ -58,43 +59,45 @@ pub trait Sink: Send + Sync {
 pub enum Took {
     /// All of it.
     All,
-    /// What comes before this offset. For the rest it needs something that there is not enough of: see [`Intake::wait`].
+    /// Everything before this offset. For the rest it needs something of which there is not enough: see
+    /// [`Intake::wait`].
     Before(Offset),
 }
 
-/// What [`Intake::take`] comes to.
+/// The future of [`Intake::take`].
 pub type Taken<'a> = Pin<Box<dyn Future<Output = Result<Took, NotTaken>> + Send + 'a>>;
 
-/// What [`Intake::wait`] comes to.
+/// The future of [`Intake::wait`].
 pub type Waited<'a> = Pin<Box<dyn Future<Output = Result<(), NotTaken>> + Send + 'a>>;
 
-/// Why a sink took only a part of what it was given.
+/// Why a sink took only part of a piece.
 #[derive(Debug, thiserror::Error)]
 pub enum NotTaken {
     /// A batch cannot be read.
     #[error(transparent)]
     Batch(#[from] BatchError),
-    /// The server's own fault: a task has ended without a result.
+    /// A bug of the server: a task ended without a result.
     #[error("a task of the sink has failed")]
     Failed,
 }
 
-/// A sink that takes a range.
+/// A sink that is taking a range.
 pub trait Intake: Send {
-    /// Takes the next piece. The one behind it is read when this is done. A piece takes one of the places that all partitions share, so
-    /// nothing is to be waited for here that others may have for long.
+    /// Takes the next piece. The one behind it is read when this completes. A piece occupies one of the
+    /// places that all partitions share, so this must not wait for anything that others may hold for long.
     fn take<'a>(&'a mut self, topic: &'a Topic, piece: &'a Committed) -> Taken<'a>;
 
-    /// Waits for what was missing where it has taken a part, without a piece. Then the rest is read once more.
+    /// Waits, without a piece, for what was missing when it took only part of one. Then the rest is read
+    /// again.
     fn wait(&mut self) -> Waited<'_> {
         Box::pin(std::future::ready(Ok(())))
     }
 }
 
-/// Whole batches of one partition, all of which are committed.
+/// Whole batches of one partition, all committed.
 pub struct Committed {
     bytes: Bytes,
-    /// Under which they were appended here.
+    /// The epoch in which they were appended on this node.
     epoch: LeaderEpoch,
     /// Records before this offset were taken before, or deleted.
     pub from: Offset,
@@ -102,8 +105,9 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// The batches that were appended here, without markers and those of aborted transactions. Where a later leader has
-    /// overwritten what was appended here, its batches are not among them: they are passed on where they were appended.
+    /// Iterates over the batches that were appended on this node, without markers and batches of aborted
+    /// transactions. Batches with which a later leader has overwritten them are not included: the node that
+    /// appended those passes them on.
     pub fn batches(&self) -> impl Iterator<Item = Result<(BatchHeader, Bytes), BatchError>> {
         let batches = split_batches(&self.bytes).map(|batch| {
             let (header, bytes) = batch?;
@@ -123,12 +127,12 @@ impl Committed {
     }
 }
 
-/// The sinks that want what is appended.
+/// The set of sinks that want what is appended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WantedBy(u8);
 
 impl WantedBy {
-    /// Nobody does.
+    /// No sink.
     pub(crate) const NOBODY: Self = Self(0);
 
     fn numbers(self) -> impl Iterator<Item = usize> {
@@ -146,6 +150,8 @@ struct Tap {
 pub(crate) struct Taps(Box<[Tap]>);
 
 impl Taps {
+    /// Makes the taps.
+    ///
     /// # Panics
     /// There are more than [`SINKS_MAX`] sinks.
     pub(crate) fn new(sinks: impl IntoIterator<Item = Arc<dyn Sink>>) -> Self {
@@ -159,7 +165,8 @@ impl Taps {
         Self(taps)
     }
 
-    /// Who wants the topic's records. `known_to`: a sink that has them already, since it appends them.
+    /// Returns the sinks that want the topic's records. `known_to`: a sink that already has them, because it
+    /// appends them.
     pub(crate) fn wanted(&self, topic: &Topic, known_to: Option<&str>) -> WantedBy {
         let wants = |tap: &Tap| known_to != Some(tap.sink.name()) && tap.sink.wants(topic);
         let bits = self.0.iter().enumerate().filter(|(_, tap)| wants(tap)).map(|(number, _)| 1 << number);
@@ -180,7 +187,7 @@ mod tests {
 
     const EPOCH: LeaderEpoch = LeaderEpoch(5);
 
-    /// A batch of one record of a producer, in a transaction or not; a marker as well.
+    /// Makes a batch of one record of a producer, in a transaction or not, or a marker.
     fn batch(offset: i64, producer: i64, transactional: bool, control: bool) -> Vec<u8> {
         let (producer_id, producer_epoch) = (ProducerId(producer), ProducerEpoch(0));
         let options =
@@ -197,8 +204,8 @@ mod tests {
         const DATA: (bool, bool) = (true, false);
         const MARKER: (bool, bool) = (true, true);
         const PLAIN: (bool, bool) = (false, false);
-        // Producer 7 commits 0, aborts 2 and 4, commits 6, aborts 8, and commits 12. What is of another one,
-        // or in no transaction, is no part of that.
+        // Producer 7 commits 0, aborts 2 and 4, commits 6, aborts 8, and commits 12. Records of another
+        // producer, or outside of transactions, are not part of that.
         let log = [
             (0, 7, DATA),
             (1, 7, MARKER),

@@ -1,4 +1,4 @@
-//! Ranges of one partition that wait to be read for a sink, and the bound of all partitions together.
+//! Ranges of one partition that wait to be read for a sink, and the bound for all partitions together.
 
 use std::collections::VecDeque;
 use std::sync::{OnceLock, PoisonError};
@@ -7,36 +7,36 @@ use tailrace_types::{LeaderEpoch, Offset, Tally};
 
 use crate::sync::{Mutex, MutexGuard};
 
-/// Each range counts as at least so many bytes: what its place in the queue takes, and more.
+/// Minimum number of bytes that a range counts: at least what its place in the queue takes.
 const RANGE_BYTES_MIN: u64 = 256;
 
-/// Neighbours are joined up to this size, so that many small batches are read at once, ...
+/// Neighbouring ranges are joined up to this size, so that many small batches are read at once, ...
 const JOINED_BYTES_MAX: u64 = 256 * 1024;
 
-/// ... and up to this part of what may wait, since whole ranges are skipped.
+/// ... and up to this part of what may wait, because whole ranges are skipped.
 const JOINED_PART: u64 = 16;
 
-/// What an undecided transaction holds back takes at most this part of what may wait: it may stay open for long, and
+/// Maximum part of what may wait that an undecided transaction may hold back: it may stay open for long, and
 /// other partitions need room as well.
 const HELD_PART: u64 = 4;
 
-/// Whole batches of one partition, one behind the other.
+/// Consecutive whole batches of one partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TapRange {
-    /// The epoch under which it was appended: behind another leader something else may lie there.
+    /// The epoch in which it was appended. Under another leader, other records may be at the same offsets.
     pub(crate) epoch: LeaderEpoch,
     pub(crate) from: Offset,
-    /// One past the last.
+    /// One past the last offset.
     pub(crate) to: Offset,
-    /// What it counts.
+    /// Its share of the budget.
     pub(crate) bytes: u64,
 }
 
 impl TapRange {
-    /// The range of one batch.
+    /// Makes the range of one batch.
     ///
     /// # Panics
-    /// If it has no offset.
+    /// If the range is empty.
     pub(crate) fn new(epoch: LeaderEpoch, from: Offset, to: Offset, bytes: usize) -> Self {
         assert!(from < to, "a batch from {from} to {to}");
         Self { epoch, from, to, bytes: (bytes as u64).max(RANGE_BYTES_MIN) }
@@ -47,7 +47,7 @@ impl TapRange {
     }
 }
 
-/// Bytes that wait for one sink, of all partitions.
+/// Bytes of all partitions that wait for one sink.
 #[derive(Debug)]
 pub struct TapBudget {
     waiting: Tally,
@@ -55,12 +55,12 @@ pub struct TapBudget {
 }
 
 impl TapBudget {
-    /// At most `max` bytes wait; what is more is skipped, the oldest first.
+    /// At most `max` bytes wait. Beyond that, ranges are skipped, the oldest first.
     pub fn new(max: u64) -> Self {
         Self { waiting: Tally::of("bytes that wait for a sink"), max }
     }
 
-    /// Bytes that wait now.
+    /// Returns the bytes that wait now.
     pub(crate) fn waiting(&self) -> u64 {
         self.waiting.get()
     }
@@ -86,16 +86,16 @@ impl TapBudget {
     }
 }
 
-/// The queue of one partition for one sink. Filled under the partition's lock, emptied by one task at a time.
+/// The queue of one partition for one sink. Filled under the partition's lock, drained by one task at a time.
 #[derive(Debug, Default)]
 pub(crate) struct TapQueue(Mutex<Queue>);
 
 #[derive(Debug, Default)]
 struct Queue {
     ranges: VecDeque<TapRange>,
-    /// Of all ranges.
+    /// Bytes of all ranges.
     bytes: u64,
-    /// A task is busy with this partition.
+    /// A task serves this queue.
     running: bool,
 }
 
@@ -106,13 +106,13 @@ impl Queue {
     }
 }
 
-/// What waits in one partition, for each sink. Empty until something is wanted there.
+/// The queues of one partition, one per sink. Empty until a sink wants something there.
 #[derive(Debug, Default)]
 pub(crate) struct TapQueues(OnceLock<Box<[TapQueue]>>);
 
 impl TapQueue {
-    /// Adds what was just appended. Returns the number of records that are skipped for it: the oldest of this partition, if as
-    /// much waits as may. `held`: an undecided transaction lies before it.
+    /// Adds what was just appended. Returns the number of records that are skipped for it: the oldest of this
+    /// partition, if the budget is exhausted. `held`: an undecided transaction precedes it.
     pub(crate) fn push(&self, range: TapRange, budget: &TapBudget, held: bool) -> u64 {
         let mut queue = self.lock();
         budget.take(range.bytes);
@@ -138,7 +138,7 @@ impl TapQueue {
         skipped
     }
 
-    /// True if the caller has to start a task that empties the queue.
+    /// True if the caller has to start a task that drains the queue.
     pub(crate) fn begin(&self) -> bool {
         let mut queue = self.lock();
         let begins = !queue.running && !queue.ranges.is_empty();
@@ -146,7 +146,7 @@ impl TapQueue {
         begins
     }
 
-    /// The oldest range, whose bytes are to be released when it is done. With `None` the task's work is over.
+    /// Takes the oldest range. Its bytes have to be released when it is done. On `None` the task ends.
     pub(crate) fn next(&self) -> Option<TapRange> {
         let mut queue = self.lock();
         let next = queue.ranges.pop_front();
@@ -158,19 +158,19 @@ impl TapQueue {
         next
     }
 
-    /// The task has ended before its work was over.
+    /// Records that the task has ended before the queue was empty.
     pub(crate) fn end(&self) {
         self.lock().running = false;
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // What panics under this lock has found the queue to be wrong already.
+        // A panic under this lock means that the queue was already wrong.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl TapQueues {
-    /// The queue of the sink with this number, of `sinks`.
+    /// Returns the queue of the sink with this number, of `sinks`.
     pub(super) fn of(&self, number: usize, sinks: usize) -> &TapQueue {
         let queues = || (0..sinks).map(|_| TapQueue::default()).collect();
         &self.0.get_or_init(queues)[number]
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(queue.push(range(20, 30, 200_000), &budget, false), 0);
         assert_eq!(queue.push(range(30, 37, 200_000), &budget, false), 10);
         assert_eq!(queue.next(), Some(range(10, 20, 200_000)));
-        // One that is too large by itself is skipped with all before it.
+        // A range that is too large by itself is skipped with all before it.
         assert_eq!(queue.push(range(37, 38, 700_000), &budget, false), 18);
         assert_eq!(queue.next(), None);
         assert_eq!(budget.waiting(), 200_000);
@@ -279,7 +279,7 @@ mod models {
     struct Model {
         queue: TapQueue,
         budget: TapBudget,
-        /// Where the next batch begins: the partition's lock.
+        /// The offset of the next batch. The mutex stands for the partition's lock.
         end: Mutex<i64>,
         delivered: Mutex<Vec<TapRange>>,
         readers: Mutex<Vec<JoinHandle<()>>>,

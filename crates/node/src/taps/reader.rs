@@ -1,4 +1,4 @@
-//! Notes what was appended, and reads it back from the log for the sinks that want it, once it is committed.
+//! Queues what was appended, and reads it back from the log for the sinks that want it, once it is committed.
 
 use std::sync::Arc;
 use tailrace_env::time::{Duration, Instant};
@@ -17,20 +17,20 @@ use crate::partitions::{Isolation, PartitionHandle, ReadFailure, ReadOutcome, Re
 use crate::retry::Pauses;
 use tailrace_env::task::stopped;
 
-/// Bytes read from a log at a time; at least one batch.
+/// Bytes read from a log at a time, but at least one batch.
 const PIECE_BYTES: u64 = 256 * 1024;
 
 /// Pieces up to this size are read on the event loop if they are in memory.
 const READ_INLINE_BYTES: u64 = 64 * 1024;
 
-/// Between two looks at a log that is being exchanged for another replica's.
+/// Pause between two checks of a log that is being replaced by another replica's.
 const EXCHANGED: Pauses = Pauses::steady(Duration::from_millis(10));
 
-/// Why a range did not reach its sink, or not to its end.
+/// Why a range did not reach its sink, or only in part.
 #[derive(Debug)]
 #[expect(dead_code, reason = "shown in the log")]
 enum Skipped {
-    /// The partition was deleted, or takes no writes any more, or the server is stopping.
+    /// The partition was deleted, takes no more writes, or the server is stopping.
     Gone,
     Unread(ReadFailure),
     Disk(std::io::Error),
@@ -40,7 +40,7 @@ enum Skipped {
 }
 
 impl Taps {
-    /// Notes that `range` was appended, and sees to it that it is read. To be called under the partition's lock.
+    /// Queues an appended range, and has it read. Call this under the partition's lock.
     pub(crate) fn appended(
         &self,
         node: &Arc<Node>,
@@ -63,8 +63,8 @@ impl Taps {
     }
 }
 
-/// The range that is being delivered. Dropped with it, by a panic, it is skipped: others wait for the room that it takes, and the next
-/// append starts a reader.
+/// The range that is being delivered. If a panic drops this first, the range is skipped: others wait for its
+/// room, and the next append starts a reader.
 struct UnderWay<'a> {
     sink: &'a dyn Sink,
     queue: &'a TapQueue,
@@ -96,7 +96,7 @@ async fn run(node: Arc<Node>, partition: Arc<PartitionHandle>, number: usize) {
         sink.budget().release(range.bytes);
         if let Err(skipped) = delivered {
             let (id, name) = (&partition.id, sink.name());
-            tracing::debug!(partition = %id, ?range, ?skipped, "what was appended has not reached {name}");
+            tracing::debug!(partition = %id, ?range, ?skipped, "appended records have not reached {name}");
             sink.skipped(range.records());
         }
     }
@@ -120,15 +120,15 @@ async fn deliver(
             }
         }
         let topic = node.topics().by_name(partition.id.topic.as_str()).ok_or(Skipped::Gone)?;
-        // Nobody may listen any more: then nothing is read.
+        // If the sink no longer wants the topic, nothing is read.
         if !tap.sink.wants(&topic) {
             return Ok(());
         }
-        // It is closed by nobody.
+        // The semaphore is never closed.
         let place = tap.pieces.acquire().await.map_err(|_| Skipped::Gone)?;
         let bounds = partition.bounds();
         let upto = bounds.end(Isolation::TxnCommitted).min(range.to);
-        // What retention has deleted meanwhile is gone.
+        // Retention may have deleted some of it meanwhile.
         at = at.max(bounds.log_start);
         let read = match read(partition, range.epoch, at, upto).await {
             Err(skipped @ Skipped::Unread(ReadFailure::BeingExchanged)) => {
@@ -137,7 +137,7 @@ async fn deliver(
                 }
                 continue;
             }
-            // Nothing is held up until it is mended: what comes late is not live.
+            // Does not wait for the repair: late records are no longer live.
             Err(Skipped::Unread(ReadFailure::Damaged(range))) => {
                 let next = range.end_offset.min(upto).max(at.plus(1));
                 skip_damaged(&*tap.sink, partition, (at, next), &range);
@@ -151,12 +151,13 @@ async fn deliver(
                 Took::All => at = next,
                 Took::Before(offset) => {
                     at = at.max(offset);
-                    // Others may need it for long: meanwhile the place is for those who do not.
+                    // Other partitions may hold what is missing for long. Meanwhile the place is free for
+                    // those that do not need it.
                     drop((piece, place));
                     intake.wait().await.map_err(Skipped::NotTaken)?;
                 }
             },
-            // The stable part ends within a batch: the log start does.
+            // Less than a whole batch remains: the log start is within a batch.
             None => at = at.max(upto),
         }
     }
@@ -174,7 +175,7 @@ fn skip_damaged(
     tracing::warn!(partition = %partition.id, "kept from {name}, because it is damaged: {range}");
 }
 
-/// Whole batches from `at` on, and where the next ones begin. `None` if there are none left.
+/// Reads whole batches from `at` on, and returns the start of the next ones. `None` if there are none left.
 async fn read(
     partition: &Arc<PartitionHandle>,
     epoch: LeaderEpoch,

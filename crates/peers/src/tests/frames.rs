@@ -1,4 +1,4 @@
-//! The bytes of frames: as documented, whole, cut, and damaged.
+//! The bytes of frames: as documented, whole, truncated, and damaged.
 
 use proptest::prelude::*;
 use tailrace_env::{join, select, task};
@@ -8,7 +8,7 @@ use super::super::frame::{self, Frame, FrameError, FrameKind, HEADER_BYTES};
 use super::super::reader::FrameReader;
 use super::*;
 
-/// Kind and payload of one whole frame.
+/// Splits one whole frame into kind and payload.
 fn split(frame: &[u8]) -> (u8, Bytes) {
     let length = u32::from_le_bytes(frame[..4].try_into().unwrap()) as usize;
     assert_eq!(frame.len(), 4 + length);
@@ -20,7 +20,7 @@ fn decode(frame: &[u8]) -> Result<(FrameKind, Frame), FrameError> {
     frame::decode(kind, payload)
 }
 
-/// One frame of each kind.
+/// Returns one frame of each kind.
 fn samples() -> Vec<(Bytes, FrameKind, Frame)> {
     let messages = vec![(group(1), append(1, 2, 9, b"batch")), (group(-1), append(3, 4, 5, b""))];
     let mut raft = BytesMut::new();
@@ -95,7 +95,7 @@ fn frames_come_back() {
     }
 }
 
-/// What the fuzz target `peer_frame` begins with: a frame of each kind, kind and payload.
+/// The seeds of the fuzz target `peer_frame`: a frame of each kind, as kind and payload.
 #[test]
 fn the_seeds_of_fuzzing_are_frames_of_every_kind() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/peer_frame");
@@ -210,7 +210,7 @@ fn read_all(input: Vec<u8>, pieces: &[usize], max: usize) -> (Vec<(u8, Bytes)>, 
     })
 }
 
-/// Those that there are, and twice as many that there are not.
+/// All existing kinds, and twice as many that do not exist.
 fn kinds() -> std::ops::Range<u8> {
     0..3 * FrameKind::ALL.map(|kind| kind as u8).into_iter().max().expect("there are some")
 }

@@ -1,4 +1,4 @@
-//! Who is let in, and what both ends say of who is not.
+//! Which nodes are admitted, and what both ends report about those that are not.
 
 use super::*;
 use tailrace_env::task;
@@ -172,7 +172,7 @@ async fn garbage_on_the_port_is_refused_at_once() {
         let mut stream = TcpStream::connect(one.address).await.unwrap();
         stream.write_all(bytes).await.unwrap();
         let mut answer = Vec::new();
-        // Closing with bytes unread resets the connection: either is an end.
+        // Closing with bytes unread resets the connection. Either counts as an end.
         let _ = stream.read_to_end(&mut answer).await;
         assert_eq!(answer, b"");
         until(|| one.counts().refusals("this_node", reason) == before + 1).await;

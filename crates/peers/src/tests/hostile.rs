@@ -13,7 +13,7 @@ async fn send_frame(raw: &mut Raw, kind: u8, payload: &[u8]) {
     raw.stream.write_all(&bytes).await.unwrap();
 }
 
-/// A frame of kind raft with one message.
+/// Makes a raft frame with one message.
 fn raft_frame(message: &PeerMessage) -> Bytes {
     let mut out = BytesMut::new();
     let at = frame::begin(&mut out, FrameKind::Raft);
@@ -120,7 +120,7 @@ async fn a_flood_whose_answers_are_not_taken_is_not_read() {
             break;
         }
         sent += payload.len();
-        // What the node holds for this one is bounded by 8 MiB and 256 answers; the rest is in the sockets' buffers.
+        // The node holds at most 8 MiB and 256 answers for this peer. The rest is in the sockets' buffers.
         assert!(sent < 200 << 20, "{sent} bytes were taken");
     }
     until(|| one.counts().cuts("stalled") == 1).await;
@@ -176,7 +176,7 @@ async fn messages_in_the_name_of_others_or_for_others_are_dropped() {
     one.stop().await;
 }
 
-/// An answer with its outcome and without a body.
+/// Makes an answer with its outcome and without a body.
 fn empty_answer(id: u64, outcome: u8) -> [u8; 14] {
     let mut bytes = [0; 14];
     bytes[0] = 10;
@@ -205,7 +205,7 @@ async fn more_requests_than_allowed_are_refused_and_unknown_kinds_are_not_served
         send_frame(&mut raw, 4, &request(id, ASK)).await;
     }
     assert_eq!(raw.frame().await, empty_answer(4, 1));
-    // A number that is in use is the end.
+    // Reusing the number of a request in flight ends the connection.
     send_frame(&mut raw, 4, &request(3, ASK)).await;
     raw.closed().await;
     assert_eq!(one.counts().cuts("misplaced_frame"), 1);
@@ -238,7 +238,7 @@ async fn a_link_survives_no_frame_that_only_diallers_send() {
     for cut in 1..=3 {
         let mut raw = Raw::answer(&listener, 2).await;
         one.connected(2).await;
-        // An answer that nobody waits for is no harm.
+        // An answer without a request does no harm.
         raw.stream.write_all(&empty_answer(12345, 0)).await.unwrap();
         raw.stream.write_all(&raft_frame(&append(2, 1, 1, b"no"))).await.unwrap();
         one.disconnected(2).await;
@@ -247,7 +247,7 @@ async fn a_link_survives_no_frame_that_only_diallers_send() {
     one.stop().await;
 }
 
-/// Numbers that look random and are the same in each run.
+/// Pseudo-random numbers, the same in each run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -294,7 +294,7 @@ async fn nothing_that_anybody_sends_harms_the_others() {
         }
         bytes.truncate(bytes.len() - numbers.next(bytes.len() / 4));
         let mut stream = TcpStream::connect(one.address).await.unwrap();
-        // Either end may be first to give up.
+        // Either end may close first.
         let _ = stream.write_all(&bytes).await;
         if numbers.next(2) == 0 {
             let _ = stream.shutdown().await;

@@ -68,7 +68,7 @@ async fn small_messages_are_gathered_and_heartbeats_pass_large_ones() {
     assert_eq!(arrived[0].2, heartbeat(1, 2, 9));
     assert_eq!(arrived[1].2, append(1, 2, 0, &[1; 100]));
     assert_eq!(arrived[510].2, append(1, 2, 509, &[2; 300_000]));
-    // 500 small ones in one frame, each large one in one of its own.
+    // 500 small ones in one frame, each large one in a frame of its own.
     assert_eq!(one.counts().frames_sent(FrameKind::Raft), 11);
     one.stop().await;
     two.stop().await;
@@ -130,7 +130,7 @@ async fn a_full_queue_refuses_and_a_peer_that_takes_nothing_is_cut() {
     while one.peers.send(NodeId(2), group(1), append(1, 2, sent, &data)) {
         sent += 1;
     }
-    // No turn of the sender came in between: what was taken is what the queue holds.
+    // The sender had no turn in between: what was accepted is what the queue holds.
     assert_eq!(sent, 8);
     assert_eq!(one.counts().messages_dropped("queue_full"), 1);
     one.disconnected(2).await;
@@ -233,7 +233,7 @@ async fn what_waits_is_sent_before_the_links_stop() {
     two.stop().await;
 }
 
-/// The number that [`append`] was given.
+/// Returns the number that [`append`] was given.
 fn index_of(message: &PeerMessage) -> u64 {
     let mut bytes = BytesMut::new();
     message.encode(&mut bytes);

@@ -59,9 +59,9 @@ impl Recorder {
 struct NatsRecorder {
     from: NodeId,
     events: mpsc::UnboundedSender<Event>,
-    /// A message has been taken that is not done as long as this is so.
+    /// While this is set, a message that was taken stays unfinished.
     takes_long: Arc<AtomicBool>,
-    /// It has gone on since the last message.
+    /// It has continued since the last message.
     has_gone_on: bool,
 }
 
@@ -129,7 +129,7 @@ impl PeerReceiver for Recorder {
     }
 }
 
-/// How a node of a test is set up.
+/// The setup of a node in a test.
 struct Setup {
     node: i32,
     cluster: Option<&'static str>,
@@ -201,7 +201,7 @@ struct Node {
     accepting: JoinHandle<()>,
     pub metrics: Metrics,
     receiver: Weak<Recorder>,
-    /// What NATS clients of other nodes say is not done as long as this is so.
+    /// While this is set, messages for NATS clients stay unfinished.
     nats_takes_long: Arc<AtomicBool>,
 }
 
@@ -218,7 +218,7 @@ impl Node {
         &self.peers.shared.metrics
     }
 
-    /// The next event that `pick` wants.
+    /// Returns the next event that `pick` wants.
     async fn wait_for<T>(&mut self, mut pick: impl FnMut(Event) -> Option<T>) -> T {
         let found = async {
             loop {
@@ -245,7 +245,7 @@ impl Node {
         .await;
     }
 
-    /// The next `count` raft messages or more, with who sent each.
+    /// Returns at least `count` raft messages, with their senders.
     async fn messages(&mut self, count: usize) -> Vec<(NodeId, RaftGroup, PeerMessage)> {
         let mut all = Vec::new();
         while all.len() < count {
@@ -263,11 +263,11 @@ impl Node {
     async fn stop(self) {
         self.peers.stop().await;
         self.accepting.await.unwrap();
-        assert_eq!(self.receiver.strong_count(), 0, "the receiver is let go");
+        assert_eq!(self.receiver.strong_count(), 0, "the receiver is dropped");
     }
 }
 
-/// Nodes 1 to N, all linked.
+/// Starts nodes 1 to N, all linked.
 async fn cluster(setups: Vec<Setup>) -> Vec<Node> {
     let mut nodes = Vec::new();
     for setup in setups {
@@ -295,7 +295,7 @@ async fn pair() -> (Node, Node) {
 async fn until(holds: impl Fn() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < PATIENCE, "it did not come to that");
+        assert!(began.elapsed() < PATIENCE, "the condition never held");
         time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -313,7 +313,7 @@ fn heartbeat(from: i32, to: i32, term: u64) -> PeerMessage {
     Heartbeat { answer: false, from: replica(from), to: replica(to), term, commit: 5, context }.into()
 }
 
-/// An append message with one entry. `index` tells messages apart.
+/// Makes an append message with one entry. `index` tells messages apart.
 fn append(from: i32, to: i32, index: u64, data: &[u8]) -> PeerMessage {
     let mut bytes = BytesMut::new();
     bytes.put_slice(&[1, 1, 0, 0]);
@@ -330,7 +330,7 @@ fn append(from: i32, to: i32, index: u64, data: &[u8]) -> PeerMessage {
     PeerMessage::decode(bytes.freeze()).unwrap()
 }
 
-/// A member made by hand: sends what no node would.
+/// A hand-made member, which sends what no node would.
 struct Raw {
     stream: TcpStream,
     identity: Identity,
@@ -346,7 +346,7 @@ impl Raw {
         (Self { stream, identity }, answer)
     }
 
-    /// A link of node `node` to `to`.
+    /// Makes a link from node `node` to `to`.
     async fn link(to: &Node, node: i32) -> Self {
         let (raw, answer) = Self::call(to, node, Purpose::Link).await;
         let expected = Some(to.node);
@@ -354,7 +354,7 @@ impl Raw {
         raw
     }
 
-    /// Takes the next call on `listener` as node `node`.
+    /// Accepts the next call on `listener` as node `node`.
     async fn answer(listener: &TcpListener, node: i32) -> Self {
         let identity = Setup::new(node).identity();
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -364,7 +364,7 @@ impl Raw {
         Self { stream, identity }
     }
 
-    /// The next frame that is no ping, whole.
+    /// Returns the next whole frame that is not a ping.
     async fn frame(&mut self) -> Vec<u8> {
         loop {
             let mut frame = vec![0; 4];

@@ -1,4 +1,4 @@
-//! What NATS clients' nodes tell each other: one queue, its order, its bound.
+//! Frames for NATS clients: one queue, its order, its bound.
 
 use std::pin::pin;
 use std::task::{Context, Waker};
@@ -8,7 +8,7 @@ use super::super::incoming::give_way;
 use super::*;
 use tailrace_env::task;
 
-/// Sends a payload; what became of it.
+/// Sends a payload and returns the outcome.
 fn send(node: &Node, frame: NatsFrame, payload: &[u8]) -> Result<(), NatsUnsent> {
     node.peers.send_nats(NodeId(2), frame, payload.len(), |out| out.put_slice(payload))
 }
@@ -29,7 +29,7 @@ async fn interest_and_messages_arrive_in_one_order() {
     let kind = |n: u32| if n.is_multiple_of(3) { NatsFrame::Interest } else { NatsFrame::Message };
     for n in 0..5_000 {
         send(&one, kind(n), &payload(n)).unwrap();
-        // Other traffic does not come between.
+        // Other traffic does not change the order.
         assert!(one.peers.send(NodeId(2), group(1), append(1, 2, n.into(), b"batch")));
     }
     for n in 0..5_000 {
@@ -119,7 +119,7 @@ async fn a_peer_that_falls_silent_is_noticed_while_a_message_takes_long() {
     two.stop().await;
 }
 
-/// Who has taken a message that takes some more turns, or as much as a turn allows.
+/// A receiver with a message that takes some more turns, or that has used up a turn.
 struct Busy {
     turns: usize,
     is_due: bool,
@@ -150,7 +150,7 @@ impl NatsReceiver for Busy {
     }
 }
 
-/// How often others have their turn, and the turns that are left.
+/// Returns how often it yields, and the turns that are left.
 fn yields(receiver: &mut Busy, frames_since: &mut Instant, has_frame: bool) -> (usize, usize) {
     let mut yields = 0;
     {
@@ -178,7 +178,7 @@ fn others_have_their_turn_where_messages_have_taken_one_and_where_no_frame_is_le
 fn a_message_that_takes_long_and_the_frames_of_its_link_take_turns() {
     tailrace_runtime::install();
     let mut receiver = Busy { turns: 3, is_due: false, fresh: true };
-    // The clock may stand anywhere, but not so late.
+    // The clock may be anywhere, but not that late.
     let mut just_now = Instant::now() + Duration::from_secs(3600);
     assert_eq!(yields(&mut receiver, &mut just_now, true), (0, 3), "frames have their turn");
     assert_eq!(yields(&mut receiver, &mut just_now, false), (1, 2), "there are none");

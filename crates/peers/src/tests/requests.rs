@@ -7,7 +7,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// A pair whose second node answers with `handler`.
+/// Starts a pair of nodes, of which the second answers with `handler`.
 async fn pair_with(
     handler: impl Fn(Option<NodeId>, RequestKind, Bytes) -> Answer + Send + Sync + 'static,
     change: impl Fn(&mut PeerOptions),
@@ -82,7 +82,7 @@ async fn a_body_that_takes_longer_than_silence_is_allowed_does_not_end_its_link(
     two.stop().await;
 }
 
-/// Passes one connection on to `to`, 4 MiB in a second there and at once back.
+/// Passes one connection on to `to`, at 4 MB/s there and unlimited back.
 async fn slow_proxy(to: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -94,14 +94,14 @@ async fn slow_proxy(to: SocketAddr) -> SocketAddr {
         let mut bytes = vec![0; 200_000];
         while let Ok(count @ 1..) = near_reader.read(&mut bytes).await {
             far_writer.write_all(&bytes[..count]).await.unwrap();
-            // As a link of 4 MB/s does.
+            // Like a link of 4 MB/s.
             time::sleep(Duration::from_secs_f64(count as f64 / 4e6)).await;
         }
     });
     address
 }
 
-/// Tells when it is dropped.
+/// Notifies when it is dropped.
 struct Dropped(Arc<Notify>);
 
 impl Drop for Dropped {
@@ -257,7 +257,7 @@ async fn requests_in_flight_are_bounded_in_number_and_bytes() {
     began.notified().await;
     let refused = ask(100).await;
     assert!(matches!(refused, Err(PeerError::QueueFull)), "{refused:?}");
-    // What was given up makes room.
+    // A canceled request makes room.
     second.abort();
     assert!(!second.await.unwrap_err().is_panic());
     let third = task::spawn(ask(100));

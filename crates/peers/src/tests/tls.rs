@@ -42,13 +42,13 @@ impl Authority {
         std::fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).unwrap();
     }
 
-    /// Shows a certificate of this authority, and trusts `trusted`.
+    /// Loads TLS with a certificate of this authority, trusting `trusted`.
     fn load(&self, name: &str, trusted: &Authority) -> Arc<PeerTls> {
         let (certificate, key) = (self.path(&format!("{name}.pem")), self.path(&format!("{name}.key")));
         PeerTls::load(&certificate, &key, &trusted.path("ca.pem")).unwrap()
     }
 
-    /// A node with a certificate for this host and these purposes.
+    /// Starts a node with a certificate for this host and these purposes.
     async fn node(&self, node: i32, host: &str, purposes: &[ExtendedKeyUsagePurpose]) -> Node {
         let name = format!("node{node}");
         self.issue(&name, host, purposes);
@@ -97,7 +97,7 @@ async fn a_certificate_of_another_authority_is_refused_by_either_end() {
     let one = ours.node(1, "127.0.0.1", &BOTH).await;
     let stranger = theirs.node(2, "127.0.0.1", &BOTH).await;
     assert!(is_tls(&ask(&stranger, &one).await));
-    // It takes ours for good, and shows its own all the same.
+    // It accepts our certificate, but still presents its own.
     let cunning = node_with(3, theirs.load("node2", &ours)).await;
     let outcome = ask(&cunning, &one).await;
     assert!(is_tls(&outcome), "{outcome:?}");
@@ -150,7 +150,7 @@ async fn without_a_certificate_nobody_gets_in() {
     let name = ServerName::try_from("127.0.0.1").unwrap();
     let mut stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
     let call = Greeting::call(&Setup::new(2).identity(), Purpose::Ask, None).encode();
-    // Whether this is noticed by the write or the read depends on who is quicker.
+    // Whether the write or the read notices this depends on which is quicker.
     let refused = async {
         stream.write_all(&call).await?;
         stream.read_u8().await

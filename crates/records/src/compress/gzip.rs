@@ -1,4 +1,4 @@
-//! gzip. Deflate expands a byte to at most about 1,032.
+//! gzip. Deflate expands one byte to about 1,032 at most.
 
 use std::io::{Read, Write};
 
@@ -7,7 +7,7 @@ use flate2::write::GzEncoder;
 
 use super::output::{Fault, grow};
 
-/// Bytes of output that are made ready first.
+/// The initial size of the output.
 const FIRST_BYTES: usize = 64 * 1024;
 
 /// Streams into `out`, which doubles as it fills.

@@ -1,7 +1,8 @@
-//! LZ4 frames, within what Kafka reads: version 1, independent blocks, no dictionary.
+//! LZ4 frames that Kafka can read: version 1, independent blocks, no dictionary.
 //!
-//! The frame is parsed here, because the library's decoder allocates the block size that the header names (up to
-//! 4 MiB) before a block has arrived. One byte of an LZ4 block yields at most 255, so that is what each block gets.
+//! This module parses the frame itself, because the library's decoder allocates the block size of the header
+//! (up to 4 MiB) before a block has arrived. One byte of an LZ4 block yields at most 255 bytes, so each block
+//! gets at most that much.
 
 use std::io::Write;
 
@@ -13,17 +14,17 @@ use super::xxh32::xxh32;
 const MAGIC: [u8; 4] = 0x184D_2204_u32.to_le_bytes();
 const VERSION: u8 = 0b01;
 const EXPANSION_MAX: usize = 255;
-/// The high bit of a block's length: the block is stored as it is.
+/// The high bit of a block's length: the block is stored uncompressed.
 const STORED: u32 = 1 << 31;
 
-/// What the frame header says about the rest.
+/// The fields of a frame header.
 struct Frame {
     block_bytes_max: usize,
     block_checksums: bool,
     content_checksum: bool,
 }
 
-/// Reads one frame, as Kafka does: what follows its end mark is not looked at by Kafka, and refused here.
+/// Reads one frame. Kafka ignores bytes after the end mark. This reader refuses them.
 pub(super) fn decompress(body: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (frame, mut rest) = frame_header(body)?;
     loop {
@@ -118,7 +119,7 @@ fn take_u32(rest: &mut &[u8]) -> Result<u32, Fault> {
     Ok(u32::from_le_bytes(*taken))
 }
 
-/// Writes what Kafka's producer writes: 64 KiB blocks, independent, without checksums.
+/// Compresses like Kafka's producer: independent blocks of 64 KiB, without checksums.
 pub(super) fn compress(body: &[u8], out: &mut Vec<u8>) {
     let info = FrameInfo::new().block_size(BlockSize::Max64KB).block_mode(BlockMode::Independent);
     let mut encoder = FrameEncoder::with_frame_info(info, out);

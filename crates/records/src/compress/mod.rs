@@ -1,8 +1,8 @@
 //! Compression of record bodies: one function in, one function out, for every codec.
 //!
-//! Decompression trusts no length that the data claim. The output grows with what was really produced, never beyond
-//! the caller's limit, and each codec says in its module what an input byte can justify at most. Nothing is accepted
-//! that Kafka's own readers could not read, since batches are stored as they came.
+//! Decompression trusts no length in the data. The output grows with what was actually produced, never beyond
+//! the caller's limit. Each codec module states the most that one input byte can yield. Batches are stored as
+//! they arrive, so nothing is accepted that Kafka's own readers cannot read.
 
 mod gzip;
 mod lz4;
@@ -14,15 +14,15 @@ mod zstd;
 use self::output::Fault;
 use crate::{BatchError, Compression};
 
-/// How hard each codec tries. Out-of-range values are clamped when used.
+/// The compression levels of the codecs. Out-of-range values are clamped on use.
 ///
-/// LZ4 has no level here: the pure Rust implementation has only the fast mode, which is Kafka's default; a topic's
-/// `compression.lz4.level` is accepted and without effect. Snappy has no levels anywhere.
+/// LZ4 has no level here. The pure Rust implementation has only the fast mode, which is Kafka's default. A
+/// topic's `compression.lz4.level` is accepted and has no effect. Snappy has no levels anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompressionLevels {
     /// `compression.gzip.level`: 1 to 9, or -1 for zlib's default (6).
     pub gzip: i32,
-    /// `compression.zstd.level`: -131072 to 22; Kafka's default is 3.
+    /// `compression.zstd.level`: -131072 to 22. Kafka's default is 3.
     pub zstd: i32,
 }
 
@@ -38,7 +38,7 @@ impl Default for CompressionLevels {
 }
 
 impl CompressionLevels {
-    /// True if this codec takes several times as long as with its default level: even 32 KiB may take 10 ms.
+    /// True if this codec takes several times as long as at its default level: even 32 KiB may take 10 ms.
     pub const fn are_slow(self, compression: Compression) -> bool {
         match compression {
             Compression::Gzip => self.gzip > GZIP_DEFAULT,
@@ -48,11 +48,12 @@ impl CompressionLevels {
     }
 }
 
-/// Replaces the content of `out` by the decompressed `body`, at most `bytes_max` bytes. With
-/// [`Compression::None`] that is a copy.
+/// Replaces the content of `out` with the decompressed `body`, at most `bytes_max` bytes. For
+/// [`Compression::None`] this copies.
 ///
 /// # Errors
-/// `Decompression` for corrupt data and `ExpandsTooLarge` beyond the limit; `out` then holds anything.
+/// `Decompression` for corrupt data and `ExpandsTooLarge` beyond the limit. The content of `out` is
+/// unspecified then.
 pub fn decompress(
     compression: Compression,
     body: &[u8],

@@ -1,13 +1,14 @@
-//! What the codecs share: why a body was not decompressed, and room for its output.
+//! What the codecs share: their errors, and the growth of the output.
 
 use std::borrow::Cow;
 
-/// Why a body was not decompressed; the codec and the limit are added by [`decompress`](super::decompress).
+/// The reason why a body could not be decompressed. [`decompress`](super::decompress) adds the codec and the
+/// limit.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// The output would exceed the limit.
     TooLarge,
-    /// The data are not what the codec writes.
+    /// The codec could not have written the data.
     Corrupt(Cow<'static, str>),
 }
 
@@ -23,8 +24,8 @@ impl From<&'static str> for Fault {
     }
 }
 
-/// Lengthens `out` by `bytes`, but to at most `bytes_max`, with zeros. The capacity at most doubles, and does not exceed
-/// the limit either.
+/// Extends `out` with zeros by `bytes`, up to a length of `bytes_max`. The capacity at most doubles, and does
+/// not exceed the limit either.
 pub(super) fn grow(out: &mut Vec<u8>, bytes: usize, bytes_max: usize) {
     let length = out.len().saturating_add(bytes).min(bytes_max);
     if length > out.capacity() {

@@ -1,18 +1,18 @@
-//! Snappy as Kafka uses it: blocks in snappy-java's ("xerial") framing; a bare Snappy block is read too.
+//! Snappy as in Kafka: blocks in snappy-java's ("xerial") framing. A bare Snappy block is also read.
 //!
-//! The framing is 16 bytes (magic, version, least compatible version), then blocks, each behind its length as a
-//! big-endian `i32`. The framing of the Snappy project itself, which other tools write, is not Kafka's.
+//! The framing is 16 bytes (magic, version, least compatible version), then blocks, each after its length as
+//! a big-endian `i32`. Kafka does not use the framing of the Snappy project itself, which other tools write.
 
 use super::output::{Fault, grow};
 
-/// Leads each stream. A stream may follow another: its magic cannot be mistaken for a block's length.
+/// The start of each stream. Another stream may follow. Its magic cannot be mistaken for a block's length.
 const MAGIC: [u8; 8] = *b"\x82SNAPPY\x00";
 const HEADER_BYTES: usize = 16;
 /// Version 1, readable by version 1.
 const VERSIONS: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
-/// Uncompressed bytes per block that we write: snappy-java's default.
+/// Uncompressed bytes per written block: snappy-java's default.
 const BLOCK_BYTES: usize = 32 * 1024;
-/// Most bytes that one byte of a block can stand for: a three-byte copy yields 64, a two-byte one 11.
+/// The most bytes that one byte of a block can yield: a three-byte copy yields 64, a two-byte copy 11.
 const EXPANSION_MAX: usize = 22;
 
 pub(super) fn decompress(body: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -35,12 +35,12 @@ pub(super) fn decompress(body: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Re
     Ok(())
 }
 
-/// Skips the header of a stream. Its versions are ignored, as Kafka ignores them.
+/// Skips the header of a stream. Ignores its versions, like Kafka.
 fn stream(bytes: &[u8]) -> Result<&[u8], Fault> {
     bytes.get(HEADER_BYTES..).ok_or_else(|| "the stream header is cut off".into())
 }
 
-/// Appends one block. Its claimed length is believed only as far as its own bytes can yield it.
+/// Appends one block. Trusts its claimed length only as far as its own bytes can yield it.
 fn block(compressed: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
     let claimed = snap::raw::decompress_len(compressed).map_err(|error| Fault::of(&error))?;
     if claimed > compressed.len().saturating_mul(EXPANSION_MAX) {

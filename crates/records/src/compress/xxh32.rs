@@ -1,4 +1,4 @@
-//! xxHash32 with seed 0, which LZ4 frames use as their checksum. Own implementation of the published algorithm.
+//! xxHash32 with seed 0, the checksum of LZ4 frames. Implemented here from the published algorithm.
 
 const P1: u32 = 0x9E37_79B1;
 const P2: u32 = 0x85EB_CA77;
@@ -40,7 +40,7 @@ fn lanes(stripes: &[[u8; 16]]) -> u32 {
 mod tests {
     use super::xxh32;
 
-    /// The vectors of the algorithm's specification and of its reference program.
+    /// The test vectors of the algorithm's specification and of its reference program.
     #[test]
     fn published_vectors() {
         assert_eq!(xxh32(b""), 0x02CC_5D05);

@@ -1,8 +1,9 @@
 //! Zstandard.
 //!
-//! A streaming decoder would allocate the window that a frame header names, up to 128 MiB for any 20 bytes. So a body
-//! is decompressed in one call into the caller's buffer, which needs no window, and the buffer grows step by step. The
-//! frames' block headers are read beforehand: they bound the size, and refuse windows that Kafka's reader refuses.
+//! A streaming decoder would allocate the window of a frame header, up to 128 MiB for any 20 bytes. So a body
+//! is decompressed in one call into the caller's buffer, which needs no window. The buffer grows step by
+//! step. The headers of the frames' blocks are read beforehand, to bound the size and to refuse windows that
+//! Kafka's reader refuses.
 
 use std::cell::RefCell;
 
@@ -15,15 +16,15 @@ const FRAME_MAGIC: u32 = 0xFD2F_B528;
 const SKIPPABLE_MAGIC: u32 = 0x184D_2A50;
 /// The largest window that Kafka's reader accepts.
 const WINDOW_BYTES_MAX: u64 = 1 << 27;
-/// No block yields more.
+/// The most bytes that one block yields.
 const BLOCK_BYTES_MAX: usize = 128 * 1024;
-/// First size of the output, whatever the input.
+/// The initial size of the output, for any input.
 const FIRST_BYTES: usize = 256 * 1024;
-/// Growth of the output from one attempt to the next: all failed attempts together cost a third of the last.
+/// Growth of the output between attempts. All failed attempts together cost a third of the last one.
 const GROWTH: usize = 4;
 
 thread_local! {
-    /// About 160 KiB; reset by each use.
+    /// About 160 KiB. Each use resets it.
     static CONTEXT: RefCell<DCtx<'static>> = RefCell::new(DCtx::create());
 }
 
@@ -40,7 +41,7 @@ pub(super) fn decompress(body: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Re
             Err(code) if !is_too_small(code) => return Err(zstd_safe::get_error_name(code).into()),
             Err(_) if room < limit => room = room.saturating_mul(GROWTH).min(limit),
             Err(_) if bytes_max < bound => return Err(Fault::TooLarge),
-            Err(_) => return Err("the blocks yield more than they can".into()),
+            Err(_) => return Err("the blocks yield more than their headers permit".into()),
         }
     }
 }
@@ -50,7 +51,7 @@ fn is_too_small(code: usize) -> bool {
     code == expected
 }
 
-/// The most that all frames of `body` can yield, from the headers of their blocks.
+/// Returns the most that all frames of `body` can yield, from the headers of their blocks.
 fn size_bound(body: &[u8]) -> Result<usize, Fault> {
     let (mut rest, mut bound) = (body, 0usize);
     while !rest.is_empty() {
@@ -67,7 +68,7 @@ fn size_bound(body: &[u8]) -> Result<usize, Fault> {
     Ok(bound)
 }
 
-/// Skips one frame after its magic. Yields the most that its blocks can hold. RFC 8878, section 3.1.1.
+/// Skips one frame after its magic. Returns the most that its blocks can hold. RFC 8878, section 3.1.1.
 fn frame_bound(rest: &mut &[u8]) -> Result<usize, Fault> {
     let [descriptor] = take(rest)?;
     let single_segment = descriptor & 0x20 != 0;

@@ -4,16 +4,16 @@ use std::ops::RangeInclusive;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// How lengths are written in one version of a message.
+/// How one version of a message encodes lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Lengths of strings in 16 bits, of bytes and arrays in 32; no tagged fields.
+    /// Lengths of strings in 16 bits, lengths of bytes and arrays in 32 bits, and no tagged fields.
     Fixed,
-    /// Lengths as varints, one more than they are, and tagged fields at the end of each structure (KIP-482).
+    /// Lengths plus one as varints, and tagged fields at the end of each structure (KIP-482).
     Flexible,
 }
 
-/// Why bytes are no internal record.
+/// The reason why bytes are not an internal record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InternalRecordError {
     /// The bytes end within a field.
@@ -22,7 +22,7 @@ pub enum InternalRecordError {
         /// The field.
         field: &'static str,
     },
-    /// A field holds what it cannot hold.
+    /// A field with an illegal value.
     #[error("an internal record's field '{field}' {reason}")]
     Invalid {
         /// The field.
@@ -30,23 +30,23 @@ pub enum InternalRecordError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A version of a key or value that this build does not know.
+    /// An unknown version of a key or value.
     #[error("an internal record of {what} has version {found}, known are {lowest} to {highest}")]
     Version {
-        /// What it is about.
+        /// The kind of record.
         what: &'static str,
         /// The version found.
         found: i16,
-        /// Lowest known.
+        /// Lowest known version.
         lowest: i16,
-        /// Highest known.
+        /// Highest known version.
         highest: i16,
     },
 }
 
 type Result<T> = std::result::Result<T, InternalRecordError>;
 
-/// Reads the fields of a key or value one after the other. Allocates no more than a small multiple of the bytes.
+/// Reads the fields of a key or value in order. Allocates no more than a small multiple of the bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct FieldReader<'a> {
     bytes: &'a [u8],
@@ -54,20 +54,21 @@ pub struct FieldReader<'a> {
 }
 
 impl<'a> FieldReader<'a> {
-    /// Begins at the start of `bytes`, where the version is. Its layout is [`Layout::Fixed`] until it is set.
+    /// Starts at the beginning of `bytes`, with the version. The layout is [`Layout::Fixed`] until it is set.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, layout: Layout::Fixed }
     }
 
-    /// Reads the version that every key and value begins with.
+    /// Reads the version at the start of every key and value.
     ///
     /// # Errors
-    /// There are fewer than two bytes.
+    /// Fewer than two bytes.
     pub fn version(&mut self) -> Result<i16> {
         self.i16("version")
     }
 
-    /// Reads a version and refuses those that are not among `known`. From `flexible` on the layout is flexible.
+    /// Reads a version and refuses those outside of `known`. Versions from `flexible` on have the flexible
+    /// layout.
     ///
     /// # Errors
     /// Truncated, or another version.
@@ -86,7 +87,7 @@ impl<'a> FieldReader<'a> {
         Ok(found)
     }
 
-    /// How lengths are read from here on.
+    /// Sets the layout of the fields that follow.
     pub(crate) const fn set_layout(&mut self, layout: Layout) {
         self.layout = layout;
     }
@@ -105,7 +106,7 @@ impl<'a> FieldReader<'a> {
         Ok(*taken)
     }
 
-    /// 8 bits, signed.
+    /// Reads a signed 8-bit integer.
     ///
     /// # Errors
     /// Truncated.
@@ -113,7 +114,7 @@ impl<'a> FieldReader<'a> {
         Ok(i8::from_be_bytes(self.array_of(field)?))
     }
 
-    /// 16 bits, signed.
+    /// Reads a signed 16-bit integer.
     ///
     /// # Errors
     /// Truncated.
@@ -121,7 +122,7 @@ impl<'a> FieldReader<'a> {
         Ok(i16::from_be_bytes(self.array_of(field)?))
     }
 
-    /// 32 bits, signed.
+    /// Reads a signed 32-bit integer.
     ///
     /// # Errors
     /// Truncated.
@@ -129,7 +130,7 @@ impl<'a> FieldReader<'a> {
         Ok(i32::from_be_bytes(self.array_of(field)?))
     }
 
-    /// 64 bits, signed.
+    /// Reads a signed 64-bit integer.
     ///
     /// # Errors
     /// Truncated.
@@ -137,7 +138,7 @@ impl<'a> FieldReader<'a> {
         Ok(i64::from_be_bytes(self.array_of(field)?))
     }
 
-    /// 16 bytes that identify something.
+    /// Reads a 16-byte id.
     ///
     /// # Errors
     /// Truncated.
@@ -145,7 +146,7 @@ impl<'a> FieldReader<'a> {
         self.array_of(field)
     }
 
-    /// An unsigned varint of at most 5 bytes.
+    /// Reads an unsigned varint of at most 5 bytes.
     ///
     /// # Errors
     /// Truncated, or longer.
@@ -161,7 +162,8 @@ impl<'a> FieldReader<'a> {
         Err(InternalRecordError::Invalid { field, reason: "is a varint of more than 5 bytes" })
     }
 
-    /// A length in the present layout; `None` is null. `wide` is how bytes and arrays count in the fixed layout.
+    /// Reads a length in the current layout. `None` is null. `wide` selects 32-bit lengths in the fixed
+    /// layout, for bytes and arrays.
     fn length(&mut self, wide: bool, field: &'static str) -> Result<Option<usize>> {
         let length = match self.layout {
             Layout::Flexible => i64::from(self.unsigned_varint(field)?) - 1,
@@ -175,7 +177,7 @@ impl<'a> FieldReader<'a> {
         }
     }
 
-    /// A text that may be null.
+    /// Reads a string that may be null.
     ///
     /// # Errors
     /// Truncated, or not UTF-8.
@@ -186,7 +188,7 @@ impl<'a> FieldReader<'a> {
         std::str::from_utf8(bytes).map(Some).map_err(|_| invalid)
     }
 
-    /// A text.
+    /// Reads a string.
     ///
     /// # Errors
     /// Truncated, not UTF-8, or null.
@@ -194,7 +196,7 @@ impl<'a> FieldReader<'a> {
         self.nullable_string(field)?.ok_or(InternalRecordError::Invalid { field, reason: "is null" })
     }
 
-    /// Bytes that may be null.
+    /// Reads bytes that may be null.
     ///
     /// # Errors
     /// Truncated.
@@ -205,7 +207,7 @@ impl<'a> FieldReader<'a> {
         }
     }
 
-    /// Bytes.
+    /// Reads bytes.
     ///
     /// # Errors
     /// Truncated, or null.
@@ -213,10 +215,10 @@ impl<'a> FieldReader<'a> {
         self.nullable_bytes(field)?.ok_or(InternalRecordError::Invalid { field, reason: "is null" })
     }
 
-    /// An array that may be null, element by element. Its count is no larger than the bytes that are left.
+    /// Reads an array that may be null, element by element. Its count is limited to the bytes left.
     ///
     /// # Errors
-    /// Truncated, or what `element` says.
+    /// Truncated, or an error of `element`.
     pub(crate) fn nullable_array<T>(
         &mut self,
         field: &'static str,
@@ -226,10 +228,10 @@ impl<'a> FieldReader<'a> {
         (0..count).map(|_| element(self)).collect::<Result<Vec<T>>>().map(Some)
     }
 
-    /// An array.
+    /// Reads an array.
     ///
     /// # Errors
-    /// Truncated, null, or what `element` says.
+    /// Truncated, null, or an error of `element`.
     pub fn array<T>(
         &mut self,
         field: &'static str,
@@ -238,11 +240,11 @@ impl<'a> FieldReader<'a> {
         self.nullable_array(field, element)?.ok_or(InternalRecordError::Invalid { field, reason: "is null" })
     }
 
-    /// The tagged fields at the end of a structure; in the fixed layout there are none. `known` is given the tag and a
-    /// reader of the field's bytes; it leaves alone what it does not know.
+    /// Reads the tagged fields at the end of a structure. The fixed layout has none. Calls `known` with each
+    /// tag and a reader of the field's bytes. `known` must ignore unknown tags.
     ///
     /// # Errors
-    /// Truncated, or what `known` says.
+    /// Truncated, or an error of `known`.
     pub(crate) fn tagged(&mut self, mut known: impl FnMut(u32, &mut Self) -> Result<()>) -> Result<()> {
         if self.layout == Layout::Fixed {
             return Ok(());
@@ -267,13 +269,14 @@ impl<'a> FieldReader<'a> {
     }
 }
 
-/// The tagged field of ours in Kafka's records of share groups: far from the tags that Kafka gives, which count from 0.
+/// Tailrace's own tagged field in Kafka's records of share groups. It is far from Kafka's tags, which count
+/// from 0.
 pub(crate) const GENERATION_TAG: u32 = 10_000;
 
 /// Writes one tagged field.
 pub(crate) type WriteField<'a> = &'a dyn Fn(&mut FieldWriter);
 
-/// Writes the fields of a key or value one after the other.
+/// Writes the fields of a key or value in order.
 #[derive(Debug)]
 pub struct FieldWriter {
     bytes: BytesMut,
@@ -281,49 +284,49 @@ pub struct FieldWriter {
 }
 
 impl FieldWriter {
-    /// Begins with the version, and writes in `layout` from there.
+    /// Starts with the version, and writes in `layout` from there.
     pub fn new(version: i16, layout: Layout) -> Self {
         let mut bytes = BytesMut::with_capacity(64);
         bytes.put_i16(version);
         Self { bytes, layout }
     }
 
-    /// What was written.
+    /// Returns the bytes written.
     pub fn finish(self) -> Bytes {
         self.bytes.freeze()
     }
 
-    /// 8 bits, signed.
+    /// Writes a signed 8-bit integer.
     pub(crate) fn i8(&mut self, value: i8) -> &mut Self {
         self.bytes.put_i8(value);
         self
     }
 
-    /// 16 bits, signed.
+    /// Writes a signed 16-bit integer.
     pub fn i16(&mut self, value: i16) -> &mut Self {
         self.bytes.put_i16(value);
         self
     }
 
-    /// 32 bits, signed.
+    /// Writes a signed 32-bit integer.
     pub fn i32(&mut self, value: i32) -> &mut Self {
         self.bytes.put_i32(value);
         self
     }
 
-    /// 64 bits, signed.
+    /// Writes a signed 64-bit integer.
     pub fn i64(&mut self, value: i64) -> &mut Self {
         self.bytes.put_i64(value);
         self
     }
 
-    /// 16 bytes that identify something.
+    /// Writes a 16-byte id.
     pub fn uuid(&mut self, value: [u8; 16]) -> &mut Self {
         self.bytes.put_slice(&value);
         self
     }
 
-    /// An unsigned varint.
+    /// Writes an unsigned varint.
     pub(crate) fn unsigned_varint(&mut self, mut value: u32) -> &mut Self {
         while value >= 0x80 {
             self.bytes.put_u8((value as u8 & 0x7f) | 0x80);
@@ -333,10 +336,11 @@ impl FieldWriter {
         self
     }
 
-    /// A length of a text (`wide` false), or of bytes or an array.
+    /// Writes a length: of a string if `wide` is false, otherwise of bytes or an array.
     ///
     /// # Panics
-    /// If it does not fit the layout's field. What comes in over the protocol fits: its own lengths are as wide.
+    /// If it does not fit the layout's field. Values that arrive over the protocol fit, because its own
+    /// lengths are as wide.
     fn length(&mut self, length: Option<usize>, wide: bool) -> &mut Self {
         let length = length.map(|length| i32::try_from(length).expect("lengths fit 31 bits"));
         match (self.layout, length) {
@@ -350,7 +354,7 @@ impl FieldWriter {
         }
     }
 
-    /// A text that may be null.
+    /// Writes a string that may be null.
     ///
     /// # Panics
     /// In the fixed layout, if it is longer than 32,767 bytes.
@@ -360,7 +364,7 @@ impl FieldWriter {
         self
     }
 
-    /// A text.
+    /// Writes a string.
     ///
     /// # Panics
     /// In the fixed layout, if it is longer than 32,767 bytes.
@@ -368,7 +372,7 @@ impl FieldWriter {
         self.nullable_string(Some(value))
     }
 
-    /// Bytes that may be null.
+    /// Writes bytes that may be null.
     ///
     /// # Panics
     /// If they are longer than `i32::MAX`.
@@ -378,7 +382,7 @@ impl FieldWriter {
         self
     }
 
-    /// Bytes.
+    /// Writes bytes.
     ///
     /// # Panics
     /// If they are longer than `i32::MAX`.
@@ -386,12 +390,12 @@ impl FieldWriter {
         self.nullable_bytes(Some(value))
     }
 
-    /// An array that is null.
+    /// Writes a null array.
     pub(crate) fn null_array(&mut self) -> &mut Self {
         self.length(None, true)
     }
 
-    /// An array, element by element.
+    /// Writes an array, element by element.
     ///
     /// # Panics
     /// If it has more than `i32::MAX` elements.
@@ -405,7 +409,7 @@ impl FieldWriter {
         self
     }
 
-    /// The end of a structure without tagged fields; in the fixed layout it takes no byte.
+    /// Ends a structure without tagged fields. Takes no byte in the fixed layout.
     pub(crate) fn no_tags(&mut self) -> &mut Self {
         match self.layout {
             Layout::Flexible => self.unsigned_varint(0),
@@ -413,7 +417,8 @@ impl FieldWriter {
         }
     }
 
-    /// The end of a structure with tagged fields, ascending by tag. Each is written by a function into a writer of its own.
+    /// Ends a structure with tagged fields, ascending by tag. A function writes each field into a separate
+    /// writer.
     ///
     /// # Panics
     /// In the fixed layout, which has no tags.

@@ -1,7 +1,7 @@
-//! Records of groups of the consumer protocol (KIP-848) in `__consumer_offsets`.
+//! Records of consumer groups (KIP-848) in `__consumer_offsets`.
 //!
-//! Keys 3 to 8, and 16. Key 4 (partition metadata) was written by Kafka 4.0 only; its value is not read, but a tombstone
-//! is owed to a group that has one.
+//! Keys 3 to 8, and 16. Key 4 (partition metadata) was written by Kafka 4.0 only. Its value is not read, but
+//! a group that has one needs a tombstone for it.
 
 use bytes::Bytes;
 
@@ -20,10 +20,10 @@ const REGULAR_EXPRESSION: i16 = 16;
 /// Partitions of one topic, by the topic's id.
 pub type TopicPartitionsById = (TopicUuid, Vec<i32>);
 
-/// A topic's id as records carry it.
+/// A topic's id as stored in records.
 pub type TopicUuid = [u8; 16];
 
-/// What a record of a consumer group is about.
+/// The subject of a consumer group's record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConsumerGroupKey {
     /// The group: [`ConsumerGroupMetadata`].
@@ -31,7 +31,7 @@ pub enum ConsumerGroupKey {
         /// The group.
         group: String,
     },
-    /// What Kafka 4.0 kept of the group's topics. Values are not read.
+    /// Topic metadata of the group, kept by Kafka 4.0. Values are not read.
     PartitionMetadata {
         /// The group.
         group: String,
@@ -55,14 +55,14 @@ pub enum ConsumerGroupKey {
         /// The member's id.
         member: String,
     },
-    /// What a member has at present: [`CurrentMemberAssignment`].
+    /// The current assignment of a member: [`CurrentMemberAssignment`].
     CurrentMember {
         /// The group.
         group: String,
         /// The member's id.
         member: String,
     },
-    /// What a regular expression matches: [`RegularExpression`].
+    /// The topics that a regular expression matches: [`RegularExpression`].
     RegularExpression {
         /// The group.
         group: String,
@@ -72,7 +72,7 @@ pub enum ConsumerGroupKey {
 }
 
 impl ConsumerGroupKey {
-    /// True if keys of this version are of consumer groups.
+    /// True if keys of this version belong to consumer groups.
     pub(crate) const fn has_version(version: i16) -> bool {
         matches!(
             version,
@@ -86,7 +86,7 @@ impl ConsumerGroupKey {
         )
     }
 
-    /// The group that the record is about.
+    /// The group that the record belongs to.
     pub fn group(&self) -> &str {
         match self {
             Self::Group { group }
@@ -99,10 +99,10 @@ impl ConsumerGroupKey {
         }
     }
 
-    /// Reads a key.
+    /// Decodes a key.
     ///
     /// # Errors
-    /// Truncated, not UTF-8, or of a version that is not of consumer groups.
+    /// Truncated, not UTF-8, or of a version that does not belong to consumer groups.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = FieldReader::new(bytes);
         let version = reader.version()?;
@@ -128,7 +128,7 @@ impl ConsumerGroupKey {
         })
     }
 
-    /// Writes it.
+    /// Encodes the key.
     ///
     /// # Panics
     /// If a name is longer than 32,767 bytes.
@@ -151,7 +151,7 @@ impl ConsumerGroupKey {
     }
 }
 
-/// Begins a value, which is of version 0 and flexible in all of these records.
+/// Starts a value. All these records have version 0 and the flexible layout.
 pub(super) fn value_reader<'a>(bytes: &'a [u8], what: &'static str) -> Result<FieldReader<'a>> {
     let mut reader = FieldReader::new(bytes);
     reader.version_in(what, 0..=0, 0)?;
@@ -202,18 +202,18 @@ pub(super) fn write_numbers(writer: &mut FieldWriter, numbers: &[i32]) {
     });
 }
 
-/// A group of the consumer protocol.
+/// A consumer group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConsumerGroupMetadata {
     /// Raised whenever members, subscriptions or topics change.
     pub epoch: i32,
-    /// Hash of the topics that the group reads, from its ids, names and partition counts; 0 for none. Whoever writes it
-    /// is the only one to compare it.
+    /// Hash of the topics that the group reads, over their ids, names and partition counts. 0 for none. Only
+    /// its writer compares it.
     pub metadata_hash: i64,
 }
 
 impl ConsumerGroupMetadata {
-    /// Reads a value.
+    /// Decodes a value.
     ///
     /// # Errors
     /// Truncated, or of another version.
@@ -229,7 +229,7 @@ impl ConsumerGroupMetadata {
         Ok(this)
     }
 
-    /// Writes it.
+    /// Encodes the value.
     pub fn encode(&self) -> Bytes {
         let mut writer = value_writer();
         writer.i32(self.epoch);
@@ -238,7 +238,7 @@ impl ConsumerGroupMetadata {
     }
 }
 
-/// Ends a structure with one tagged field of 64 bits, which is left out when it is zero.
+/// Ends a structure with one tagged 64-bit field, which is omitted if it is zero.
 fn end_with_i64(writer: &mut FieldWriter, value: i64) {
     if value == 0 {
         writer.no_tags();
@@ -249,7 +249,7 @@ fn end_with_i64(writer: &mut FieldWriter, value: i64) {
     }
 }
 
-/// What is kept of a member that uses the classic protocol in a consumer group.
+/// The stored state of a member of a consumer group that uses the classic protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassicMemberMetadata {
     /// Its session timeout in milliseconds.
@@ -258,31 +258,31 @@ pub struct ClassicMemberMetadata {
     pub protocols: Vec<(String, Bytes)>,
 }
 
-/// A member of a consumer group: what it said of itself.
+/// A member of a consumer group, as it described itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConsumerGroupMember {
-    /// Its static identity.
+    /// Its instance id, if it is a static member.
     pub instance_id: Option<String>,
-    /// Where it is.
+    /// Its rack.
     pub rack_id: Option<String>,
-    /// The client's own name for itself.
+    /// The client id.
     pub client_id: String,
     /// The client's address.
     pub client_host: String,
     /// Topics that it reads, by name.
     pub subscribed_topic_names: Vec<String>,
-    /// Topics that it reads, by pattern. Null and empty are none.
+    /// Topics that it reads, by pattern. Both null and empty mean none.
     pub subscribed_topic_regex: Option<String>,
-    /// How long it may take to give partitions back, in milliseconds; -1 is unknown.
+    /// How long it may take to revoke partitions, in milliseconds. -1 if unknown.
     pub rebalance_timeout_ms: i32,
-    /// The assignor that it would like.
+    /// The assignor that it prefers.
     pub server_assignor: Option<String>,
     /// Set for a member that uses the classic protocol.
     pub classic: Option<ClassicMemberMetadata>,
 }
 
 impl ConsumerGroupMember {
-    /// Reads a value.
+    /// Decodes a value.
     ///
     /// # Errors
     /// Truncated, not UTF-8, or of another version.
@@ -308,7 +308,7 @@ impl ConsumerGroupMember {
         Ok(this)
     }
 
-    /// Writes it.
+    /// Encodes the value.
     pub fn encode(&self) -> Bytes {
         let mut writer = value_writer();
         writer.nullable_string(self.instance_id.as_deref()).nullable_string(self.rack_id.as_deref());
@@ -324,7 +324,7 @@ impl ConsumerGroupMember {
     }
 }
 
-/// A structure that may be null begins with a byte that says so: -1 for null, 1 otherwise.
+/// A nullable structure starts with a byte: -1 for null, otherwise 1.
 fn read_classic(reader: &mut FieldReader<'_>) -> Result<Option<ClassicMemberMetadata>> {
     if reader.i8("classic member metadata")? < 0 {
         return Ok(None);
@@ -348,17 +348,17 @@ fn write_classic(writer: &mut FieldWriter, classic: &ClassicMemberMetadata) {
     writer.no_tags();
 }
 
-/// The target assignment of a group as a whole; of share groups, too.
+/// The target assignment of a consumer group or share group as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TargetAssignmentMetadata {
-    /// The group's epoch that it was made for.
+    /// The group epoch for which it was computed.
     pub epoch: i32,
-    /// When it was made (KIP-1263), in milliseconds; 0 is unknown.
+    /// When it was computed (KIP-1263), in milliseconds. 0 if unknown.
     pub timestamp_ms: i64,
 }
 
 impl TargetAssignmentMetadata {
-    /// Reads a value.
+    /// Decodes a value.
     ///
     /// # Errors
     /// Truncated, or of another version.
@@ -374,7 +374,7 @@ impl TargetAssignmentMetadata {
         Ok(this)
     }
 
-    /// Writes it.
+    /// Encodes the value.
     pub fn encode(&self) -> Bytes {
         let mut writer = value_writer();
         writer.i32(self.epoch);
@@ -383,7 +383,7 @@ impl TargetAssignmentMetadata {
     }
 }
 
-/// What a member shall have; of share groups, too.
+/// The target assignment of a member of a consumer group or share group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetAssignmentMember {
     /// The partitions.
@@ -391,7 +391,7 @@ pub struct TargetAssignmentMember {
 }
 
 impl TargetAssignmentMember {
-    /// Reads a value.
+    /// Decodes a value.
     ///
     /// # Errors
     /// Truncated, or of another version.
@@ -402,7 +402,7 @@ impl TargetAssignmentMember {
         Ok(Self { partitions })
     }
 
-    /// Writes it.
+    /// Encodes the value.
     pub fn encode(&self) -> Bytes {
         let mut writer = value_writer();
         write_partitions(&mut writer, &self.partitions);
@@ -411,37 +411,38 @@ impl TargetAssignmentMember {
     }
 }
 
-/// Partitions of a topic that a member has.
+/// Partitions of one topic that a member has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeldPartitions {
     /// The topic.
     pub topic: TopicUuid,
     /// Its partitions.
     pub partitions: Vec<i32>,
-    /// For each partition, the epoch in which the member got it (KIP-1251); `None` where that was not recorded.
+    /// For each partition, the epoch in which the member got it (KIP-1251). `None` if that was not recorded.
     pub epochs: Option<Vec<i32>>,
 }
 
-/// What a member has at present.
+/// The current assignment of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CurrentMemberAssignment {
-    /// The member's epoch; -2 for a static member that will come back.
+    /// The member's epoch. -2 for a static member that left temporarily.
     pub epoch: i32,
-    /// The epoch before that.
+    /// The previous member epoch.
     pub previous_epoch: i32,
-    /// Where it is on its way to its target: 1 stable, 2 has to give partitions back, 3 waits for partitions of others.
+    /// Its progress towards the target: 1 stable, 2 has to revoke partitions, 3 waits for partitions of other
+    /// members.
     pub state: i8,
-    /// Partitions that it may use.
+    /// The partitions that it may use.
     pub assigned: Vec<HeldPartitions>,
-    /// Partitions that it has not given back yet.
+    /// The partitions that it has not revoked yet.
     pub pending_revocation: Vec<HeldPartitions>,
 }
 
 impl CurrentMemberAssignment {
-    /// Reads a value.
+    /// Decodes a value.
     ///
     /// # Errors
-    /// Truncated, of another version, or with epochs that are not one for each partition.
+    /// Truncated, of another version, or with a number of epochs that differs from the number of partitions.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = value_reader(bytes, "a member's current assignment")?;
         let this = Self {
@@ -455,7 +456,7 @@ impl CurrentMemberAssignment {
         Ok(this)
     }
 
-    /// Writes it.
+    /// Encodes the value.
     pub fn encode(&self) -> Bytes {
         let mut writer = value_writer();
         writer.i32(self.epoch).i32(self.previous_epoch).i8(self.state);
@@ -491,19 +492,19 @@ fn write_held(writer: &mut FieldWriter, held: &HeldPartitions) {
     };
 }
 
-/// What a regular expression of a group matches.
+/// The topics that a group's regular expression matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegularExpression {
-    /// Names of topics.
+    /// Topic names.
     pub topics: Vec<String>,
-    /// Version of the metadata that was looked through, as its writer counts.
+    /// Version of the metadata that was searched, by its writer's count.
     pub version: i64,
-    /// When that was, in milliseconds.
+    /// When it was searched, in milliseconds.
     pub timestamp_ms: i64,
 }
 
 impl RegularExpression {
-    /// Reads a value.
+    /// Decodes a value.
     ///
     /// # Errors
     /// Truncated, not UTF-8, or of another version.
@@ -518,7 +519,7 @@ impl RegularExpression {
         Ok(this)
     }
 
-    /// Writes it.
+    /// Encodes the value.
     pub fn encode(&self) -> Bytes {
         let mut writer = value_writer();
         write_strings(&mut writer, &self.topics);

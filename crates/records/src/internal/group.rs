@@ -8,7 +8,7 @@ use super::codec::{FieldReader, FieldWriter, InternalRecordError, Layout};
 
 const KEY_VERSION: i16 = 2;
 
-/// Versions of values, the one that Kafka 4.3 writes, and the first flexible one.
+/// Versions of values, the version that Kafka 4.3 writes, and the first flexible one.
 const VALUE_VERSIONS: RangeInclusive<i16> = 0..=4;
 const VALUE_WRITTEN: i16 = 3;
 const VALUE_FLEXIBLE: i16 = 4;
@@ -16,7 +16,7 @@ const REBALANCE_TIMEOUT_FROM: i16 = 1;
 const STATE_TIMESTAMP_FROM: i16 = 2;
 const INSTANCE_FROM: i16 = 3;
 
-/// Which group it is: `GroupMetadataKey`.
+/// The key of a classic group: `GroupMetadataKey`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupKey<'a> {
     /// The group's id.
@@ -24,7 +24,7 @@ pub struct GroupKey<'a> {
 }
 
 impl<'a> GroupKey<'a> {
-    /// Writes it as Kafka does.
+    /// Encodes the key as Kafka does.
     ///
     /// # Panics
     /// If the id is longer than 32,767 bytes.
@@ -34,7 +34,7 @@ impl<'a> GroupKey<'a> {
         writer.finish()
     }
 
-    /// Reads it, version included.
+    /// Decodes a key, version included.
     ///
     /// # Errors
     /// Truncated, another version, or not UTF-8.
@@ -45,18 +45,18 @@ impl<'a> GroupKey<'a> {
     }
 }
 
-/// The group: `GroupMetadataValue`.
+/// The value of a classic group: `GroupMetadataValue`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupValue<'a> {
-    /// What kind of thing the members are; empty if there never were any.
+    /// The protocol type of the members. Empty if there never were any.
     pub protocol_type: &'a str,
-    /// The generation.
+    /// The group's generation.
     pub generation: i32,
-    /// The protocol that was chosen.
+    /// The chosen protocol.
     pub protocol: Option<&'a str>,
-    /// Id of the leader.
+    /// The leader's member id.
     pub leader: Option<&'a str>,
-    /// When the group took its present state, in milliseconds since 1970; -1 if not known.
+    /// When the group entered its current state, in milliseconds since 1970. -1 if unknown.
     pub state_timestamp: i64,
     /// The members.
     pub members: Vec<GroupMemberValue<'a>>,
@@ -65,29 +65,29 @@ pub struct GroupValue<'a> {
 /// One member: `MemberMetadata`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupMemberValue<'a> {
-    /// Its id.
+    /// The member id.
     pub member: &'a str,
-    /// Its static identity.
+    /// Its instance id, if it is a static member.
     pub instance: Option<&'a str>,
-    /// The client's own name for itself.
+    /// The client id.
     pub client_id: &'a str,
     /// The client's address.
     pub client_host: &'a str,
-    /// How long it may take to join again, in milliseconds; -1 if not known.
+    /// How long it may take to rejoin, in milliseconds. -1 if unknown.
     pub rebalance_timeout_ms: i32,
-    /// How long it may be silent, in milliseconds.
+    /// The session timeout in milliseconds.
     pub session_timeout_ms: i32,
-    /// What it reads, in the group's protocol.
+    /// Its subscription, in the format of the group's protocol.
     pub subscription: &'a [u8],
-    /// What it was given, in the group's protocol.
+    /// Its assignment, in the format of the group's protocol.
     pub assignment: &'a [u8],
 }
 
 impl<'a> GroupValue<'a> {
-    /// Writes it as Kafka 4.3 does, in version 3.
+    /// Encodes the value as Kafka 4.3 does, in version 3.
     ///
     /// # Panics
-    /// If a text is longer than 32,767 bytes.
+    /// If a string is longer than 32,767 bytes.
     pub fn encode(&self) -> Bytes {
         let mut writer = FieldWriter::new(VALUE_WRITTEN, Layout::Fixed);
         writer.string(self.protocol_type).i32(self.generation).nullable_string(self.protocol);
@@ -101,7 +101,7 @@ impl<'a> GroupValue<'a> {
         writer.finish()
     }
 
-    /// Reads it, version included.
+    /// Decodes a value, version included.
     ///
     /// # Errors
     /// Truncated, another version, or not UTF-8.

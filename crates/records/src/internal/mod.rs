@@ -1,8 +1,8 @@
-//! The records of internal topics, as Kafka writes them: `__consumer_offsets`, `__transaction_state`,
+//! The records of internal topics in Kafka's format: `__consumer_offsets`, `__transaction_state`,
 //! `__share_group_state`.
 //!
-//! Each key and each value begins with a version; the version of a key also says what kind of record it is. Kafka's own
-//! tools read what is written here.
+//! Each key and each value starts with a version. The version of a key also determines the kind of record.
+//! Kafka's own tools can read what is written here.
 
 mod codec;
 mod consumer_group;

@@ -6,20 +6,20 @@ use bytes::Bytes;
 
 use super::codec::{FieldReader, FieldWriter, InternalRecordError, Layout};
 
-/// Versions of keys that are about offsets. Both have the same fields; Kafka writes the second.
+/// Versions of keys of offsets. Both have the same fields. Kafka writes the second.
 const KEY_VERSIONS: RangeInclusive<i16> = 0..=1;
 const KEY_WRITTEN: i16 = 1;
 
 /// Versions of values, and the first flexible one.
 const VALUE_VERSIONS: RangeInclusive<i16> = 0..=4;
 const VALUE_FLEXIBLE: i16 = 4;
-/// The only version with a time of expiry.
+/// The only version with an expiry time.
 const VALUE_WITH_EXPIRY: i16 = 1;
 /// First version with a leader epoch.
 const LEADER_EPOCH_FROM: i16 = 3;
 const TOPIC_ID_TAG: u32 = 0;
 
-/// Whose offset it is: `OffsetCommitKey`.
+/// The key of a committed offset: `OffsetCommitKey`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffsetKey<'a> {
     /// The group's id.
@@ -31,17 +31,17 @@ pub struct OffsetKey<'a> {
 }
 
 impl<'a> OffsetKey<'a> {
-    /// Writes it as Kafka does.
+    /// Encodes the key as Kafka does.
     ///
     /// # Panics
-    /// If a text is longer than 32,767 bytes.
+    /// If a string is longer than 32,767 bytes.
     pub fn encode(&self) -> Bytes {
         let mut writer = FieldWriter::new(KEY_WRITTEN, Layout::Fixed);
         writer.string(self.group).string(self.topic).i32(self.partition);
         writer.finish()
     }
 
-    /// Reads it, version included.
+    /// Decodes a key, version included.
     ///
     /// # Errors
     /// Truncated, another version, or not UTF-8.
@@ -56,29 +56,29 @@ impl<'a> OffsetKey<'a> {
     }
 }
 
-/// The offset: `OffsetCommitValue`.
+/// The value of a committed offset: `OffsetCommitValue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffsetValue<'a> {
-    /// The next record to be read.
+    /// The next record to read.
     pub offset: i64,
     /// Leader epoch of the last record read, -1 for none.
     pub leader_epoch: i32,
-    /// Text of the client's own.
+    /// The client's own metadata.
     pub metadata: &'a str,
     /// When it was committed, in milliseconds since 1970.
     pub commit_timestamp: i64,
-    /// When it expires, -1 if that is left to the broker.
+    /// When it expires. -1 if the broker decides.
     pub expire_timestamp: i64,
-    /// The topic's id, zeros for none.
+    /// The topic's id, zeros if there is none.
     pub topic_id: [u8; 16],
 }
 
 impl<'a> OffsetValue<'a> {
-    /// Writes it as Kafka 4.3 does: version 4, or version 1 where there is a time of expiry, which leaves out leader epoch and
-    /// topic id.
+    /// Encodes the value as Kafka 4.3 does: in version 4, or in version 1 if there is an expiry time. Version
+    /// 1 omits the leader epoch and the topic id.
     ///
     /// # Panics
-    /// If the metadata of a value with a time of expiry is longer than 32,767 bytes.
+    /// If there is an expiry time and the metadata is longer than 32,767 bytes.
     pub fn encode(&self) -> Bytes {
         if self.expire_timestamp != -1 {
             let mut writer = FieldWriter::new(VALUE_WITH_EXPIRY, Layout::Fixed);
@@ -100,7 +100,7 @@ impl<'a> OffsetValue<'a> {
         writer.finish()
     }
 
-    /// Reads it, version included.
+    /// Decodes a value, version included.
     ///
     /// # Errors
     /// Truncated, another version, or not UTF-8.

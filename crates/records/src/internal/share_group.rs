@@ -1,7 +1,8 @@
-//! Records of the membership of share groups (KIP-932) in `__consumer_offsets`: keys 10 to 15.
+//! Membership records of share groups (KIP-932) in `__consumer_offsets`: keys 10 to 15.
 //!
-//! Target assignments have the values of consumer groups: [`TargetAssignmentMetadata`](super::TargetAssignmentMetadata)
-//! and [`TargetAssignmentMember`](super::TargetAssignmentMember).
+//! Target assignments have the same values as in consumer groups:
+//! [`TargetAssignmentMetadata`](super::TargetAssignmentMetadata) and
+//! [`TargetAssignmentMember`](super::TargetAssignmentMember).
 
 use bytes::Bytes;
 
@@ -20,7 +21,7 @@ const TARGET_MEMBER: i16 = 13;
 const CURRENT_MEMBER: i16 = 14;
 const STATE_PARTITIONS: i16 = 15;
 
-/// What a record of a share group is about.
+/// The subject of a share group's record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ShareGroupKey {
     /// A member: [`ShareGroupMember`].
@@ -47,14 +48,14 @@ pub enum ShareGroupKey {
         /// The member's id.
         member: String,
     },
-    /// What a member has at present: [`ShareCurrentMemberAssignment`].
+    /// The current assignment of a member: [`ShareCurrentMemberAssignment`].
     CurrentMember {
         /// The group.
         group: String,
         /// The member's id.
         member: String,
     },
-    /// Which share-partitions have a state: [`ShareGroupStatePartitions`].
+    /// The share-partitions that have a state: [`ShareGroupStatePartitions`].
     StatePartitions {
         /// The group.
         group: String,
@@ -62,7 +63,7 @@ pub enum ShareGroupKey {
 }
 
 impl ShareGroupKey {
-    /// The group that the record is about.
+    /// The group that the record belongs to.
     pub fn group(&self) -> &str {
         match self {
             Self::Member { group, .. }
@@ -74,10 +75,10 @@ impl ShareGroupKey {
         }
     }
 
-    /// Reads a key.
+    /// Decodes a key.
     ///
     /// # Errors
-    /// Truncated, not UTF-8, or of a version that is not of share groups.
+    /// Truncated, not UTF-8, or of a version that does not belong to share groups.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = FieldReader::new(bytes);
         let version = reader.version_in("a share group's key", MEMBER..=STATE_PARTITIONS, i16::MAX)?;
@@ -93,7 +94,7 @@ impl ShareGroupKey {
         })
     }
 
-    /// Writes it.
+    /// Encodes the key.
     ///
     /// # Panics
     /// If a name is longer than 32,767 bytes.
@@ -120,12 +121,12 @@ impl ShareGroupKey {
 pub struct ShareGroupMetadata {
     /// Raised whenever members, subscriptions or topics change.
     pub epoch: i32,
-    /// Hash of the topics that the group reads; 0 for none.
+    /// Hash of the topics that the group reads. 0 for none.
     pub metadata_hash: i64,
 }
 
 impl ShareGroupMetadata {
-    /// Reads a value.
+    /// Decodes a value.
     ///
     /// # Errors
     /// Truncated, or of another version.
@@ -136,7 +137,7 @@ impl ShareGroupMetadata {
         Ok(this)
     }
 
-    /// Writes it.
+    /// Encodes the value.
     pub fn encode(&self) -> Bytes {
         let mut writer = value_writer();
         writer.i32(self.epoch).i64(self.metadata_hash).no_tags();
@@ -144,12 +145,12 @@ impl ShareGroupMetadata {
     }
 }
 
-/// A member of a share group: what it said of itself.
+/// A member of a share group, as it described itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShareGroupMember {
-    /// Where it is.
+    /// Its rack.
     pub rack_id: Option<String>,
-    /// The client's own name for itself.
+    /// The client id.
     pub client_id: String,
     /// The client's address.
     pub client_host: String,
@@ -158,7 +159,7 @@ pub struct ShareGroupMember {
 }
 
 impl ShareGroupMember {
-    /// Reads a value.
+    /// Decodes a value.
     ///
     /// # Errors
     /// Truncated, not UTF-8, or of another version.
@@ -174,7 +175,7 @@ impl ShareGroupMember {
         Ok(this)
     }
 
-    /// Writes it.
+    /// Encodes the value.
     pub fn encode(&self) -> Bytes {
         let mut writer = value_writer();
         writer.nullable_string(self.rack_id.as_deref()).string(&self.client_id).string(&self.client_host);
@@ -184,21 +185,21 @@ impl ShareGroupMember {
     }
 }
 
-/// What a member of a share group has at present.
+/// The current assignment of a member of a share group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShareCurrentMemberAssignment {
     /// The member's epoch.
     pub epoch: i32,
-    /// The epoch before that.
+    /// The previous member epoch.
     pub previous_epoch: i32,
-    /// Always 1, stable: share-partitions need not be given back before others use them.
+    /// Always 1, stable. Share-partitions need not be revoked before others use them.
     pub state: i8,
     /// The partitions.
     pub assigned: Vec<TopicPartitionsById>,
 }
 
 impl ShareCurrentMemberAssignment {
-    /// Reads a value.
+    /// Decodes a value.
     ///
     /// # Errors
     /// Truncated, or of another version.
@@ -214,7 +215,7 @@ impl ShareCurrentMemberAssignment {
         Ok(this)
     }
 
-    /// Writes it.
+    /// Encodes the value.
     pub fn encode(&self) -> Bytes {
         let mut writer = value_writer();
         writer.i32(self.epoch).i32(self.previous_epoch).i8(self.state);
@@ -224,7 +225,7 @@ impl ShareCurrentMemberAssignment {
     }
 }
 
-/// Partitions of a topic, with its name.
+/// Partitions of a topic, with the topic's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedTopicPartitions {
     /// The topic's id.
@@ -235,21 +236,22 @@ pub struct NamedTopicPartitions {
     pub partitions: Vec<i32>,
 }
 
-/// Which share-partitions of a group have a state at the share coordinator.
+/// The share-partitions of a group that have a state at the share coordinator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShareGroupStatePartitions {
-    /// Whose state is being made.
+    /// Partitions whose state is being created.
     pub initializing: Vec<NamedTopicPartitions>,
-    /// Whose state is there.
+    /// Partitions whose state exists.
     pub initialized: Vec<NamedTopicPartitions>,
     /// Topics, by id and name, whose state is being deleted.
     pub deleting: Vec<(TopicUuid, String)>,
-    /// In which generation of the group's states it makes them; 0 where that is not known. A tagged field of ours, which Kafka skips.
+    /// The generation of the group's states in which it creates them. 0 if unknown. A tagged field of
+    /// tailrace, which Kafka skips.
     pub generation: i64,
 }
 
 impl ShareGroupStatePartitions {
-    /// Reads a value.
+    /// Decodes a value.
     ///
     /// # Errors
     /// Truncated, not UTF-8, or of another version.
@@ -274,7 +276,7 @@ impl ShareGroupStatePartitions {
         Ok(this)
     }
 
-    /// Writes it.
+    /// Encodes the value.
     pub fn encode(&self) -> Bytes {
         let mut writer = value_writer();
         writer.array(self.initializing.iter(), write_named).array(self.initialized.iter(), write_named);

@@ -1,17 +1,17 @@
-//! Records of `__share_group_state` (KIP-932): a snapshot of a share-partition's state, and updates to it.
+//! Records of `__share_group_state` (KIP-932): snapshots of a share-partition's state, and updates.
 
 use bytes::Bytes;
 
 use super::codec::{FieldReader, FieldWriter, GENERATION_TAG, InternalRecordError, Layout, WriteField};
 
-/// Version of a key, which is the kind of its record.
+/// The version of a key is the kind of its record.
 const SNAPSHOT: i16 = 0;
 const UPDATE: i16 = 1;
 
-/// "Not set" of [`ShareSnapshotValue::delivery_complete_count`], which is not written.
+/// The value of [`ShareSnapshotValue::delivery_complete_count`] that means "not set". It is not written.
 pub const DELIVERY_COMPLETE_COUNT_UNKNOWN: i32 = -1;
 
-/// Key of both kinds of records.
+/// The key of both kinds of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareStateKey {
     /// Whether the value is a snapshot or an update.
@@ -24,7 +24,7 @@ pub struct ShareStateKey {
     pub partition: i32,
 }
 
-/// What a record holds.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareStateKind {
     /// The whole state: [`ShareSnapshotValue`].
@@ -42,7 +42,7 @@ pub struct ShareStateBatch {
     pub last_offset: i64,
     /// 0 available, 2 acknowledged, 4 archived.
     pub delivery_state: i8,
-    /// How often they were delivered.
+    /// Number of deliveries.
     pub delivery_count: i16,
 }
 
@@ -55,28 +55,30 @@ pub struct ShareSnapshotValue {
     pub state_epoch: i32,
     /// Epoch of the partition's leader.
     pub leader_epoch: i32,
-    /// First offset that is not final, -1 if not decided yet.
+    /// The first offset that is not final. -1 if not yet decided.
     pub start_offset: i64,
-    /// Offsets from there on that are final all the same (KIP-1226), or [`DELIVERY_COMPLETE_COUNT_UNKNOWN`].
+    /// Offsets after the start that are final all the same (KIP-1226), or
+    /// [`DELIVERY_COMPLETE_COUNT_UNKNOWN`].
     pub delivery_complete_count: i32,
     /// When the state was created, in milliseconds since 1970.
     pub create_timestamp: i64,
-    /// When it was written.
+    /// When the snapshot was written.
     pub write_timestamp: i64,
-    /// What is known of offsets from the start on.
+    /// The known states of offsets from the start on.
     pub state_batches: Vec<ShareStateBatch>,
-    /// In which generation of the group's states it was made; 0 where that is not known. A tagged field of ours, which Kafka skips.
+    /// The generation of the group's states in which it was created. 0 if unknown. A tagged field of
+    /// tailrace, which Kafka skips.
     pub generation: i64,
 }
 
-/// What changed since a snapshot.
+/// Changes since a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareUpdateValue {
     /// The snapshot's number.
     pub snapshot_epoch: i32,
     /// Epoch of the partition's leader.
     pub leader_epoch: i32,
-    /// As in the snapshot; -1 if it did not change.
+    /// As in the snapshot. -1 if it did not change.
     pub start_offset: i64,
     /// As in the snapshot.
     pub delivery_complete_count: i32,
@@ -85,7 +87,7 @@ pub struct ShareUpdateValue {
 }
 
 impl ShareStateKey {
-    /// As bytes.
+    /// Encodes the key.
     ///
     /// # Panics
     /// If the group's name is longer than 32,767 bytes.
@@ -99,7 +101,7 @@ impl ShareStateKey {
         writer.finish()
     }
 
-    /// From bytes.
+    /// Decodes a key.
     ///
     /// # Errors
     /// Truncated, or of an unknown kind.
@@ -133,7 +135,7 @@ fn read_batches(reader: &mut FieldReader<'_>) -> Result<Vec<ShareStateBatch>, In
     })
 }
 
-/// The tagged fields of both values, left out when they have their defaults.
+/// Writes the tagged fields of both values. Defaults are omitted.
 fn write_tags(writer: &mut FieldWriter, delivery_complete_count: i32, generation: i64) {
     let count: WriteField<'_> = &|field| {
         field.i32(delivery_complete_count);
@@ -151,7 +153,7 @@ fn write_tags(writer: &mut FieldWriter, delivery_complete_count: i32, generation
     writer.tags(&fields);
 }
 
-/// The delivery complete count, and the generation.
+/// Reads the delivery complete count and the generation.
 fn read_tags(reader: &mut FieldReader<'_>) -> Result<(i32, i64), InternalRecordError> {
     let (mut count, mut generation) = (DELIVERY_COMPLETE_COUNT_UNKNOWN, 0);
     reader.tagged(|tag, field| {
@@ -166,7 +168,7 @@ fn read_tags(reader: &mut FieldReader<'_>) -> Result<(i32, i64), InternalRecordE
 }
 
 impl ShareSnapshotValue {
-    /// As bytes.
+    /// Encodes the value.
     pub fn encode(&self) -> Bytes {
         let mut writer = FieldWriter::new(0, Layout::Flexible);
         writer.i32(self.snapshot_epoch).i32(self.state_epoch).i32(self.leader_epoch).i64(self.start_offset);
@@ -176,7 +178,7 @@ impl ShareSnapshotValue {
         writer.finish()
     }
 
-    /// From bytes.
+    /// Decodes a value.
     ///
     /// # Errors
     /// Truncated, or of an unknown version.
@@ -200,7 +202,7 @@ impl ShareSnapshotValue {
 }
 
 impl ShareUpdateValue {
-    /// As bytes.
+    /// Encodes the value.
     pub fn encode(&self) -> Bytes {
         let mut writer = FieldWriter::new(0, Layout::Flexible);
         writer.i32(self.snapshot_epoch).i32(self.leader_epoch).i64(self.start_offset);
@@ -209,7 +211,7 @@ impl ShareUpdateValue {
         writer.finish()
     }
 
-    /// From bytes.
+    /// Decodes a value.
     ///
     /// # Errors
     /// Truncated, or of an unknown version.
@@ -254,7 +256,7 @@ mod tests {
         }
     }
 
-    // The bytes are those that Kafka 4.3.1's generated classes write (MessageUtil.toVersionPrefixedBytes).
+    // The bytes that Kafka 4.3.1's generated classes write (MessageUtil.toVersionPrefixedBytes).
     const KEY: &str = "00010001670102030405060708090a0b0c0d0e0f1000000003";
     const SNAPSHOT_PLAIN: &str = concat!(
         "0000",

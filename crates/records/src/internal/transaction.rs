@@ -1,8 +1,9 @@
-//! Records of `__transaction_state`: one per transactional id, the latest of which says where its transaction stands.
+//! Records of `__transaction_state`. The latest record of each transactional id holds the state of its
+//! transaction.
 //!
-//! As Kafka 4.3 defines them in `TransactionLogKey.json` and `TransactionLogValue.json`: a key of version 0, values of
-//! version 0 and, with tagged fields (KIP-890), 1. Written are values of version 1, which belong to
-//! `transaction.version=2`.
+//! The format is that of Kafka 4.3 in `TransactionLogKey.json` and `TransactionLogValue.json`. Keys have
+//! version 0. Values have version 0 or, with tagged fields (KIP-890), version 1. Values are written in
+//! version 1, which belongs to `transaction.version=2`.
 
 use bytes::Bytes;
 
@@ -19,7 +20,7 @@ const NEXT_PRODUCER_ID: u32 = 1;
 const CLIENT_TRANSACTION_VERSION: u32 = 2;
 const NEXT_PRODUCER_EPOCH: u32 = 3;
 
-/// The key: which transactional id a record is about.
+/// The key: the transactional id of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionLogKey {
     /// The transactional id.
@@ -27,7 +28,7 @@ pub struct TransactionLogKey {
 }
 
 impl TransactionLogKey {
-    /// Writes the key.
+    /// Encodes the key.
     ///
     /// # Panics
     /// If the id is longer than 32,767 bytes.
@@ -37,7 +38,7 @@ impl TransactionLogKey {
         writer.finish()
     }
 
-    /// Reads a key.
+    /// Decodes a key.
     ///
     /// # Errors
     /// Damaged, or of another version.
@@ -58,40 +59,41 @@ pub struct TransactionLogPartitions {
     pub partitions: Vec<i32>,
 }
 
-/// The value: where the transaction of an id stands. Fields are as Kafka names them; -1 stands for "none".
+/// The value: the state of a transactional id's transaction. The fields have Kafka's names. -1 stands for
+/// "none".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionLogValue {
-    /// Producer id in use.
+    /// The current producer id.
     pub producer_id: i64,
-    /// Producer id of the transaction before; version 1.
+    /// The producer id of the previous transaction. Version 1.
     pub previous_producer_id: i64,
-    /// Producer id that takes over when the transaction has ended; version 1.
+    /// The producer id that takes over after the transaction has ended. Version 1.
     pub next_producer_id: i64,
-    /// Epoch in use.
+    /// The current epoch.
     pub producer_epoch: i16,
-    /// Epoch that goes with the next producer id (KIP-939); version 1.
+    /// The epoch of the next producer id (KIP-939). Version 1.
     pub next_producer_epoch: i16,
-    /// Time that a transaction may stay open, in milliseconds.
+    /// How long the transaction may stay open, in milliseconds.
     pub timeout_ms: i32,
-    /// Number of the state: 0 Empty, 1 Ongoing, 2 PrepareCommit, 3 PrepareAbort, 4 CompleteCommit, 5 CompleteAbort.
+    /// The state: 0 Empty, 1 Ongoing, 2 PrepareCommit, 3 PrepareAbort, 4 CompleteCommit, 5 CompleteAbort.
     pub status: i8,
-    /// Partitions of the transaction; null in the state Empty.
+    /// Partitions of the transaction. Null in the state Empty.
     pub partitions: Option<Vec<TransactionLogPartitions>>,
     /// When the record was written, in milliseconds since 1970.
     pub last_update_ms: i64,
-    /// When the transaction began, in milliseconds since 1970.
+    /// When the transaction started, in milliseconds since 1970.
     pub start_ms: i64,
-    /// Version of the transaction protocol that the client spoke; version 1.
+    /// The client's version of the transaction protocol. Version 1.
     pub client_transaction_version: i16,
 }
 
 impl TransactionLogValue {
-    /// Lowest version that is read.
+    /// The lowest version that can be read.
     pub(crate) const LOWEST_VERSION: i16 = 0;
-    /// Highest version that is read, and the one that is written.
+    /// The highest version that can be read. Also the version written.
     pub const HIGHEST_VERSION: i16 = 1;
 
-    /// Writes the value in a version. Version 0 leaves out what only version 1 has.
+    /// Encodes the value in a version. Version 0 omits the fields that only version 1 has.
     ///
     /// # Panics
     /// If the version is unknown, a topic is longer than 32,767 bytes in version 0, or an array has more than
@@ -121,7 +123,7 @@ impl TransactionLogValue {
         writer.finish()
     }
 
-    /// Kafka leaves out tagged fields that hold their default.
+    /// Kafka omits tagged fields that have their default value.
     fn write_tags(&self, writer: &mut FieldWriter) {
         let previous: WriteField<'_> = &|field| {
             field.i64(self.previous_producer_id);
@@ -146,7 +148,7 @@ impl TransactionLogValue {
         writer.tags(&set);
     }
 
-    /// Reads a value of any known version.
+    /// Decodes a value of any known version.
     ///
     /// # Errors
     /// Damaged, or of another version.
@@ -215,8 +217,8 @@ mod tests {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The expected bytes are what `TransactionLogKey` and `TransactionLogValue` of Kafka 4.3.1's own classes wrote for
-    /// these fields (`MessageUtil.toVersionPrefixedBytes`).
+    /// The expected bytes are those that Kafka 4.3.1's own classes `TransactionLogKey` and
+    /// `TransactionLogValue` wrote for these fields (`MessageUtil.toVersionPrefixedBytes`).
     #[test]
     fn the_bytes_are_kafkas() {
         let key = TransactionLogKey { transactional_id: "orders-1".into() };

@@ -1,4 +1,4 @@
-//! Damaged batches: every flipped bit is found, cuts and garbage never panic.
+//! Damaged batches. Every flipped bit is found, and truncation and garbage never cause a panic.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -27,7 +27,7 @@ fn each_flipped_bit_is_found_or_harmless() {
         for bit in 0..sound.len() * 8 {
             let mut bytes = sound.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
-            // Base offset and leader epoch lie outside the CRC: they are the server's to stamp.
+            // Base offset and leader epoch are outside the CRC, because the server stamps them.
             let stamped = bit / 8 < LENGTH_OFFSET || (LEADER_EPOCH_OFFSET..PREFIX_BYTES).contains(&(bit / 8));
             assert_eq!(check(&bytes).is_ok(), stamped, "{compression}: bit {bit}");
             let epoch = (LEADER_EPOCH_OFFSET..PREFIX_BYTES).contains(&(bit / 8));
@@ -49,7 +49,8 @@ fn each_cut_is_found() {
     }
 }
 
-/// The records cut at each byte, with a right length and CRC: nothing but the walk can find it.
+/// The records truncated at each byte, with correct length and CRC, so that only the walk over the records
+/// can find it.
 #[test]
 fn each_cut_of_the_records_is_found() {
     for compression in Compression::ALL {
@@ -61,7 +62,7 @@ fn each_cut_of_the_records_is_found() {
     }
 }
 
-/// Gives the bytes the length and CRC that they should have.
+/// Sets the correct length and CRC.
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let length = (bytes.len() - LENGTH_OVERHEAD) as i32;
     bytes[LENGTH_OFFSET..LEADER_EPOCH_OFFSET].copy_from_slice(&length.to_be_bytes());
@@ -86,7 +87,7 @@ impl Random {
     }
 }
 
-/// Whatever is accepted must be readable by our own reader, record by record.
+/// Everything accepted must be readable by our own reader, record by record.
 fn survive(bytes: Vec<u8>, rules: &AppendRules) {
     let _ = split_batches(&bytes).last();
     let _ = DecodedBatch::new(&bytes, 1 << 20).map(|b| b.records().filter(Result::is_ok).count());
@@ -138,7 +139,7 @@ fn garbage() {
 #[test]
 fn errors_name_the_byte() {
     let mut bytes = batch(Compression::None);
-    // The second record begins after the first: 1 length byte and the bytes that it counts.
+    // The second record starts after the first: 1 length byte and the bytes that it counts.
     let first = 1 + usize::from(bytes[HEADER_BYTES] / 2);
     bytes[HEADER_BYTES + first] = 1;
     let bytes = sealed(bytes);

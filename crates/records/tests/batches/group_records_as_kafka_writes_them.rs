@@ -1,4 +1,4 @@
-//! Values of consumer and share groups, byte for byte as the serializers of Kafka 4.3.1 write them.
+//! Values of consumer and share groups, byte for byte as Kafka 4.3.1's serializers write them.
 
 use bytes::Bytes;
 use tailrace_records::internal::{

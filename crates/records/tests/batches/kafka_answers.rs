@@ -1,7 +1,7 @@
-//! `validate` against what Apache Kafka 4.3.1 answered to the same bytes, and what it stored.
+//! Compares `validate` with what Apache Kafka 4.3.1 answered to the same bytes, and with what it stored.
 //!
-//! `fixtures/answers.tsv` is data: each row a batch, Kafka's error code, and the bytes that Kafka then had in its log.
-//! Where we differ on purpose, the reason stands below.
+//! `fixtures/answers.tsv` is data: each row has a batch, Kafka's error code, and the bytes that Kafka then
+//! had in its log. Deliberate differences are listed below with their reasons.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,14 +10,15 @@ use std::collections::BTreeMap;
 use tailrace_records::*;
 use tailrace_types::TimestampMs;
 
-/// Kafka's error codes as far as they occur here.
+/// Kafka's error codes that occur here.
 const UNKNOWN_SERVER_ERROR: i16 = -1;
 const CORRUPT_MESSAGE: i16 = 2;
 const MESSAGE_TOO_LARGE: i16 = 10;
 const INVALID_TIMESTAMP: i16 = 32;
 const INVALID_RECORD: i16 = 87;
 
-/// What Kafka answers where `validate` says this. Kafka meets corrupt compressed data with an unhandled exception.
+/// Returns Kafka's code for an error of `validate`. Kafka answers corrupt compressed data with an unhandled
+/// exception.
 fn code(error: &BatchError) -> i16 {
     use BatchError as E;
     match error {
@@ -103,7 +104,7 @@ fn each_answer_is_kafkas_or_differs_for_a_reason() {
     assert!(deviations.is_empty(), "no row for {deviations:?}");
 }
 
-/// Same code: then also the same records are named, or the same bytes are stored.
+/// If the codes are equal, the same records must be rejected, or the same bytes stored.
 fn same(row: &Row, answer: Result<Validated, BatchError>) {
     let name = row.name;
     match answer {
@@ -131,7 +132,7 @@ fn same(row: &Row, answer: Result<Validated, BatchError>) {
     }
 }
 
-/// Compressed anew: each implementation's output differs, the records do not.
+/// Recompressed: the compressed bytes differ between implementations, the records do not.
 fn same_but_for_the_compressed_bytes(
     name: &str,
     (mut ours, bytes): (BatchHeader, &[u8]),
@@ -142,8 +143,8 @@ fn same_but_for_the_compressed_bytes(
     assert_eq!(records(bytes), records(kafkas), "{name}");
 }
 
-/// The records as text. Unused attributes are left out, and header keys are made UTF-8: Kafka changes both
-/// when it compresses anew.
+/// The records as text. Unused attributes are omitted, and header keys become UTF-8, because Kafka changes
+/// both when it recompresses.
 fn records(bytes: &[u8]) -> Vec<String> {
     let batch = DecodedBatch::new(bytes, 1 << 20).unwrap();
     let record = |r: Record<'_>| {
@@ -153,15 +154,16 @@ fn records(bytes: &[u8]) -> Vec<String> {
     batch.records().map(|r| record(r.unwrap())).collect()
 }
 
-/// Name, Kafka's code, ours.
+/// Name, Kafka's code, our code.
 const DEVIATIONS: &[(&str, i16, i16)] = &[
     // Decided where transactional ids are known, not here.
     ("transactional_without_producer_id", 53, 0),
-    // Kafka's encoder refuses timestamps that its validation has just let pass, with an unhandled exception.
+    // Kafka's encoder refuses timestamps that its own validation has accepted, with an unhandled exception.
     ("timestamp_minus_2_recompressed_none", UNKNOWN_SERVER_ERROR, 0),
     ("timestamp_minus_2_recompressed_lz4", UNKNOWN_SERVER_ERROR, 0),
-    // Kafka stores offset deltas with gaps or repetitions, so that two records share an offset or a fetch from one
-    // offset starts at another; compressed, it fails with an unhandled exception; recompressed, it repairs them.
+    // Kafka stores offset deltas with gaps or repetitions, so that two records share an offset, or a fetch
+    // from one offset starts at another. If the batch is compressed, Kafka fails with an unhandled exception.
+    // If it recompresses the batch, it repairs them.
     ("record_deltas_0_2_none", 0, INVALID_RECORD),
     ("record_deltas_0_2_lz4", UNKNOWN_SERVER_ERROR, INVALID_RECORD),
     ("record_deltas_0_2_zstd", UNKNOWN_SERVER_ERROR, INVALID_RECORD),
@@ -174,8 +176,8 @@ const DEVIATIONS: &[(&str, i16, i16)] = &[
     ("record_deltas_0_0_lz4", UNKNOWN_SERVER_ERROR, INVALID_RECORD),
     ("record_deltas_0_0_zstd", UNKNOWN_SERVER_ERROR, INVALID_RECORD),
     ("record_deltas_0_0_to_gzip", 0, INVALID_RECORD),
-    // Kafka does not compare a record's length with its fields if the batch is compressed, and so stores batches
-    // that no consumer can read.
+    // Kafka does not compare a record's length with its fields if the batch is compressed, and so stores
+    // batches that no consumer can read.
     ("record_length_negative_lz4", 0, INVALID_RECORD),
     ("record_length_negative_zstd", 0, INVALID_RECORD),
     ("record_length_beyond_lz4", 0, INVALID_RECORD),
@@ -186,11 +188,11 @@ const DEVIATIONS: &[(&str, i16, i16)] = &[
     ("record_length_short_two_records_zstd", 0, INVALID_RECORD),
     ("record_length_max_lz4", 0, INVALID_RECORD),
     ("record_length_max_zstd", 0, INVALID_RECORD),
-    // An unhandled exception in Kafka, where its neighbours are answered with INVALID_RECORD.
+    // An unhandled exception in Kafka, which answers similar batches with INVALID_RECORD.
     ("record_length_varint_too_long_none", UNKNOWN_SERVER_ERROR, INVALID_RECORD),
     ("record_length_varint_too_long_to_gzip", UNKNOWN_SERVER_ERROR, INVALID_RECORD),
-    // Kafka reads as many records as the header says and ignores the compressed bytes after them, and LZ4's content
-    // checksum. Other clients' readers fail on both.
+    // Kafka reads as many records as the header declares. It ignores compressed bytes after them, and LZ4's
+    // content checksum. Other clients' readers fail on both.
     ("gzip_followed_by_zero", 0, UNKNOWN_SERVER_ERROR),
     ("gzip_followed_by_text", 0, UNKNOWN_SERVER_ERROR),
     ("snappy_followed_by_zero", 0, UNKNOWN_SERVER_ERROR),

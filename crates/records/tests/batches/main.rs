@@ -1,4 +1,4 @@
-//! Batches of others and our own, whole and damaged. `bombs.rs` counts memory and is a binary by itself.
+//! Batches of others and our own, whole and damaged. `bombs.rs` counts memory and is a separate binary.
 
 mod damage;
 mod group_records_as_kafka_writes_them;

@@ -1,6 +1,7 @@
-//! Segments that Kafka wrote for its own Java producer and for librdkafka: every batch passes, every record comes out.
+//! Segments that Kafka wrote for its own Java producer and for librdkafka. Every batch passes, and every
+//! record can be read.
 //!
-//! `fixtures/README.md` says how they were made.
+//! `fixtures/README.md` describes how they were made.
 
 use bytes::Bytes;
 use tailrace_records::*;
@@ -12,7 +13,7 @@ macro_rules! fixtures {
     ($($name:literal),* $(,)?) => { &[$(($name, include_bytes!(concat!("../fixtures/", $name, ".log")))),*] };
 }
 
-/// Those that hold the thirty records with their own timestamps and no markers.
+/// The segments with the thirty records, their own timestamps and no markers.
 const SEGMENTS: &[(&str, &[u8])] = fixtures![
     "java-none",
     "java-gzip",
@@ -26,7 +27,7 @@ const SEGMENTS: &[(&str, &[u8])] = fixtures![
     "librdkafka-zstd",
 ];
 
-/// Key, value and headers of record `i`: the same rule as in the fixtures' programs.
+/// Key, value and headers of record `i`, by the same rule as in the fixtures' programs.
 fn assert_is(record: &Record<'_>, i: i64) {
     let key = match i % 5 {
         0 => None,
@@ -42,7 +43,7 @@ fn assert_is(record: &Record<'_>, i: i64) {
     assert_eq!(record.headers.collect::<Vec<_>>(), headers[..(i % 3) as usize], "headers of {i}");
 }
 
-/// The batch as its producer had sent it: before the server stamped the first sixteen bytes.
+/// Restores the batch as its producer sent it, before the server stamped the first sixteen bytes.
 fn as_sent(batch: &[u8]) -> Bytes {
     let mut sent = batch.to_vec();
     sent[..LENGTH_OFFSET].fill(0);
@@ -122,7 +123,7 @@ fn transactions_and_their_markers() {
         assert_eq!(marker.key, Some(&[0, 0, 0, kind][..]), "version 0; 1 commits, 0 aborts");
         let refused = validate(as_sent(bytes), &AppendRules::kafka_defaults(TimestampMs(TIME)));
         assert_eq!(refused, Err(BatchError::Control));
-        // Read and built again it is what Kafka wrote.
+        // Reading it and building it again yields what Kafka wrote.
         let read = EndTransactionMarker::read(bytes).unwrap().unwrap();
         assert_eq!(read.committed, kind == 1);
         let header = batch.header();
@@ -132,7 +133,7 @@ fn transactions_and_their_markers() {
     }
 }
 
-/// A header byte by byte: the first batch of `java-none.log`, as Kafka's DumpLogSegments shows it.
+/// A header byte by byte: the first batch of `java-none.log`, as Kafka's DumpLogSegments displays it.
 #[test]
 fn a_header_of_the_java_producer() {
     let segment = include_bytes!("../fixtures/java-none.log");

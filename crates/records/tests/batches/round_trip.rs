@@ -1,4 +1,4 @@
-//! What the builder writes, `validate` accepts, and iteration yields again: for any records, codec and rules.
+//! `validate` accepts what the builder writes, and iteration returns it, for any records, codec and rules.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -115,7 +115,7 @@ proptest! {
         compress(compression, CompressionLevels { gzip, zstd: zstd.min(19) }, &body, &mut packed);
         prop_assert_eq!(packed[0], 9);
         let mut out = vec![1, 2, 3];
-        // Nothing at all is no Snappy block; a body is never empty.
+        // Empty input is no Snappy block, but a body is never empty.
         if !body.is_empty() {
             decompress(compression, &packed[1..], body.len(), &mut out).unwrap();
             prop_assert_eq!(&out, &body);
@@ -185,7 +185,7 @@ fn a_record_that_is_too_long_is_passed_over_unread_and_those_around_it_are_read(
     let value = |records: &mut RecordIter<'_>| records.next().unwrap().unwrap().value.unwrap().to_vec();
     assert_eq!(records.skip_longer(100), None);
     assert_eq!(value(&mut records), b"a");
-    // Its attributes, deltas, lengths and count of headers take 7 bytes.
+    // Its attributes, deltas, lengths and header count take 7 bytes.
     assert_eq!(records.skip_longer(1007), None);
     assert_eq!(records.skip_longer(1006), Some(Offset(41)));
     assert_eq!(records.skip_longer(100), None);
@@ -193,7 +193,7 @@ fn a_record_that_is_too_long_is_passed_over_unread_and_those_around_it_are_read(
     assert_eq!(records.skip_longer(100), Some(Offset(43)));
     assert_eq!(records.skip_longer(0), None);
     assert!(records.next().is_none());
-    // What does not have the length that it declares is for the reader to refuse.
+    // The reader, not `skip_longer`, refuses a record whose declared length is wrong.
     let mut cut = RecordIter::new(&header, &body[..body.len() - 1], Strictness::Lenient);
     cut.nth(2);
     assert_eq!(cut.skip_longer(100), None);

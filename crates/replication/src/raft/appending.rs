@@ -1,4 +1,4 @@
-//! A leader takes what clients append, and proposes it.
+//! Appends of clients on a leader, and their proposals.
 
 use bytes::{Bytes, BytesMut};
 use raft::eraftpb::{Entry, Message, MessageType};
@@ -13,46 +13,48 @@ use crate::ledger::refusal;
 use crate::producers::{Producers, TransactionMarker};
 use crate::verification::VerificationGuard;
 
-/// What becomes of a batch that a leader took.
+/// What became of a batch that a leader took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// Not known yet.
     Open,
-    /// It stays.
+    /// Committed.
     Committed,
-    /// It was cut off here. Another leader may have it all the same: whoever waits must ask again.
+    /// Truncated on this replica. Another leader may still have it, so the client must retry.
     Lost,
 }
 
-/// Why a leader did not take a batch. Nothing of it is stored.
+/// The reason why a leader did not take a batch. Nothing of it is stored.
 #[derive(Debug, thiserror::Error)]
 pub enum ProposeError {
     /// Another replica leads, or none does.
     #[error("this replica does not lead the partition")]
     NotLeader {
-        /// Who does, if that is known.
+        /// The leader, if known.
         leader: Option<ReplicaId>,
     },
-    /// Too much is not committed yet, leadership is being handed over, or another change of the members is under way. Try again.
+    /// Too much is uncommitted, leadership is being transferred, or another membership change is under way.
+    /// Retry.
     #[error("the partition's leader takes nothing at the moment")]
     Busy,
-    /// A leader cannot remove itself: leadership has to be handed over before.
+    /// A leader cannot remove itself. It has to transfer leadership first.
     #[error("a leader cannot be removed from its group")]
     OwnRemoval,
-    /// As with a single replica.
+    /// An error that a single replica can have too.
     #[error(transparent)]
     Append(#[from] AppendError),
 }
 
-/// Bytes appended and not committed, above one batch. Beyond it appends are refused.
+/// The most uncommitted bytes, not counting one batch beyond that. Above it, appends are refused.
 const UNCOMMITTED_BYTES_MAX: u64 = 64 << 20;
 
 impl<D: Disk> Replica<D> {
-    /// Appends one validated batch of a client on the leader, or recognises it as a repeated one. It counts when it is committed.
+    /// Appends one validated batch of a client on the leader, or recognises it as a repeated one. It counts
+    /// once it is committed.
     ///
     /// # Errors
-    /// As [`Solo::append_verified`](crate::Solo::append_verified); [`ProposeError::NotLeader`], [`ProposeError::Busy`]. Nothing of
-    /// the batch is stored then.
+    /// Those of [`Solo::append_verified`](crate::Solo::append_verified), [`ProposeError::NotLeader`] and
+    /// [`ProposeError::Busy`]. Nothing of the batch is stored then.
     pub fn append(
         &mut self,
         header: &BatchHeader,
@@ -67,7 +69,8 @@ impl<D: Disk> Replica<D> {
         self.propose(header, bytes, now, |producers, stamped| producers.remember(stamped, now))
     }
 
-    /// What became of an append. The high watermark alone does not tell: behind a new leader something else may lie there.
+    /// Returns what became of an append. The high watermark alone does not tell: under a new leader the same
+    /// offset may hold something else.
     pub fn fate(&self, appended: &Appended) -> Fate {
         let end = appended.committed_at.offset();
         let ledger = self.ledger();
@@ -81,7 +84,8 @@ impl<D: Disk> Replica<D> {
     /// Appends the marker that ends a producer's transaction, on the leader.
     ///
     /// # Errors
-    /// As [`Solo::append_marker`](crate::Solo::append_marker); [`ProposeError::NotLeader`], [`ProposeError::Busy`].
+    /// Those of [`Solo::append_marker`](crate::Solo::append_marker), [`ProposeError::NotLeader`] and
+    /// [`ProposeError::Busy`].
     ///
     /// # Panics
     /// If the producer has no id.
@@ -104,7 +108,7 @@ impl<D: Disk> Replica<D> {
         Ok(appended)
     }
 
-    /// Writes first and proposes then: a full disk refuses the batch before raft has heard of it.
+    /// Writes before it proposes, so that a full disk refuses the batch before raft knows of it.
     fn propose(
         &mut self,
         header: &BatchHeader,
@@ -141,10 +145,11 @@ impl<D: Disk> Replica<D> {
         })
     }
 
-    /// Proposes a change of the members.
+    /// Proposes a membership change.
     ///
     /// # Errors
-    /// [`ProposeError::NotLeader`]; [`ProposeError::Busy`] while another change is under way; [`ProposeError::OwnRemoval`].
+    /// [`ProposeError::NotLeader`]. [`ProposeError::Busy`] while another change is under way.
+    /// [`ProposeError::OwnRemoval`].
     pub fn change_members(&mut self, change: MemberChange, now: TimestampMs) -> Result<(), ProposeError> {
         self.lead()?;
         if change == MemberChange::Remove(self.options.id) {
@@ -160,7 +165,8 @@ impl<D: Disk> Replica<D> {
         Ok(())
     }
 
-    /// Only the leader appends; not while it hands leadership over, nor with too much uncommitted.
+    /// Only a leader appends, and only while it is not transferring leadership and not too much is
+    /// uncommitted.
     pub(super) fn lead(&self) -> Result<(), ProposeError> {
         self.ledger().refuse_if_halted()?;
         let raft = &self.node.raft;
@@ -174,7 +180,7 @@ impl<D: Disk> Replica<D> {
     }
 }
 
-/// The batch as it will lie in the log. Without a copy, unless somebody else holds the bytes.
+/// Returns the batch as the log stores it. Copies the bytes only if they are shared.
 fn stamp(header: &BatchHeader, bytes: Bytes) -> Bytes {
     let mut bytes = bytes.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]));
     bytes[..PREFIX_BYTES].copy_from_slice(&header.prefix());

@@ -1,6 +1,7 @@
-//! What a replica must not forget besides its log: its vote, its term, and who belongs to the group.
+//! The state that a replica must keep besides its log: its vote, its term, and the members of its group.
 //!
-//! One small file with two slots, written in turn: a torn write leaves the other. docs/format.md names every byte.
+//! One small file with two slots, written in turn: a torn write leaves the other slot intact. docs/format.md
+//! describes every byte.
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
@@ -11,9 +12,9 @@ use tailrace_types::{Offset, ReplicaId};
 
 const MAGIC: &[u8; 8] = b"TRBALLOT";
 const VERSION: u32 = 2;
-/// Each slot is a page of its own.
+/// Each slot is one page.
 const SLOT_BYTES: usize = 4096;
-/// Version 1 ended here, and had the members next.
+/// In version 1, the members followed here.
 const FIXED_BYTES_1: usize = 64;
 const FIXED_BYTES: usize = 128;
 const CRC_BYTES: usize = 4;
@@ -21,8 +22,8 @@ const CRC_BYTES: usize = 4;
 /// The most replicas of one group, learners included.
 pub(crate) const REPLICAS_MAX: usize = 64;
 
-/// The most ids in all lists of a [`ConfState`]. No change of ours has more than one member at once, so that only two of the
-/// lists are ever filled.
+/// The most ids in all lists of a [`ConfState`]. Tailrace changes one member at a time, so that at most two
+/// of the lists are ever filled.
 pub(super) const IDS_MAX: usize = 2 * REPLICAS_MAX;
 
 const _: () =
@@ -31,38 +32,40 @@ const _: () =
 /// Name of the file in the partition's folder.
 pub(crate) const FILE: &str = "ballot";
 
-/// What is kept.
+/// The state that the file keeps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Ballot {
-    /// This replica. Never 0, never used again once the disk was lost.
+    /// The id of this replica. Never 0, and never used again once the disk was lost.
     pub(crate) replica: u64,
     pub(crate) term: u64,
-    /// 0 for none.
+    /// 0 for no vote.
     pub(crate) vote: u64,
-    /// Raft index up to which entries were known to be committed, and applied, when this was written.
+    /// The raft index up to which entries were known to be committed and applied when this was written.
     pub(crate) commit: u64,
     /// The members as of `commit`.
     pub(crate) members: ConfState,
-    /// What lies up to here is snapshot: the log may lack any of its entries. At most `commit`.
+    /// Everything up to here is snapshot: the log may lack any of these entries. At most `commit`.
     pub(crate) start: Point,
-    /// A copy is about to take the place of the log, or has just done so: where it ends, and the members there.
+    /// Set while a copy is about to replace the log, or has just done so: the end of the copy, and the
+    /// members there.
     pub(crate) installing: Option<(Point, ConfState)>,
-    /// The log begins at this offset or before, unless an entry of the log says otherwise. `None` in a ballot of an earlier build.
+    /// The log starts at this offset or below, unless an entry of the log says otherwise. `None` in a ballot
+    /// of an earlier build.
     pub(crate) log_start: Option<Offset>,
-    /// Compaction has seen to everything below, at least.
+    /// Compaction has covered at least everything below this offset.
     pub(crate) first_dirty: Offset,
 }
 
 impl Ballot {
     /// # Panics
-    /// If the term went back from `term`, or the `vote` given in it is another one now.
+    /// If the term went back from `term`, or if the `vote` given in that term has changed.
     pub(super) fn assert_follows(&self, term: u64, vote: u64) {
         let now = (self.term, self.vote);
         assert!(now.0 >= term, "the term went back from {term} to {}", now.0);
         assert!(now.0 > term || vote == 0 || now.1 == vote, "term {term} has votes for {vote} and {}", now.1);
     }
 
-    /// The copy has taken the place of the log.
+    /// Records that the copy has replaced the log.
     pub(super) fn finish_installing(&mut self) {
         if let Some((end, members)) = self.installing.take() {
             (self.start, self.commit, self.members) = (end, end.index, members);
@@ -70,19 +73,19 @@ impl Ballot {
     }
 }
 
-/// A raft index, and the term of the entry there.
+/// A raft index and the term of the entry there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) index: u64,
     pub(crate) term: u64,
 }
 
-/// The lists of a [`ConfState`], in the order in which they are stored and sent.
+/// Returns the lists of a [`ConfState`] in the order in which they are stored and sent.
 pub(super) fn lists(members: &ConfState) -> [&Vec<u64>; 4] {
     [&members.voters, &members.learners, &members.voters_outgoing, &members.learners_next]
 }
 
-/// A [`ConfState`] of lists in that order.
+/// Builds a [`ConfState`] from lists in that order.
 pub(super) fn from_lists([voters, learners, outgoing, next]: [Vec<u64>; 4], auto_leave: bool) -> ConfState {
     ConfState {
         voters,
@@ -94,15 +97,16 @@ pub(super) fn from_lists([voters, learners, outgoing, next]: [Vec<u64>; 4], auto
     }
 }
 
-/// Which replica the folder `dir` belongs to; `None` if it belongs to none: it is empty, or a partition that has only had one.
+/// Returns the replica that owns the folder `dir`. `None` if the folder is empty, or if its partition has
+/// only ever had a single replica.
 ///
 /// # Errors
-/// The disk's; [`LogError::Damaged`] if the file that tells is damaged.
+/// The disk's errors. [`LogError::Damaged`] if the ballot file is damaged.
 pub fn owner<D: Disk>(disk: &D, dir: &Path) -> Result<Option<ReplicaId>, LogError> {
     Ok(BallotFile::open(disk, dir)?.1.map(|ballot| ReplicaId(ballot.replica)))
 }
 
-/// The file.
+/// The ballot file.
 #[derive(Debug)]
 pub(crate) struct BallotFile {
     path: PathBuf,
@@ -110,7 +114,7 @@ pub(crate) struct BallotFile {
 }
 
 impl BallotFile {
-    /// Reads the newer of the slots. `None` if there is no file.
+    /// Reads the newer slot. `None` if there is no file.
     pub(crate) fn open<D: Disk>(disk: &D, dir: &Path) -> Result<(Self, Option<Ballot>), LogError> {
         let path = dir.join(FILE);
         let mut file = Self { path, written: 0 };
@@ -129,7 +133,7 @@ impl BallotFile {
             return Err(LogError::damaged(&file.path, 8, reason));
         }
         let newest = bytes.chunks(SLOT_BYTES).filter_map(decode).max_by_key(|(number, _)| *number);
-        // The file gets its name when both slots are whole, so at least one always is.
+        // The file gets its name once both slots are whole, so at least one always is.
         let Some((number, ballot)) = newest else {
             return Err(LogError::damaged(&file.path, 0, "neither of the two slots is whole".to_owned()));
         };
@@ -137,7 +141,8 @@ impl BallotFile {
         Ok((file, Some(ballot)))
     }
 
-    /// What is wrong with the file, if one of its slots is not what was written. `ballot` is the last that was.
+    /// Returns the damage if one of the slots differs from what was written. `ballot` is the last ballot
+    /// written.
     pub(crate) fn differs<D: Disk>(&self, disk: &D, ballot: &Ballot) -> Option<Damage> {
         let mut bytes = vec![0; 2 * SLOT_BYTES];
         let read = disk.open(&self.path, OpenMode::Read);
@@ -147,17 +152,17 @@ impl BallotFile {
         let slots: Vec<_> = bytes.chunks(SLOT_BYTES).map(decode).collect();
         let is_last = matches!(slots.get(last), Some(Some((number, found))) if *number == self.written && found == ballot);
         let is_whole = slots.len() == 2 && slots.iter().all(Option::is_some);
-        let reason = "its slots are not what was written last".to_owned();
+        let reason = "its slots differ from what was last written".to_owned();
         (!is_last || !is_whole).then(|| Damage { file: self.path.clone(), position: 0, reason })
     }
 
     /// Makes `ballot` durable. Blocks.
     ///
     /// # Errors
-    /// The disk's. What the file holds is then the old or the new ballot.
+    /// The disk's errors. The file then holds either the old or the new ballot.
     ///
     /// # Panics
-    /// With more than [`REPLICAS_MAX`] members.
+    /// If there are more than [`REPLICAS_MAX`] members.
     pub(crate) fn write<D: Disk>(&mut self, disk: &D, ballot: &Ballot) -> Result<(), LogError> {
         let number = self.written + 1;
         let slot = encode(number, ballot);
@@ -214,7 +219,7 @@ fn put_counts(slot: &mut Vec<u8>, members: &ConfState) {
     }
 }
 
-/// The version of a whole slot.
+/// Returns the version of a slot. `None` if the slot is not whole.
 fn version(slot: &[u8]) -> Option<u32> {
     let (body, crc) = slot.split_at_checked(SLOT_BYTES - CRC_BYTES)?;
     let whole = slot.len() == SLOT_BYTES && crc32c::crc32c(body).to_le_bytes() == crc && &body[..8] == MAGIC;

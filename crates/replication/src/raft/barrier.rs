@@ -1,9 +1,10 @@
-//! A point in the log that nobody but the leader can get committed: who saw one pass, led while it did.
+//! A point in the log that only the leader can get committed. If it passes, the replica led while it did.
 //!
-//! A leader that was cut off does not know it, and takes what it holds for the newest. Before it may say that it knows all that was
-//! committed up to some moment, an entry that it proposed after that moment has to be committed. The entry says nothing, takes no
-//! offset, and is known to builds before it as one that they leave alone. Raft's own way, a round of heartbeats with a mark (ReadIndex),
-//! would write nothing, but followers of earlier builds do not send the mark back.
+//! A leader that was cut off does not know it, and takes its own log for the newest. Before it may claim to
+//! know everything committed up to some moment, an entry that it proposed after that moment has to be
+//! committed. This entry is empty and takes no offset. Earlier builds ignore such entries. Raft's own way, a
+//! round of heartbeats with a mark (ReadIndex), would write nothing, but followers of earlier builds do not
+//! send the mark back.
 
 use raft::eraftpb::{Message, MessageType};
 use tailrace_log::Disk;
@@ -21,11 +22,12 @@ pub struct Barrier {
 }
 
 impl<D: Disk> Replica<D> {
-    /// Proposes a barrier, on the leader. Once [`Replica::has_passed`] says so, the high watermark counts all that any replica had
-    /// committed before this was called. Blocks on the disk.
+    /// Proposes a barrier, on the leader. Once [`Replica::has_passed`] reports true, the high watermark
+    /// covers everything that any replica had committed before this call. Blocks on the disk.
     ///
     /// # Errors
-    /// [`ProposeError::NotLeader`], [`ProposeError::Busy`]; the log's. It may pass all the same, and nobody hears of it.
+    /// [`ProposeError::NotLeader`], [`ProposeError::Busy`], and the log's errors. The barrier may pass even
+    /// after an error, unobserved.
     pub fn begin_barrier(&mut self, now: TimestampMs) -> Result<Barrier, ProposeError> {
         self.lead()?;
         let before = self.node.raft.raft_log.last_index();
@@ -43,8 +45,8 @@ impl<D: Disk> Replica<D> {
         Ok(barrier)
     }
 
-    /// True when a barrier of this replica's has passed, false while it has not. `None` if the replica does not lead any more, or
-    /// again: what became of the barrier says nothing then.
+    /// True once a barrier of this replica has passed, false until then. `None` if the replica is no longer
+    /// the leader of the barrier's term. The barrier tells nothing then.
     pub fn has_passed(&self, barrier: &Barrier) -> Option<bool> {
         let raft = &self.node.raft;
         let leads = self.halted().is_none() && self.role() == Role::Leader && raft.term == barrier.term;

@@ -1,4 +1,4 @@
-//! Bugs on purpose: the simulator must notice each. Compiled only for it.
+//! Deliberate bugs, each of which the simulator must detect. Compiled only for the simulator.
 
 use tailrace_log::Disk;
 
@@ -6,7 +6,7 @@ use super::replica::{Replica, Role};
 use super::state::DeliberateBug;
 
 impl<D: Disk> Replica<D> {
-    /// From now on.
+    /// Enables `bug` from now on.
     pub fn misbehave(&mut self, bug: DeliberateBug) {
         self.bug = Some(bug);
         if bug == DeliberateBug::CountOlderTerms {
@@ -14,7 +14,7 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// What it takes for committed, if that is wrong.
+    /// Returns the index that it wrongly counts as committed.
     pub(super) fn counted(&self) -> Option<u64> {
         let counts = self.bug == Some(DeliberateBug::CountOlderTerms) && self.role() == Role::Leader;
         let progress = |id: &u64| self.node.raft.prs().get(*id).map_or(0, |progress| progress.matched);

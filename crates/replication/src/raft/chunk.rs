@@ -1,6 +1,6 @@
-//! The pieces in which a snapshot's files go from one replica to another, and how they are asked for.
+//! The chunks in which one replica fetches a snapshot's files from another, and the requests for them.
 //!
-//! A request as bytes, little endian:
+//! A request, in little endian:
 //!
 //! | bytes | what |
 //! |---|---|
@@ -10,10 +10,11 @@
 //! | 4 | number of the segment in the manifest |
 //! | 4 | position |
 //! | 4 | bytes at most |
-//! | 4 x 8 | from, to, index and term of the snapshot; of batches: from, to, first offset, one past the last |
+//! | 4 x 8 | from, to, index and term of the snapshot, or for batches: from, to, first offset, end offset |
 //!
-//! The answer is the bytes themselves; of batches, the first dirty offset and the log start (8 bytes each) come before them. -1 for the
-//! first says that the batch is damaged there, too; of a replica that is damaged somewhere all bits of the second are inverted.
+//! The response is the bytes themselves. A response with batches starts with the first dirty offset and the
+//! log start (8 bytes each). A first dirty offset of -1 means that the batch is damaged there too. A
+//! responder that is damaged anywhere inverts all bits of the log start.
 
 use std::sync::Arc;
 
@@ -28,10 +29,10 @@ use super::wire::WireError;
 const VERSION: u8 = 1;
 const REQUEST_BYTES: usize = 16 + 4 * 8;
 
-/// Most bytes of one chunk.
+/// The most bytes of one chunk.
 pub(crate) const CHUNK_BYTES_MAX: usize = 1 << 20;
 
-/// A piece of a snapshot that a replica asks another one for.
+/// A request of one replica to another for a chunk of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkRequest {
     pub(super) from: ReplicaId,
@@ -46,7 +47,7 @@ pub struct ChunkRequest {
 pub(super) enum Part {
     Producers,
     Segment(u32),
-    /// Batches that are committed, for a segment that is damaged.
+    /// Committed batches, for a damaged segment.
     Range {
         from: Offset,
         upto: Offset,
@@ -54,22 +55,22 @@ pub(super) enum Part {
 }
 
 impl ChunkRequest {
-    /// Who asks.
+    /// The replica that asks.
     pub fn from(&self) -> ReplicaId {
         self.from
     }
 
-    /// The size of the answer at most.
+    /// The most bytes of the response.
     pub fn bytes_max(&self) -> usize {
         (self.bytes_max as usize).min(CHUNK_BYTES_MAX)
     }
 
-    /// Whom to ask.
+    /// The replica that is asked.
     pub fn to(&self) -> ReplicaId {
         self.to
     }
 
-    /// Appends it to `out`, as bytes. The format stands at the head of `chunk.rs`.
+    /// Appends the encoded request to `out`. The head of `chunk.rs` describes the format.
     pub fn encode(&self, out: &mut BytesMut) {
         let (part, number) = match self.part {
             Part::Producers => (0, 0),
@@ -89,7 +90,7 @@ impl ChunkRequest {
         }
     }
 
-    /// Reads a request, which must be all of `bytes`.
+    /// Decodes a request, which must take up all of `bytes`.
     ///
     /// # Errors
     /// [`WireError`].
@@ -123,36 +124,37 @@ impl ChunkRequest {
     }
 }
 
-/// What a snapshot that was offered is read from, also when its segments have left the log meanwhile.
+/// The files of a snapshot that was offered. They stay readable after their segments have left the log.
 pub(super) struct Source<D: Disk> {
     pub(super) producers: Bytes,
     pub(super) segments: Vec<SegmentPin<D>>,
 }
 
-/// What is said of batches that another replica has asked for.
+/// The response to a request for batches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RangeAnswer {
-    /// Compaction has seen to everything below.
+    /// Compaction has covered everything below.
     pub(super) first_dirty: Offset,
     pub(super) log_start: Offset,
     pub(super) batches: Bytes,
-    /// The one that answers lacks the first of what was asked for, too: up to here, if its build tells.
+    /// Set if the responder lacks the first of the requested batches too. The inner offset is the end of the
+    /// missing part, which older builds do not send.
     pub(super) lacks: Option<Option<Offset>>,
-    /// It lacks something itself.
+    /// True if the responder lacks something itself.
     pub(super) is_damaged: bool,
 }
 
-/// In the place of the first dirty offset: the batches are damaged here as well.
+/// Sent instead of the first dirty offset if the batches are damaged here as well.
 const LACKS: i64 = -1;
 
 impl RangeAnswer {
     fn encode(&self) -> Bytes {
         let mut out = BytesMut::with_capacity(16 + self.batches.len());
         out.put_i64_le(if self.lacks.is_some() { LACKS } else { self.first_dirty.0 });
-        // Negative of one that is damaged itself, which earlier builds take for a low log start.
+        // Negative if this replica is damaged itself. Earlier builds take that for a low log start.
         out.put_i64_le(if self.is_damaged { !self.log_start.0 } else { self.log_start.0 });
         match self.lacks {
-            // Earlier builds look at nothing behind the two.
+            // Earlier builds read nothing after these two fields.
             Some(upto) => upto.into_iter().for_each(|upto| out.put_i64_le(upto.0)),
             None => out.put_slice(&self.batches),
         }
@@ -176,13 +178,13 @@ impl RangeAnswer {
     }
 }
 
-/// Reads one chunk, without the replica.
+/// Reads one chunk without holding the replica.
 pub struct ChunkReader<D: Disk> {
     pub(super) origin: Origin<D>,
     pub(super) request: ChunkRequest,
 }
 
-/// Where a chunk is read.
+/// The origin of a chunk.
 pub(super) enum Origin<D: Disk> {
     Snapshot(Arc<Source<D>>),
     /// The log, up to what is committed.
@@ -190,11 +192,13 @@ pub(super) enum Origin<D: Disk> {
 }
 
 impl<D: Disk> ChunkReader<D> {
-    /// The chunk: as many bytes as were asked for, fewer at the end of a part, at most `CHUNK_BYTES_MAX`. Blocks on the disk.
+    /// Returns the chunk: the requested number of bytes, fewer at the end of a part, and at most
+    /// `CHUNK_BYTES_MAX`. Blocks on the disk.
     ///
     /// # Errors
-    /// The disk's; [`LogError::Io`] with `NotFound` if there is no such part any more. The replica that asks is to be told that
-    /// there is nothing, and will be offered a newer snapshot. [`LogError::Damaged`] if this replica's copy is damaged.
+    /// The disk's errors. [`LogError::Io`] with `NotFound` if the part no longer exists. Tell the requesting
+    /// replica that there is nothing, and it will get an offer of a newer snapshot. [`LogError::Damaged`] if
+    /// this replica's copy is damaged.
     pub fn read(&self) -> Result<Bytes, LogError> {
         match &self.origin {
             Origin::Snapshot(source) => self.read_snapshot(source),
@@ -205,7 +209,7 @@ impl<D: Disk> ChunkReader<D> {
     fn read_log(&self, log: &LogReader<D>, committed: Offset) -> Result<Bytes, LogError> {
         let Part::Range { from, upto } = self.request.part else { return Err(gone()) };
         let bytes_max = self.request.bytes_max();
-        // Read before the batches: what is compacted meanwhile is not taken.
+        // Read before the batches, so that compaction in between is not included.
         let (first_dirty, log_start) = (log.first_dirty(), log.log_start());
         let is_damaged = log.has_wrong();
         let mut batches = match log.read_checked(from, upto.min(committed), bytes_max) {
@@ -219,7 +223,7 @@ impl<D: Disk> ChunkReader<D> {
             Err(error) => return Err(error),
         };
         if batches.is_empty() && upto <= committed && log.is_hole(from, upto)? {
-            // What there was compaction has removed: a batch without records says so.
+            // Compaction has removed the batches here. A batch without records stands for them.
             let epoch = log.epoch_at(from).ok_or_else(gone)?;
             let mut empty = Vec::new();
             write_hole(from, Offset(upto.0 - 1), epoch, &mut empty);

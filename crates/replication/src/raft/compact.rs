@@ -1,4 +1,5 @@
-//! Heartbeats apart from other messages, so that those of many groups can go together in a shorter form.
+//! Heartbeats, separated from other messages so that those of many groups can be sent together in a shorter
+//! form.
 
 use bytes::Bytes;
 use raft::eraftpb::{Message, MessageType};
@@ -7,28 +8,28 @@ use tailrace_types::ReplicaId;
 use super::message::PeerMessage;
 use super::wire;
 
-/// Longest context of a [`Heartbeat`] in bytes; raft's own have 8.
+/// The longest context of a [`Heartbeat`] in bytes. Raft's own contexts have 8.
 const CONTEXT_BYTES_MAX: usize = 255;
 
-/// All that a heartbeat says, or the answer to one.
+/// The content of a heartbeat or of its response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// True for the answer.
+    /// True for a response.
     pub answer: bool,
-    /// Who sends it.
+    /// The sender.
     pub from: ReplicaId,
-    /// Whom it is for.
+    /// The receiver.
     pub to: ReplicaId,
     /// The sender's term.
     pub term: u64,
-    /// What its receiver may take for committed; in an answer, what its sender does.
+    /// The index that the receiver may take for committed. In a response, the sender's commit index.
     pub commit: u64,
-    /// Comes back in the answer. At most 255 bytes.
+    /// Returned in the response. At most 255 bytes.
     pub context: Bytes,
 }
 
 impl PeerMessage {
-    /// The message as a heartbeat or an answer to one; `None` if it is something else, or says more.
+    /// Returns the message as a heartbeat or its response. `None` if it is another message, or carries more.
     pub fn heartbeat(&self) -> Option<Heartbeat> {
         let message = &self.0;
         let answer = match message.get_msg_type() {
@@ -58,7 +59,7 @@ impl PeerMessage {
         })
     }
 
-    /// How many bytes [`PeerMessage::encode`] appends.
+    /// Returns the number of bytes that [`PeerMessage::encode`] appends.
     pub fn encoded_bytes(&self) -> usize {
         wire::encoded_bytes(&self.0)
     }

@@ -1,4 +1,4 @@
-//! What drives a replica: it is opened, lets time pass, takes messages, syncs, and is closed.
+//! The inputs that drive a replica: opening, ticks, messages, syncs and closing.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -24,18 +24,18 @@ use crate::policy::Policy;
 use crate::rebuild::rebuild_producers;
 use crate::ticket::{SyncOutcome, SyncTicket};
 
-/// Bytes of batches in one message, above one batch.
+/// The most bytes of batches in one message, if it has more than one batch.
 const MESSAGE_BYTES_MAX: u64 = 1 << 20;
-/// Entries that are taken note of at once after they were committed, by the weight they have without their batches.
+/// The most committed entries processed at once, by their weight without batches.
 const COMMITTED_BYTES_PER_ROUND: u64 = 64 << 10;
 
 impl<D: Disk> Replica<D> {
-    /// Opens the replica in folder `dir`, creating it if absent. A folder of a partition that had one replica so far is taken
-    /// over, with everything in it committed. Blocks.
+    /// Opens the replica in folder `dir`. Creates it if it does not exist. If the folder's partition had a
+    /// single replica so far, it is taken over, and everything in it counts as committed. Blocks.
     ///
     /// # Errors
-    /// The log's. [`LogError::Damaged`] if the folder belongs to another replica, or its log lacks what it knew to be
-    /// committed: such a replica must join again under a new id.
+    /// The log's errors. [`LogError::Damaged`] if the folder belongs to another replica, or if its log lacks
+    /// entries that it knew to be committed. Such a replica must join again under a new id.
     pub fn open(
         store: &LogStore<D>,
         dir: &Path,
@@ -49,10 +49,10 @@ impl<D: Disk> Replica<D> {
         let disk = store.disk().clone();
         let (mut ballot, ballots) = settle_ballot(&mut log, &disk, dir, &options)?;
         check_beginning(&mut ballot, &log, dir, &mut recovery.notes)?;
-        // A checkpoint that was lost said it, too.
+        // A lost checkpoint recorded it too.
         log.raise_first_dirty(ballot.first_dirty);
         raise_log_start(&mut log, ballot.commit);
-        // The log start moves over nothing but what is committed. The ballot may not know of that any more.
+        // The log start never passes the committed end, but the ballot may be behind.
         let committed = offset_at(&log, ballot.commit + 1)?.max(log.log_start());
         let rebuilt = rebuild_producers(&mut log, &mut recovery, policy, committed, now)?;
         let ledger = Ledger::partial(log, rebuilt, policy, committed, epoch_of(ballot.term));
@@ -94,14 +94,14 @@ impl<D: Disk> Replica<D> {
         Ok((replica, recovery))
     }
 
-    /// Messages that may be sent now, in this order for each receiver. They may be lost, doubled and reordered.
+    /// Takes the messages to send now, in order per receiver. They may be lost, duplicated and reordered.
     pub fn take_messages(&mut self) -> Vec<PeerMessage> {
         let messages: Vec<_> = std::mem::take(&mut self.outgoing).into_iter().map(PeerMessage).collect();
         self.note_sent(&messages);
         messages
     }
 
-    /// Lets one tick pass. Nothing happens while it hibernates.
+    /// Lets one tick pass. Does nothing while the replica hibernates.
     pub fn tick(&mut self, now: TimestampMs) {
         if self.halted().is_none() && !self.hibernates() {
             self.draw_timeout();
@@ -119,7 +119,7 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// Takes a message of another replica. One that makes no sense is dropped.
+    /// Handles a message of another replica. Drops an invalid one.
     pub fn receive(&mut self, message: PeerMessage, now: TimestampMs) {
         if self.halted().is_some() {
             return;
@@ -135,7 +135,7 @@ impl<D: Disk> Replica<D> {
             return;
         }
         if message.0.get_msg_type() == MessageType::MsgTimeoutNow && self.is_damaged() {
-            // Whoever hands over takes it back.
+            // The leader that transfers leadership will abort the transfer.
             return;
         }
         if message.0.get_msg_type() == MessageType::MsgSnapshot {
@@ -147,14 +147,15 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// A leader tells in its heartbeats only what this replica has acknowledged. Raft would panic.
+    /// A leader's heartbeat never commits more than this replica has acknowledged. If it does, this replica
+    /// lost entries, and raft would panic.
     fn has_forgotten(&self, message: &Message) -> bool {
         message.get_msg_type() == MessageType::MsgHeartbeat
             && message.term >= self.node.raft.term
             && message.commit > self.node.raft.raft_log.last_index()
     }
 
-    /// Takes note that a message could not be delivered.
+    /// Records that a message could not be delivered.
     pub fn unreachable(&mut self, replica: ReplicaId, now: TimestampMs) {
         if self.halted().is_none() {
             self.engine(|node| node.report_unreachable(replica.0));
@@ -163,7 +164,7 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// Asks for votes without waiting for the leader's silence.
+    /// Starts an election without waiting for the leader to fall silent.
     pub fn campaign(&mut self, now: TimestampMs) {
         if self.halted().is_none() {
             let _ = self.engine(RawNode::campaign);
@@ -171,7 +172,7 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// Hands leadership over, if this is the leader and `to` follows closely enough.
+    /// Transfers leadership to `to`, if this is the leader and `to` follows closely enough.
     pub fn transfer_leadership(&mut self, to: ReplicaId, now: TimestampMs) {
         if self.halted().is_none() && self.role() == Role::Leader {
             self.engine(|node| node.transfer_leader(to.0));
@@ -179,8 +180,8 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// True on a leader if `replica` answers, too: it was heard of within about two elections' time. One that is gone may have all that
-    /// is committed for as long as nothing is appended.
+    /// True on a leader if `replica` responds, which means that it was heard from within about two election
+    /// timeouts. As long as nothing is appended, even a member that is gone may have everything committed.
     pub fn keeps_up(&self, replica: ReplicaId) -> bool {
         let progress = self.node.raft.prs().get(replica.0);
         let answers = progress.is_some_and(|progress| progress.recent_active)
@@ -190,7 +191,7 @@ impl<D: Disk> Replica<D> {
         answers && self.has_caught_up(replica)
     }
 
-    /// Raft forgets at each election timeout who has answered.
+    /// Raft forgets at each election timeout which members have responded.
     fn note_answers(&mut self) {
         let raft = &self.node.raft;
         if raft.state != StateRole::Leader {
@@ -203,13 +204,14 @@ impl<D: Disk> Replica<D> {
 
     /// Plans a sync of everything written so far.
     pub fn begin_sync(&mut self, checkpoint: bool) -> Option<SyncTicket<D>> {
-        // The table of producers may be ahead of what is committed. Should the log's end be cut off, the table goes with it.
+        // The table of producers may be ahead of what is committed. If the log's end is truncated, the table
+        // goes with it.
         let keeps_table = checkpoint && self.may_keep_table();
         let sections = if keeps_table { self.ledger().sections() } else { None };
         self.ledger_mut().begin_sync(checkpoint, sections)
     }
 
-    /// Takes note of a sync's end, and carries on with what waited for it.
+    /// Records the end of a sync, and continues with what waited for it.
     pub fn finish_sync(
         &mut self,
         ticket: &SyncTicket<D>,
@@ -225,10 +227,10 @@ impl<D: Disk> Replica<D> {
         outcome
     }
 
-    /// Syncs everything and leaves a mark that makes the next start quick. Blocks.
+    /// Syncs everything and leaves a mark that makes the next start fast. Blocks.
     ///
     /// # Errors
-    /// The disk's; the next start then recovers as after a crash.
+    /// The disk's errors. The next start then recovers as after a crash.
     pub fn close(mut self) -> Result<(), AppendError> {
         self.ledger().refuse_if_halted()?;
         self.ledger_mut().log.sync().map_err(refusal)?;
@@ -239,9 +241,11 @@ impl<D: Disk> Replica<D> {
         ledger.log.close(sections).map_err(refusal)
     }
 
-    /// True if the table of producers may be kept with the log. At the next start the high watermark is where the ballot says, and the table
-    /// must know of every transaction that is not decided below that. So the ballot goes first, where it has to; it blocks then. False if
-    /// the table would be ahead of what can be said for sure, or the log cannot tell: then the next start reads more of it.
+    /// Reports whether the table of producers may be saved with the log. At the next start, the high
+    /// watermark is the ballot's commit index, and the table must list every transaction that is not decided
+    /// below it. So this writes the ballot first if needed, and blocks then. False if the table would be
+    /// ahead of what the ballot can claim, or if the log cannot tell. The next start then reads more of the
+    /// log.
     pub(super) fn may_keep_table(&mut self) -> bool {
         if self.ledger().partial_from.is_some() {
             return false;
@@ -268,7 +272,7 @@ impl<D: Disk> Replica<D> {
         is_ahead(self).is_ok_and(|ahead| !ahead)
     }
 
-    /// The batches above the commit index, after a start.
+    /// Lists the batches above the commit index, after a start.
     fn list_uncommitted(&mut self) -> Result<(), LogError> {
         let storage = self.node.store();
         for index in storage.ballot.commit + 1..=storage.known {
@@ -279,21 +283,22 @@ impl<D: Disk> Replica<D> {
         Ok(())
     }
 
-    /// Raft draws the election timeout from the thread's random numbers; here it follows from the seed. It is the same until
-    /// term or state change, however often raft draws.
+    /// Raft draws the election timeout from a thread-local random generator. Here it is derived from the seed
+    /// instead. It stays the same until the term or the state changes, however often raft draws.
     pub(super) fn draw_timeout(&mut self) {
         let now = (self.node.raft.term, self.node.raft.state);
         if now != self.drawn_for {
             self.drawn_for = now;
             self.draw_timeout_within(self.options.election_ticks);
         }
-        // Others lead better than one that cannot send all it has.
+        // A replica that cannot send everything is a worse leader than the others.
         let times = if self.is_damaged() { RELUCTANCE } else { 1 };
         self.node.raft.set_randomized_election_timeout(self.timeout_ticks * times);
     }
 }
 
-/// Batches are whole, and of their entry's term; what else there is fits the side file; proposals come from clients only.
+/// True if batches are whole and of their entry's term, other entries fit the side file, and the message is
+/// no proposal. Proposals come from clients only.
 fn is_sound(message: &Message) -> bool {
     message.get_msg_type() != MessageType::MsgPropose
         && message.entries.iter().all(|entry| {
@@ -314,7 +319,8 @@ fn node<D: Disk>(
     let config = Config {
         id: options.id.0,
         election_tick: options.election_ticks,
-        // The bound of what is set here: twice as long at most, more where many groups are spread, and much more of one that is damaged.
+        // The bound of the timeouts set here: normally twice the election timeout, more if elections of many
+        // groups are spread, and much more on a damaged replica.
         max_election_tick: RELUCTANCE * (2 * options.election_ticks + ELECTION_SPREAD_MAX),
         heartbeat_tick: options.heartbeat_ticks,
         applied: storage.ballot.commit,

@@ -1,5 +1,5 @@
-//! The engine's steps. It panics where it cannot read what it needs of its log: where the log has told of damage, or of a disk that
-//! fails, that stops the replica and nothing else.
+//! Calls into the raft engine. The engine panics if it cannot read its log. If the log has reported damage or
+//! a disk error, such a panic stops this replica and nothing else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -10,11 +10,12 @@ use super::replica::Replica;
 use super::storage::LogStorage;
 
 impl<D: Disk> Replica<D> {
-    /// Lets the engine do something. `None` if it could not read its log, now or before: then the replica has stopped, and the engine,
-    /// which may be half-way through something, is not asked again.
+    /// Runs `step` on the engine. `None` if the engine could not read its log, now or earlier. In that case
+    /// the replica has stopped, and the engine, which may be in the middle of an operation, is not called
+    /// again.
     ///
     /// # Panics
-    /// As the engine does, if the log has told of no failure.
+    /// If the engine panics although the log has reported no failure.
     pub(super) fn engine<T>(&mut self, step: impl FnOnce(&mut RawNode<LogStorage<D>>) -> T) -> Option<T> {
         if self.halted().is_some() {
             return None;

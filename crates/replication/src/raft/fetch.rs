@@ -1,7 +1,8 @@
-//! A follower's part in snapshots: it fetches the files of one that it was offered, chunk by chunk, and lets them take the place of
-//! its log.
+//! A follower's part in snapshots. It fetches the files of an offered snapshot chunk by chunk, and then
+//! replaces its log with them.
 //!
-//! Nothing of the old log is touched until the new one is whole and durable. Raft hears of the snapshot only then.
+//! The old log stays untouched until the new one is complete and durable. Only then does raft learn of the
+//! snapshot.
 
 use bytes::Bytes;
 use raft::StateRole;
@@ -17,8 +18,9 @@ use super::state::{Fetch, IDLE_TIMEOUTS, lost_range};
 use super::storage::epoch_of;
 
 impl<D: Disk> Replica<D> {
-    /// The chunk that this replica needs next, and from whom, while it fetches a snapshot or mends a damaged segment. The same until it is answered by
-    /// [`Replica::take_chunk`] or given up; so a lost request is simply asked again.
+    /// Returns the next chunk to request, and from which replica, while this replica fetches a snapshot or
+    /// mends a damaged segment. Stays the same until [`Replica::take_chunk`] gets the response or the fetch
+    /// is abandoned, so a lost request is sent again.
     pub fn wanted_chunk(&self) -> Option<ChunkRequest> {
         if self.halted().is_some() {
             return None;
@@ -35,8 +37,9 @@ impl<D: Disk> Replica<D> {
         })
     }
 
-    /// Takes the answer to a request: what [`ChunkReader::read`](super::ChunkReader::read) gave, or `None` if there was nothing. An
-    /// answer that was not asked for is dropped. Blocks on the disk; with the last chunk the snapshot is put in place.
+    /// Handles the response to a request: the result of [`ChunkReader::read`](super::ChunkReader::read), or
+    /// `None` if there was nothing. Drops responses that were not requested. Blocks on the disk. The last
+    /// chunk puts the snapshot in place.
     pub fn take_chunk(&mut self, request: &ChunkRequest, chunk: Option<Bytes>, now: TimestampMs) {
         if self.wanted_chunk().as_ref() != Some(request) {
             return;
@@ -55,13 +58,13 @@ impl<D: Disk> Replica<D> {
                 self.give_up_fetching();
                 self.suspect(of, from, end);
             }
-            // A full disk, a source that is gone: another offer will come.
+            // The disk is full, or the source is gone. There will be another offer.
             None | Some(Err(LogError::NoSpace { .. })) => self.give_up_fetching(),
             Some(Err(error)) => self.fail(&error),
         }
     }
 
-    /// Takes note of a snapshot that the leader offers.
+    /// Handles a snapshot offer of the leader.
     pub(super) fn consider_offer(&mut self, mut message: Message, now: TimestampMs) {
         let raft = &self.node.raft;
         if message.term != raft.term || raft.state != StateRole::Follower || raft.leader_id != message.from {
@@ -78,7 +81,7 @@ impl<D: Disk> Replica<D> {
         };
         let log = &raft.raft_log;
         if log.committed >= snapshot.index || log.match_term(snapshot.index, snapshot.term) {
-            // It is all here. Raft tells the leader how far.
+            // Everything is here already. Raft tells the leader how far.
             let _ = self.engine(|node| node.step(message));
             self.carry_on(now);
             return;
@@ -92,7 +95,7 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// Entries will do, from what is committed here on: the leader does not know it.
+    /// Tells the leader that entries after the commit index suffice, which the leader does not know.
     fn tell_what_is_here(&mut self, leader: u64, index: u64) {
         let mut answer = Message::default();
         answer.set_msg_type(MessageType::MsgAppendResponse);
@@ -144,15 +147,15 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// Hands a snapshot that is here as a whole to raft, which has [`Replica::install`] called.
+    /// Passes a complete snapshot to raft, which leads to a call of [`Replica::install`].
     ///
-    /// It may come from a leader of an earlier term. What it holds is committed all the same, so it is as good as one of the present
-    /// leader's.
+    /// The snapshot may come from a leader of an earlier term. Everything in it is committed, so it is as
+    /// good as one of the current leader.
     fn try_install(&mut self, now: TimestampMs) {
         let Some(fetch) = self.fetch.as_ref().filter(|fetch| fetch.wanted().is_none()) else { return };
         let (raft, Point { index, term }) = (&self.node.raft, fetch.snapshot);
         if raft.raft_log.committed >= index || raft.raft_log.match_term(index, term) {
-            // Entries were faster. What lies behind the snapshot's end here may have been acknowledged.
+            // Entries arrived first. What follows the snapshot's end here may have been acknowledged.
             return self.give_up_fetching();
         }
         if raft.state != StateRole::Follower || raft.leader_id == 0 {
@@ -168,12 +171,12 @@ impl<D: Disk> Replica<D> {
         message.set_snapshot(snapshot);
         let _ = self.engine(|node| node.step(message));
         self.carry_on(now);
-        // Not there any more if raft has taken it.
+        // A no-op if raft has taken the snapshot.
         self.give_up_fetching();
     }
 
-    /// Lets the snapshot take the place of the log. Durable on return. After a crash the ballot tells, with the log, which of them
-    /// is there.
+    /// Replaces the log with the snapshot. Durable on return. After a crash, the ballot and the log together
+    /// tell which of the two is in place.
     pub(super) fn install(&mut self, now: TimestampMs) -> Result<(), LogError> {
         let storage = self.node.mut_store();
         let Some(Fetch { snapshot, members, manifest, producers, staging, .. }) = self.fetch.take() else {
@@ -196,7 +199,8 @@ impl<D: Disk> Replica<D> {
                 .filter(|sections| sections.total_bytes() <= tailrace_log::SNAPSHOT_BYTES_MAX),
             lost: manifest.lost.iter().map(|(from, upto)| lost_range(&dir, *from, *upto)).collect(),
         };
-        // The entry at the snapshot's index is not here, so nothing from there on was ever committed, nor what ends beyond it.
+        // The entry at the snapshot's index is not here, so nothing from there on was ever committed, nor
+        // anything beyond its end offset.
         let log = &mut storage.ledger.log;
         log.truncate_from(RaftIndex(snapshot.index))?;
         log.truncate_to(manifest.end_offset)?;
@@ -205,7 +209,7 @@ impl<D: Disk> Replica<D> {
             "what is committed was cut off"
         );
         storage.ballot.installing = Some((snapshot, members));
-        // The one log or the other.
+        // From here on a crash leaves either the old or the new log.
         storage.ballot.log_start = storage.ballot.log_start.max(Some(manifest.log_start));
         storage.ballot.first_dirty = storage.ballot.first_dirty.min(manifest.first_dirty);
         storage.write_ballot()?;

@@ -1,12 +1,13 @@
-//! Groups in which nothing happens stop ticking, and say nothing.
+//! Idle groups stop ticking and send nothing.
 //!
-//! A leader whose members all have the whole log, and know that it is committed, asks them in its heartbeats to hibernate. Who agrees
-//! stops its clock; once all have agreed, the leader stops its own. From then on nodes hold leases: each one beats, once
-//! for all of its groups, with a number that is new at each start (that of its lease). A replica wakes when a node that it relies on falls
-//! silent, is lost, or beats with another number ([`Beats`]); when a message comes; and when anything is asked of it.
+//! Once all members have the whole log and know that it is committed, the leader's heartbeats ask them to
+//! hibernate. A member that agrees stops its clock. Once all have agreed, the leader stops its own. From then
+//! on nodes hold leases: each node sends one beat for all of its groups, with a number that is new at each
+//! start (the lease number). A replica wakes when a node that it relies on falls silent, is lost, or beats
+//! with another number ([`Beats`]). It also wakes when a message arrives or when it is asked for anything.
 //!
-//! Nothing that raft promises rests on this: who sleeps too long is late, who wakes too early has ticked in vain. Deliberately not
-//! here: who beats, and how it reaches others.
+//! No guarantee of raft depends on this. A replica that sleeps too long is late, and one that wakes too early
+//! ticks in vain. Deliberately not here: which node beats, and how it reaches the others.
 
 use std::collections::BTreeMap;
 
@@ -19,16 +20,16 @@ use tailrace_types::{NodeId, ReplicaId, TimestampMs};
 use super::replica::Replica;
 use super::state::{Lease, SleepState};
 
-/// Election timeouts without anything to do after which a leader asks.
+/// Idle election timeouts after which a leader asks its members to hibernate.
 const QUIET_TIMEOUTS: usize = 2;
 
-/// First byte of a heartbeat's context with which a leader asks, and of the answer that agrees. The number of a lease (8) and a raft index (8)
-/// follow, little endian.
+/// First byte of the context of a heartbeat that asks to hibernate. The response that agrees starts with
+/// [`AGREES`]. A lease number (8) and a raft index (8) follow, little endian.
 const ASKS: u8 = 1;
 const AGREES: u8 = 2;
 const NOTE_BYTES: usize = 17;
 
-/// What a heartbeat, or an answer to one, says beyond its being one.
+/// The note on hibernation that a heartbeat or its response carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Note {
     agrees: bool,
@@ -45,7 +46,7 @@ impl Note {
         out.freeze()
     }
 
-    /// Takes the note off a message: raft is not to see it.
+    /// Removes the note from a message, because raft must not see it.
     fn take(message: &mut Message) -> Option<Self> {
         let agrees = match message.get_msg_type() {
             MessageType::MsgHeartbeat => false,
@@ -62,18 +63,19 @@ impl Note {
 }
 
 impl<D: Disk> Replica<D> {
-    /// Lets the replica hibernate from now on: its node holds a lease with this number. `None`: it holds none, and the replica stays
-    /// awake once it is.
+    /// Lets the replica hibernate from now on: its node holds a lease with this number. With `None` the node
+    /// holds no lease, and the replica stays awake once it is awake.
     pub fn set_lease(&mut self, lease: Option<u64>) {
         self.hibernation.own = lease;
     }
 
-    /// True if it needs no ticks until it is woken: whatever else is called wakes it if need be.
+    /// True if the replica needs no ticks until it is woken. All other calls wake it if needed.
     pub fn hibernates(&self) -> bool {
         self.hibernation.sleep.as_ref().is_some_and(|(sleep_state, _)| *sleep_state == self.sleep_state())
     }
 
-    /// The nodes on which a sleeping replica relies: [`Replica::wake`] is due as soon as one of these leases does not hold any more ([`Beats`]).
+    /// The leases that a sleeping replica relies on. [`Replica::wake`] is due as soon as one of them no
+    /// longer holds ([`Beats`]).
     pub fn relies_on(&self) -> &[Lease] {
         match &self.hibernation.sleep {
             Some((sleep_state, nodes)) if *sleep_state == self.sleep_state() => nodes,
@@ -81,9 +83,10 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// Wakes the replica, if it hibernates: a node that it relied on is not there any more. A follower asks for votes unless its leader
-    /// is heard of within two heartbeats, which it is told to be awake for; up to an election timeout later, and `spread_ticks` more
-    /// where there are many such groups.
+    /// Wakes the replica if it hibernates, because a node that it relied on is gone. A follower tells its
+    /// leader that it is awake. It starts an election unless it hears from the leader within two heartbeats.
+    /// The election starts up to an election timeout later, and up to `spread_ticks` more if many groups
+    /// wake.
     pub fn wake(&mut self, spread_ticks: usize) {
         let slept = self.hibernates();
         self.wake_up();
@@ -93,7 +96,7 @@ impl<D: Disk> Replica<D> {
         let patience = 2 * self.options.heartbeat_ticks;
         self.node.raft.election_elapsed = self.options.election_ticks.saturating_sub(patience);
         self.spread_election(spread_ticks);
-        // It may be there after all, and sleep.
+        // The leader may be up and asleep.
         let raft = &self.node.raft;
         let mut sign = Message::default();
         sign.set_msg_type(MessageType::MsgHeartbeatResponse);
@@ -102,12 +105,12 @@ impl<D: Disk> Replica<D> {
         self.outgoing.push(sign);
     }
 
-    /// Without a word from a leader it asks for votes up to so many ticks later than it would.
+    /// Delays this follower's election by up to `ticks` more ticks.
     pub fn spread_election(&mut self, ticks: usize) {
         self.draw_timeout_within(self.options.election_ticks + ticks);
     }
 
-    /// How many ticks may pass before one of them does anything; at least 1.
+    /// Returns how many ticks may pass before one of them has an effect, at least 1.
     pub fn ticks_until_due(&self) -> usize {
         if self.halted().is_some() || self.hibernates() {
             return usize::MAX;
@@ -126,9 +129,10 @@ impl<D: Disk> Replica<D> {
         due.max(1)
     }
 
-    /// After a tick: a leader counts how long nothing has happened, and asks its members to hibernate in the heartbeats that are due.
+    /// Runs after each tick. A leader counts how long the group has been idle, and asks its members to
+    /// hibernate in the heartbeats that are due.
     pub(super) fn tick_hibernation(&mut self) {
-        // What woke it without a message has left this behind.
+        // A wake-up without a message leaves this state behind.
         self.wake_up();
         let index = self.node.raft.raft_log.last_index();
         let before = std::mem::replace(&mut self.hibernation.quiet_at, index);
@@ -150,14 +154,14 @@ impl<D: Disk> Replica<D> {
         self.sleep_if_all_agree();
     }
 
-    /// Steps raft with a message that is not from the replica itself, and looks at what it says of hibernating.
+    /// Steps raft with a message of another replica, and handles its note on hibernation.
     pub(super) fn step_awake(&mut self, mut message: Message, now: TimestampMs) {
         let (from, term) = (message.from, message.term);
         let note = Note::take(&mut message).filter(|_| term == self.node.raft.term);
         if note.is_none() {
             self.wake_up();
         }
-        // A message that raft does not take is as good as lost.
+        // A message that raft refuses counts as lost.
         let _ = self.engine(|node| node.step(message));
         self.carry_on(now);
         match note {
@@ -175,7 +179,7 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// A follower sleeps, and tells its leader, if it has all that the leader has.
+    /// Puts a follower to sleep, and tells its leader, if it has everything that the leader has.
     fn consider_sleep(&mut self, leader: u64, note: Note) {
         let raft = &self.node.raft;
         let follows = raft.state == StateRole::Follower && raft.leader_id == leader;
@@ -205,7 +209,8 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// True of a leader that counts, whose members all have the whole log, and which has nothing to do for anybody.
+    /// True for a leader with a committed entry of its term, whose members all have the whole log, and which
+    /// has no work pending.
     fn is_quiet(&self) -> bool {
         let raft = &self.node.raft;
         let last = raft.raft_log.last_index();
@@ -216,7 +221,7 @@ impl<D: Disk> Replica<D> {
             && raft.prs().iter().all(|(id, p)| *id == self.options.id.0 || p.matched == last)
     }
 
-    /// True if its log ends at `index`, and all of it is durable, committed and applied.
+    /// True if its log ends at `index` and is all durable, committed and applied.
     fn has_settled(&self, index: u64) -> bool {
         let log = &self.node.raft.raft_log;
         self.halted().is_none()
@@ -227,7 +232,7 @@ impl<D: Disk> Replica<D> {
             && self.fetch.is_none()
     }
 
-    /// Ends its sleep, if it sleeps. A leader gets a whole election timeout to hear of its members again.
+    /// Ends its sleep, if it sleeps. A leader gets a whole election timeout to hear from its members again.
     pub(super) fn wake_up(&mut self) {
         if self.hibernation.sleep.take().is_none() {
             return;
@@ -252,7 +257,7 @@ impl<D: Disk> Replica<D> {
     }
 }
 
-/// Which nodes' leases hold, as far as one node has heard.
+/// The leases that hold, as far as one node has heard.
 #[derive(Clone, Debug)]
 pub struct Beats {
     silence_ticks: u32,
@@ -266,23 +271,24 @@ struct Beat {
 }
 
 impl Beats {
-    /// A node that has not beaten for `silence_ticks` has no lease any more.
+    /// Creates the tracker. A node that has not beaten for `silence_ticks` has lost its lease.
     pub fn new(silence_ticks: u32) -> Self {
         Self { silence_ticks, nodes: BTreeMap::new() }
     }
 
-    /// A node has beaten. True if it beat with another number before: who relied on that has to wake.
+    /// Records a beat of a node. Returns true if its lease number has changed, in which case every replica
+    /// that relied on the node has to wake.
     pub fn heard(&mut self, node: NodeId, lease: u64) -> bool {
         let before = self.nodes.insert(node, Beat { lease, silent_ticks: 0 });
         before.is_some_and(|before| before.lease != lease)
     }
 
-    /// The link to a node is down. True if anybody may rely on it.
+    /// Records that the link to a node is down. Returns true if a replica may rely on it.
     pub fn lost(&mut self, node: NodeId) -> bool {
         self.nodes.remove(&node).is_some()
     }
 
-    /// Lets a tick pass. True if a node has fallen silent.
+    /// Lets a tick pass. Returns true if a node has fallen silent.
     pub fn tick(&mut self) -> bool {
         let before = self.nodes.len();
         let silence = self.silence_ticks;

@@ -1,35 +1,37 @@
-//! What a snapshot says about the log that it stands for. The batches themselves are fetched in chunks.
+//! The manifest of a snapshot, which describes the log. The batches themselves are fetched in chunks.
 //!
 //! Integers are little endian.
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 4 | version, 1, or 2 where records are lost |
+//! | 4 | version: 1, or 2 if records are lost |
 //! | 8 | log start |
 //! | 8 | end offset: one past the last batch at or below the snapshot's index |
-//! | 8 | first dirty offset: compaction has seen to everything below |
+//! | 8 | first dirty offset: compaction has covered everything below |
 //! | 8 | first index that the sender can send as an entry |
 //! | 8 | offset of the table of producers |
 //! | 4, 4 | bytes of the table of producers, 0 for none, and their CRC-32C |
 //! | 4, 4 | number of epochs, number of segments |
 //! | 12 each | epochs: epoch i32, first offset i64, ascending |
-//! | 56 each | segments: base offset, end offset, first raft index, next raft index, created, modified (8 bytes each), bytes, batches (4 each) |
-//! | 4 | in version 2, how many ranges are lost |
-//! | 16 each | in version 2, offsets whose records are lost everywhere: first, one past the last |
+//! | 56 each | segments: base and end offset, first and next raft index, created, modified (8 bytes each), |
+//! | | bytes, batches (4 bytes each) |
+//! | 4 | in version 2, number of lost ranges |
+//! | 16 each | in version 2, lost ranges of offsets: first, one past the last |
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tailrace_log::{SEGMENT_BYTES_MAX, SNAPSHOT_BYTES_MAX, SegmentInfo};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
 const VERSION: u32 = 1;
-/// Offsets whose records are lost follow the segments: first and one past the last, 8 bytes each.
+/// In this version, the offsets whose records are lost follow the segments: first and one past the last, 8
+/// bytes each.
 const VERSION_WITH_LOST: u32 = 2;
 const LOST_BYTES: usize = 16;
 const FIXED_BYTES: usize = 4 + 5 * 8 + 4 * 4;
 const EPOCH_BYTES: usize = 12;
 const SEGMENT_BYTES: usize = 56;
 
-/// Longest manifest, in bytes: of about 250,000 segments.
+/// The longest manifest in bytes: about 250,000 segments.
 pub(super) const MANIFEST_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,12 +45,12 @@ pub(super) struct Manifest {
     pub(super) producers_crc: u32,
     pub(super) epochs: Vec<(LeaderEpoch, Offset)>,
     pub(super) segments: Vec<SegmentInfo>,
-    /// Offsets whose records the sender lacks, as everybody does.
+    /// Offsets whose records are lost on every replica.
     pub(super) lost: Vec<(Offset, Offset)>,
 }
 
 impl Manifest {
-    /// `None` if it would be longer than [`MANIFEST_BYTES_MAX`].
+    /// Encodes the manifest. `None` if it would be longer than [`MANIFEST_BYTES_MAX`].
     pub(super) fn encode(&self) -> Option<Bytes> {
         let lists = self.epochs.len() * EPOCH_BYTES
             + self.segments.len() * SEGMENT_BYTES
@@ -91,7 +93,8 @@ impl Manifest {
         Some(out.freeze())
     }
 
-    /// Reads a manifest of a snapshot at `index`. `None` if it is cut off, of another version, or contradicts itself.
+    /// Decodes the manifest of a snapshot at `index`. `None` if it is truncated, of another version, or
+    /// contradicts itself.
     pub(super) fn decode(mut bytes: Bytes, index: u64) -> Option<Self> {
         if bytes.len() < FIXED_BYTES || bytes.len() > MANIFEST_BYTES_MAX {
             return None;
@@ -134,7 +137,7 @@ impl Manifest {
         manifest.is_sound(index).then_some(manifest)
     }
 
-    /// Nothing in it contradicts the rest.
+    /// True if it does not contradict itself.
     fn is_sound(&self, index: u64) -> bool {
         let (start, end) = (self.log_start, self.end_offset);
         let offsets = start.0 >= 0 && start <= end && (0..=end.0).contains(&self.first_dirty.0);
@@ -161,7 +164,7 @@ impl Manifest {
             && self.first_index <= index.saturating_add(1)
     }
 
-    /// Bytes of all that is to be fetched.
+    /// Total bytes to fetch.
     pub(super) fn bytes(&self) -> u64 {
         let segments: u64 = self.segments.iter().map(|segment| u64::from(segment.bytes)).sum();
         segments + u64::from(self.producers_bytes)
@@ -269,7 +272,7 @@ mod tests {
         assert!(Manifest::decode(manifest().encode().unwrap(), u64::MAX).is_some());
     }
 
-    /// Where the numbers of 8 bytes lie in the bytes of [`manifest`].
+    /// The positions of the 8-byte numbers in the bytes of [`manifest`].
     fn places() -> Vec<usize> {
         let epochs = (0..2).map(|n| FIXED_BYTES + n * EPOCH_BYTES + 4);
         let segments = (0..2).map(|n| FIXED_BYTES + 2 * EPOCH_BYTES + n * SEGMENT_BYTES);
@@ -277,7 +280,7 @@ mod tests {
         (0..5).map(|n| 4 + n * 8).chain(epochs).chain(segments.flat_map(of_segment)).collect()
     }
 
-    /// A number that is near a bound as often as not.
+    /// A number that is near a bound about half of the time.
     fn number() -> impl Strategy<Value = u64> {
         let bound = prop::sample::select(vec![0, 31, i64::MAX as u64, u64::MAX]);
         prop_oneof![(bound, 0..3_u64).prop_map(|(bound, n)| bound.wrapping_add(n)), 0..40_u64, any::<u64>()]

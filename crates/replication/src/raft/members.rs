@@ -1,7 +1,8 @@
-//! Who belongs to a group.
+//! The members of a group.
 //!
-//! The entry of a change holds what the engine has made of it: a `ConfChangeV2` of raft-rs, in Protocol Buffers. It comes from other
-//! nodes and from the disk, so it is read here, without the engine's parser, which recurses without a bound (RUSTSEC-2024-0437).
+//! The entry of a membership change holds the engine's encoding: a `ConfChangeV2` of raft-rs, in Protocol
+//! Buffers. It comes from other nodes and from the disk. So it is decoded here, without the engine's parser,
+//! which recurses without a bound (RUSTSEC-2024-0437).
 
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2, ConfState};
 
@@ -10,20 +11,20 @@ use tailrace_types::ReplicaId;
 /// The members of a group as of the last change that was applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
-    /// They vote, and a majority of them commits.
+    /// Voters. A majority of them commits.
     pub voters: Vec<ReplicaId>,
-    /// They are sent everything and do not count.
+    /// Learners. They receive everything and do not count.
     pub learners: Vec<ReplicaId>,
 }
 
-/// A change of the members. One at a time; the next one only when it was applied.
+/// A membership change. Only one at a time: the next one has to wait until it was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberChange {
-    /// A new replica that catches up first.
+    /// Adds a new replica, which catches up first.
     AddLearner(ReplicaId),
-    /// A learner that has caught up.
+    /// Promotes a learner that has caught up.
     Promote(ReplicaId),
-    /// It is gone for good: its id is never used again.
+    /// Removes a replica for good. Its id is never used again.
     Remove(ReplicaId),
 }
 
@@ -43,22 +44,23 @@ impl MemberChange {
     }
 }
 
-/// Field 2 of `ConfChangeV2`, one change: a message. Fields 1 and 3, transition and context, are never set here.
+/// Field 2 of `ConfChangeV2`, one change: a message. Fields 1 and 3, transition and context, are never set
+/// here.
 const CHANGES: u8 = 2 << 3 | LENGTH;
 /// Field 1 of `ConfChangeSingle`, its kind.
 const CHANGE_TYPE: u8 = 1 << 3 | VARINT;
-/// Field 2 of `ConfChangeSingle`, whom it is about.
+/// Field 2 of `ConfChangeSingle`, the member.
 const NODE_ID: u8 = 2 << 3 | VARINT;
 /// Wire types of Protocol Buffers.
 const VARINT: u8 = 0;
 const LENGTH: u8 = 2;
 
 impl MemberChange {
-    /// Reads the data of an entry that [`MemberChange::to_raft`] was proposed in. `None` for anything else: other fields, a field that
-    /// comes twice, several changes, a kind that does not exist.
+    /// Decodes the data of an entry that was proposed by [`MemberChange::to_raft`]. `None` for anything else:
+    /// other fields, a duplicate field, several changes, an unknown kind.
     pub(super) fn decode(data: &[u8]) -> Option<Self> {
         let [CHANGES, length, change @ ..] = data else { return None };
-        // It is far shorter than what one byte of a length can tell.
+        // Always far shorter than the limit of a one-byte length.
         if usize::from(*length) != change.len() || *length >= 0x80 {
             return None;
         }
@@ -75,7 +77,7 @@ impl MemberChange {
             }
             rest = after;
         }
-        // What is not there is 0.
+        // An absent field is 0.
         let id = ReplicaId(id.unwrap_or(0));
         match kind.unwrap_or(0) {
             0 => Some(Self::Promote(id)),
@@ -86,7 +88,8 @@ impl MemberChange {
     }
 }
 
-/// An integer in groups of seven bits, the lowest first, and what follows it. `None` if it is cut off or has more than 64 bits.
+/// Decodes a varint and returns it with the rest: groups of seven bits, the lowest first. `None` if it is
+/// truncated or has more than 64 bits.
 fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
     for (index, &byte) in bytes.iter().enumerate().take(10) {
@@ -143,7 +146,7 @@ mod tests {
             prop_assert_eq!(MemberChange::decode(&[&bytes[..], &[more]].concat()), None);
         }
 
-        /// Whatever is read here is what the engine's own parser reads.
+        /// Whatever this decoder accepts, the engine's own parser reads the same way.
         #[test]
         fn other_bytes_are_refused_or_read_as_the_engine_does(mut bytes in prop::collection::vec(0..40_u8, 2..16)) {
             bytes[0] = CHANGES;
@@ -158,7 +161,7 @@ mod tests {
     fn what_is_no_change_of_one_member_is_refused() {
         let refused: [&[u8]; 9] = [
             &[],
-            // Nothing is changed.
+            // No change.
             &[CHANGES],
             // A transition.
             &[1 << 3, 1],
@@ -168,11 +171,11 @@ mod tests {
             &[CHANGES, 2, NODE_ID, 1, 3 << 3 | LENGTH, 0],
             // A kind that does not exist.
             &[CHANGES, 4, CHANGE_TYPE, 3, NODE_ID, 1],
-            // A field that comes twice: found by fuzzing, as the engine refuses the kind that counts no more.
+            // A field that comes twice. Found by fuzzing: the engine refuses the kind that is overridden.
             &[CHANGES, 6, CHANGE_TYPE, 8, CHANGE_TYPE, 2, NODE_ID, 1],
             // More than 64 bits.
             &[CHANGES, 11, NODE_ID, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2],
-            // Groups within groups, which end the engine's parser.
+            // Nested groups, which crash the engine's parser.
             &[0x0b; 100_000],
         ];
         for bytes in refused {

@@ -1,4 +1,4 @@
-//! What replicas send each other.
+//! Messages between replicas.
 
 use bytes::{Bytes, BytesMut};
 use raft::eraftpb::{Message, MessageType};
@@ -11,29 +11,30 @@ use super::wire::{self, WireError};
 pub struct PeerMessage(pub(super) Message);
 
 impl PeerMessage {
-    /// Who sends it.
+    /// The sender.
     pub fn from(&self) -> ReplicaId {
         ReplicaId(self.0.from)
     }
 
-    /// Whom it is for.
+    /// The receiver.
     pub fn to(&self) -> ReplicaId {
         ReplicaId(self.0.to)
     }
 
-    /// The size of a message with entries; `None` of any other.
+    /// Returns the size of a message with entries. `None` for any other message.
     pub fn append_bytes(&self) -> Option<usize> {
         let has_entries = self.0.get_msg_type() == MessageType::MsgAppend && !self.0.entries.is_empty();
         has_entries.then(|| wire::encoded_bytes(&self.0))
     }
 
-    /// Appends it to `out`, as bytes. The format is in docs/replication.md.
+    /// Appends the encoded message to `out`. docs/replication.md describes the format.
     pub fn encode(&self, out: &mut BytesMut) {
         let encoded = wire::encode(&self.0, out);
         assert!(encoded.is_some(), "a {:?} does not leave its replica", self.0.get_msg_type());
     }
 
-    /// Reads one message, which must be all of `bytes`. Takes no more memory than these: batches are slices of it.
+    /// Decodes one message, which must take up all of `bytes`. Allocates nothing for batches: they are slices
+    /// of `bytes`.
     ///
     /// # Errors
     /// [`WireError`].

@@ -1,8 +1,8 @@
 //! A partition with several replicas: a raft group whose log is the partition's log.
 //!
-//! The engine is crate `raft`; it decides, this module stores, and answers what a partition is asked. Times, random numbers
-//! and messages are handed in and out. Deliberately not here: sockets, heartbeats of many groups in one message, and who is
-//! to be a member (the controller decides).
+//! The engine is the `raft` crate. It decides, and this module stores and answers the partition's calls.
+//! Times, random numbers and messages are passed in and out. Deliberately not here: sockets, heartbeats of
+//! many groups in one message, and the choice of members (the controller's task).
 
 mod appending;
 mod ballot;
@@ -32,14 +32,14 @@ mod trimming;
 mod uncommitted;
 mod wire;
 
-/// What the fuzz target `peer_message` calls beside the public functions.
+/// Entry points of the fuzz target `peer_message`, besides the public functions.
 #[cfg(fuzzing)]
 pub mod fuzzing {
     use raft::eraftpb::ConfChangeV2;
 
     use super::members::MemberChange;
 
-    /// Reads bytes as the change of the members that an entry holds, as the engine is given it.
+    /// Decodes the membership change in an entry, as it is passed to the engine.
     pub fn member_change(data: &[u8]) -> Option<ConfChangeV2> {
         MemberChange::decode(data).map(MemberChange::to_raft)
     }

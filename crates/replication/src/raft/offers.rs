@@ -1,7 +1,9 @@
-//! A leader's part in snapshots: it offers them to replicas that are too far behind for entries, and lets their files be read.
+//! A leader's part in snapshots. It offers them to replicas that are too far behind for entries, and serves
+//! their files.
 //!
-//! Raft itself only says who is behind. An offer that gets lost is repeated when nobody has asked for its files for a while, as
-//! long as raft says so again, which it does with each heartbeat that is answered.
+//! Raft itself only reports which replica is behind. An offer may get lost. If its files were not requested
+//! for a while, the leader makes the offer again the next time raft reports the replica as behind, which
+//! happens with each heartbeat response.
 
 use std::sync::Arc;
 
@@ -17,11 +19,11 @@ use super::state::{IDLE_TIMEOUTS, Offer};
 use super::storage::{LogStorage, epoch_of};
 use crate::snapshot::table_in;
 
-/// Times the election timeout after which an offer that nobody has taken up is forgotten.
+/// Election timeouts after which an unused offer is forgotten.
 const UNTOUCHED_TIMEOUTS: usize = 2;
 impl<D: Disk> Replica<D> {
-    /// For a chunk that another replica wants: what reads it, without this replica. `None` if there is no such snapshot (any more):
-    /// the other one is to be told so, and will be offered another.
+    /// Returns the reader of a chunk that another replica requests. It works without this replica. `None` if
+    /// the snapshot does not exist, or no longer. Tell the other replica so, and it will get another offer.
     pub fn chunk_reader(&mut self, request: &ChunkRequest) -> Option<ChunkReader<D>> {
         if matches!(request.part, Part::Range { .. }) {
             return self.range_reader(request);
@@ -34,7 +36,7 @@ impl<D: Disk> Replica<D> {
         Some(ChunkReader { origin: Origin::Snapshot(Arc::clone(&offer.source)), request: *request })
     }
 
-    /// Any member may have what is committed here, whoever leads.
+    /// Any member may read what is committed here, no matter which replica leads.
     fn range_reader(&self, request: &ChunkRequest) -> Option<ChunkReader<D>> {
         let members = &self.node.store().ballot.members;
         let is_member = lists(members).into_iter().flatten().any(|id| *id == request.from.0);
@@ -46,7 +48,7 @@ impl<D: Disk> Replica<D> {
         Some(ChunkReader { origin, request: *request })
     }
 
-    /// Offers snapshots to those that raft found to be too far behind.
+    /// Offers snapshots to the replicas that raft found to be too far behind.
     pub(super) fn make_offers(&mut self) {
         let behind = std::mem::take(&mut *self.node.store().behind.borrow_mut());
         if self.role() != Role::Leader {
@@ -56,7 +58,8 @@ impl<D: Disk> Replica<D> {
             if self.offers.contains_key(&to) {
                 continue;
             }
-            // A log that cannot be read here is found out about where it is read for its own sake. Others may lead meanwhile.
+            // An unreadable log is handled when it is read for its own sake. Another replica may lead in the
+            // meantime.
             if let Ok(Some((offer, snapshot))) = offer(self.node.store(), to) {
                 let mut message = Message::default();
                 message.set_msg_type(MessageType::MsgSnapshot);
@@ -69,7 +72,7 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// Forgets offers that have served, or that nobody takes up.
+    /// Forgets offers that are completed or unused.
     pub(super) fn tick_offers(&mut self) {
         let timeout = self.options.election_ticks;
         let raft = &self.node.raft;
@@ -93,7 +96,8 @@ fn lost_below(damaged: Vec<DamagedRange>, end: Offset) -> Vec<(Offset, Offset)> 
     lost.map(|range| (range.base_offset, range.end_offset.min(end))).collect()
 }
 
-/// A snapshot of everything that is applied. `None` if `to` is no member as of then, or there is nothing, or too much to describe.
+/// Makes a snapshot of everything applied. `None` if `to` is not a member at that point, if there is nothing
+/// to offer, or if the manifest would be too long.
 fn offer<D: Disk>(storage: &LogStorage<D>, to: u64) -> Result<Option<(Offer<D>, Snapshot)>, LogError> {
     let index = storage.applied;
     let members = &storage.ballot.members;
@@ -105,13 +109,14 @@ fn offer<D: Disk>(storage: &LogStorage<D>, to: u64) -> Result<Option<(Offer<D>, 
     } else {
         ledger.log.snapshot(end, &mut Vec::new())?
     };
-    // The other sections are its receiver's to have from the log.
+    // The receiver rebuilds the other sections from the log.
     let producers = sections.and_then(|(offset, sections)| Some((offset, table_in(&sections)?.clone())));
     let (producers_offset, producers) = producers.unwrap_or_default();
     let segments = ledger.log.pin(end, RaftIndex(index + 1))?;
     let epochs = ledger.log.reader().epochs();
     let known = epochs.iter().filter(|(epoch, first)| *epoch <= epoch_of(term) && *first <= end);
-    // What is applied was forgotten in part when this replica was opened: the log may have been trimmed and compacted further.
+    // Opening this replica may have lost part of what was applied, while the log was trimmed and compacted
+    // further.
     let manifest = Manifest {
         log_start: ledger.log.log_start().min(end),
         end_offset: end,

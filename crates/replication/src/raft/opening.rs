@@ -1,4 +1,4 @@
-//! What a replica does with what it finds on the disk when it is opened.
+//! Checks of what is on disk when a replica is opened.
 
 use std::path::Path;
 
@@ -9,8 +9,9 @@ use super::ballot::{Ballot, BallotFile, Point};
 use super::options::ReplicaOptions;
 use super::storage::{epoch_of, log_start_of, term_of};
 
-/// The ballot to go on with: the one that is there, if it fits the log, or a first one. Durable on return, and so is the folder's name,
-/// without which a vote would be gone, and whose folder it is, without which a replica of another topic of the name would take it over.
+/// Returns the ballot to continue with: the existing one if it fits the log, or a first one. On return it is
+/// durable, and so is the folder's name, without which a vote would be lost. The folder's owner is durable
+/// too. Otherwise a replica of another topic with the same name would take the folder over.
 pub(super) fn settle_ballot<D: Disk>(
     log: &mut Log<D>,
     disk: &D,
@@ -26,7 +27,7 @@ pub(super) fn settle_ballot<D: Disk>(
     };
     check_owner(&ballot, options.id, dir)?;
     if ballot.term == 0 {
-        // It has not voted yet. An earlier build synced the ballot alone.
+        // The replica has not voted yet. An earlier build synced only the ballot.
         log.sync()?;
     }
     if let Some((end, _)) = ballot.installing {
@@ -37,9 +38,10 @@ pub(super) fn settle_ballot<D: Disk>(
     Ok((ballot, ballots))
 }
 
-/// The ballot of a replica that never ran: in a log with one replica so far everything is committed, and all of it is snapshot. For
-/// a single replica counts epochs from 0, which for raft is the term of entries that are not there; so it ends with an entry of a term
-/// of its own, and raft never looks below.
+/// Returns the ballot of a replica that never ran. If the log had a single replica so far, everything in it
+/// is committed and counts as a snapshot. A single replica counts epochs from 0, and in raft term 0 belongs
+/// to entries that do not exist. So this appends an entry of a new term at the end, and raft never looks
+/// below it.
 fn first_ballot<D: Disk>(log: &mut Log<D>, options: &ReplicaOptions) -> Result<Ballot, LogError> {
     let fresh = Ballot {
         replica: options.id.0,
@@ -57,10 +59,10 @@ fn first_ballot<D: Disk>(log: &mut Log<D>, options: &ReplicaOptions) -> Result<B
     Ok(Ballot { term, commit: index.0, start: Point { index: index.0, term }, ..fresh })
 }
 
-/// A crash came while a copy took the place of the log. The log tells whether it has.
+/// Settles a crash during the replacement of the log with a copy. The log tells whether it was replaced.
 fn settle_install<D: Disk>(ballot: &mut Ballot, end: Point, log: &mut Log<D>) -> Result<(), LogError> {
     if log.next_raft_index().0 > end.index {
-        // What is left in the side file is of the log before.
+        // The rest of the side file belongs to the old log.
         log.prune_entries(RaftIndex(end.index + 1))?;
         ballot.finish_installing();
     }
@@ -68,8 +70,8 @@ fn settle_install<D: Disk>(ballot: &mut Ballot, end: Point, log: &mut Log<D>) ->
     Ok(())
 }
 
-/// A log that begins behind the offset that the ballot knows of has lost its beginning together with what would have told so. The only
-/// voter goes on with the rest, and a note says so.
+/// Detects a log that starts above the offset that the ballot knows: its beginning is lost, together with
+/// what would have told so. If the replica is the only voter, it continues with the rest and adds a note.
 pub(super) fn check_beginning<D: Disk>(
     ballot: &mut Ballot,
     log: &Log<D>,
@@ -95,7 +97,7 @@ pub(super) fn check_beginning<D: Disk>(
     Err(LogError::damaged(dir, 0, format!("{reason}; the replica has to join again, under a new id")))
 }
 
-/// Where DeleteRecords has put the log start may not have got into a checkpoint.
+/// Raises the log start to that of committed DeleteRecords entries, which a checkpoint may lack.
 pub(super) fn raise_log_start<D: Disk>(log: &mut Log<D>, commit: u64) {
     let committed = log.entries().iter().take_while(|entry| entry.raft_index.0 <= commit);
     if let Some(to) = committed.filter_map(|entry| log_start_of(&entry.payload)).max() {

@@ -1,20 +1,22 @@
-//! How a replica is set up.
+//! The options of a replica.
 
 use tailrace_types::ReplicaId;
 
 use super::members::Members;
 
-/// How a replica is set up.
+/// The options of a replica.
 #[derive(Clone, Debug)]
 pub struct ReplicaOptions {
-    /// Its own id.
+    /// The replica's own id.
     pub id: ReplicaId,
-    /// The members when the group was made, for a replica that is opened for the first time. What was changed since is in the log.
+    /// The initial members of the group, used when the replica is opened for the first time. Later changes
+    /// are in the log.
     pub members: Members,
-    /// Ticks without word from a leader before it asks for votes: drawn anew out of this many to twice as many.
+    /// Ticks without word from a leader before it starts an election. The actual timeout is drawn between
+    /// this many and twice as many.
     pub election_ticks: usize,
     /// Ticks between a leader's heartbeats. Less than `election_ticks`.
     pub heartbeat_ticks: usize,
-    /// What random numbers are made of.
+    /// The seed of the replica's random numbers.
     pub seed: u64,
 }

@@ -1,8 +1,9 @@
-//! A leader's timeout_ticks with new replicas that somebody wants to be brought up to date slowly.
+//! A leader's pacing of new replicas that are to be brought up to date slowly.
 //!
-//! Raft takes what is not answered by the next heartbeat for lost, and sends it again, or what follows it. Whoever holds up messages to
-//! keep to a rate would have ever more of them to hold up. So a learner that is paced is sent one message with entries at a time,
-//! and the next one when it has answered, or has been silent for long. Only learners are paced: a majority may wait for any voter.
+//! Raft assumes that a message is lost if it is not acknowledged by the next heartbeat, and sends it or its
+//! successor again. A sender that delays messages to keep to a rate would collect ever more of them. So a
+//! paced learner is sent one message with entries at a time. The next one follows when it has responded, or
+//! has been silent for long. Only learners are paced, because a majority may depend on any voter.
 
 use raft::StateRole;
 use raft::eraftpb::{Message, MessageType};
@@ -12,14 +13,16 @@ use tailrace_types::ReplicaId;
 use super::message::PeerMessage;
 use super::replica::{MESSAGES_IN_FLIGHT_MAX, Replica, Role};
 
-/// Times the election timeout after which what is unanswered is taken for lost. Longer than a message may be held up on both ends together.
+/// Election timeouts after which an unanswered message counts as lost. Longer than both ends together may
+/// delay a message.
 const UNANSWERED_ELECTION_TIMEOUTS: usize = 25;
-/// The same for what was not sent at all.
+/// The same for a message that was not sent at all.
 const UNSENT_ELECTION_TIMEOUTS: usize = 2;
 
 impl<D: Disk> Replica<D> {
-    /// Sends those learners that are behind and that `slowly` names one message with entries at a time, until they are named no more or
-    /// have caught up. To be called before [`Replica::take_messages`]; does nothing on a replica that does not lead.
+    /// Paces the learners that are behind and that `slowly` selects. They get one message with entries at a
+    /// time, until `slowly` no longer selects them or they have caught up. Call it before
+    /// [`Replica::take_messages`]. Does nothing on a replica that does not lead.
     pub fn pace(&mut self, slowly: impl Fn(ReplicaId) -> bool) {
         let learners = &self.node.store().ballot.members.learners;
         if learners.is_empty() && self.pacing.is_empty() {
@@ -46,12 +49,12 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// True of a learner that [`Replica::pace`] has found to be behind.
+    /// True for a learner that is being paced.
     pub fn is_paced(&self, replica: ReplicaId) -> bool {
         self.pacing.contains_key(&replica.0)
     }
 
-    /// True of a replica that is a voting member, as far as it knows.
+    /// True if the replica is a voter, as far as it knows.
     pub fn votes(&self) -> bool {
         self.node.store().ballot.members.voters.contains(&self.options.id.0)
     }
@@ -67,7 +70,7 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// A message was not sent after all.
+    /// Records that a message was not sent after all.
     pub(super) fn note_unsent(&mut self, replica: ReplicaId) {
         let Some(unanswered) = self.pacing.get_mut(&replica.0) else { return };
         let timeouts = UNANSWERED_ELECTION_TIMEOUTS - UNSENT_ELECTION_TIMEOUTS;
@@ -77,7 +80,8 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// True of a heartbeat's answer that raft must not take for a sign of loss. What else it says is noted.
+    /// True for a heartbeat response that raft must not take for a sign of loss. Its other content is
+    /// recorded.
     pub(super) fn waits_for_answer(&mut self, message: &Message) -> bool {
         let raft = &mut self.node.raft;
         let Some(unanswered) = self.pacing.get_mut(&message.from) else { return false };

@@ -1,5 +1,5 @@
-//! What the engine asks for is done: entries are written and cut off, votes kept, messages released when what they tell of is durable,
-//! and what is committed is published.
+//! Carries out what the engine asks for. Writes and truncates entries, saves votes, releases messages once
+//! what they acknowledge is durable, and publishes what is committed.
 
 use raft::eraftpb::{Entry, EntryType};
 use raft::{RawNode, StateRole};
@@ -18,7 +18,7 @@ use crate::policy::Durability;
 use crate::rebuild::note_batch;
 
 impl<D: Disk> Replica<D> {
-    /// Removes what was written from `index` on.
+    /// Truncates the log from `index` on.
     pub(super) fn take_back(&mut self, index: RaftIndex, now: TimestampMs) -> Result<(), LogError> {
         self.counters.truncations += 1;
         let committed = self.ledger().reader.high_watermark().offset();
@@ -29,14 +29,15 @@ impl<D: Disk> Replica<D> {
         let end = ledger.log.log_end().offset();
         self.uncommitted.cut_off(index.0);
         for written in &mut self.written {
-            // Nobody may be told that they are here. Nor does what is left of them wait for bytes that are gone.
+            // The pending messages would acknowledge entries that are gone. What is left waits only for bytes
+            // that still exist.
             written.messages.clear();
             written.end = written.end.min(end.into());
         }
         Ok(())
     }
 
-    /// Does all that raft asks for.
+    /// Carries out everything that raft asks for.
     pub(super) fn carry_on(&mut self, now: TimestampMs) {
         self.draw_timeout();
         self.note_failure();
@@ -47,7 +48,8 @@ impl<D: Disk> Replica<D> {
             self.note_failure();
             self.draw_timeout();
         }
-        // What is committed may not have been written: something else may lie in its place.
+        // After a failure, committed entries may not have been written, and their place may hold something
+        // else.
         if self.halted().is_none() {
             self.publish_commit();
             self.make_offers();
@@ -57,7 +59,7 @@ impl<D: Disk> Replica<D> {
     fn handle_ready(&mut self, now: TimestampMs) -> Result<(), LogError> {
         let was_leader = self.led;
         let Some(mut ready) = self.engine(RawNode::ready) else { return Ok(()) };
-        // The term first: a log with entries of a later one would not be taken for this replica's.
+        // Save the term first: this replica would not accept a log with entries of a later term as its own.
         if let Some(state) = ready.hs() {
             let ballot = &self.node.store().ballot;
             if (state.term, state.vote) != (ballot.term, ballot.vote) {
@@ -82,7 +84,7 @@ impl<D: Disk> Replica<D> {
         let number = ready.number();
         self.engine(|node| node.advance_append_async(ready));
         if installs {
-            // All that is in the log is durable, and what was before is gone.
+            // Everything in the log is durable, and what was before is gone.
             self.engine(|node| node.on_persist_ready(number));
         }
         for entry in committed {
@@ -94,7 +96,7 @@ impl<D: Disk> Replica<D> {
         Ok(())
     }
 
-    /// Writes entries to the log, cutting off first what contradicts them.
+    /// Writes entries to the log, after truncating entries that contradict them.
     fn store(&mut self, entries: &[Entry], now: TimestampMs) -> Result<(), LogError> {
         for entry in entries {
             let index = RaftIndex(entry.index);
@@ -138,12 +140,12 @@ impl<D: Disk> Replica<D> {
         Ok(())
     }
 
-    /// Takes note of a committed entry: of changes of the members, and of a log start. What changes of the members say must be
-    /// durable here before it is applied.
+    /// Applies a committed entry: a membership change or a log start. Everything that a membership change
+    /// relies on must be durable here before it is applied.
     fn apply(&mut self, entry: &Entry) -> Result<(), LogError> {
         let storage = self.node.mut_store();
         let applied = storage.applied;
-        assert!(entry.index == applied + 1, "raft index {} is applied behind {applied}", entry.index);
+        assert!(entry.index == applied + 1, "raft index {} is applied after {applied}", entry.index);
         storage.applied = entry.index;
         if entry.get_entry_type() == EntryType::EntryNormal {
             if let Some(to) = log_start_of(&entry.context) {
@@ -165,17 +167,17 @@ impl<D: Disk> Replica<D> {
         let is_out = !members.voters.contains(&self.options.id.0);
         self.save(|ballot| ballot.members = members)?;
         if is_out && self.role() == Role::Leader {
-            // A leader before it had begun this. Raft would let it lead on, and take no proposal ever after.
+            // A leader from before this started. Raft would let it lead on but never accept a proposal again.
             let term = self.node.raft.term;
             self.node.raft.become_follower(term, raft::INVALID_ID);
         }
         Ok(())
     }
 
-    /// Changes the ballot, durably, with what is applied here: the members are those as of then.
+    /// Changes the ballot durably, together with the applied index and the members at that point.
     ///
     /// # Panics
-    /// If the term went back, or the vote of a term changed.
+    /// If the term went back, or if the vote of a term changed.
     pub(super) fn save(&mut self, change: impl FnOnce(&mut Ballot)) -> Result<(), LogError> {
         let storage = self.node.mut_store();
         let (term, vote) = (storage.ballot.term, storage.ballot.vote);
@@ -185,7 +187,7 @@ impl<D: Disk> Replica<D> {
         storage.write_ballot()
     }
 
-    /// Tells raft, and then others, what is durable.
+    /// Reports to raft, and then to other replicas, what is durable.
     pub(super) fn release(&mut self) {
         let strict = self.ledger().policy.durability == Durability::Strict;
         let durable = self.ledger().log.durable_end();
@@ -201,7 +203,7 @@ impl<D: Disk> Replica<D> {
     fn publish_commit(&mut self) {
         let raft = &self.node.raft;
         let committed = raft.raft_log.committed;
-        // Looked up once for each term: the log has to be read for it.
+        // Looked up once per term, because it reads the log.
         if raft.state == StateRole::Leader && self.counted_in != raft.term && raft.commit_to_current_term() {
             self.counted_in = raft.term;
         }
@@ -256,7 +258,7 @@ mod tests {
     fn votes(replica: &mut Replica<RealDisk>, from: u64, term: u64, index: u64) -> bool {
         let mut asks = message(MessageType::MsgRequestVote, from, term);
         (asks.index, asks.log_term) = (index, index.min(1));
-        // The leader hands over to it: it is heard although there is a leader.
+        // A leadership transfer, so that the replica listens although there is a leader.
         asks.context = raft::CAMPAIGN_TRANSFER.into();
         replica.receive(PeerMessage(asks), NOW);
         let said = replica.take_messages();
@@ -265,7 +267,7 @@ mod tests {
         !answer.reject
     }
 
-    /// The term is known before, of somebody who got no vote.
+    /// The term is known already, from a candidate that got no vote.
     #[test]
     fn a_vote_in_a_term_that_is_known_already_is_kept() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,10 +1,12 @@
-//! A damaged segment is put together again from what this replica has whole and what other replicas have of the rest.
+//! Rebuilds a damaged segment from what this replica has intact and from what other replicas have of the
+//! rest.
 //!
-//! Which entries there are the index still tells, and the ballot and the end of the log are as they were: such a replica knows as much
-//! as before, votes, and follows. What it cannot do is hand the damaged batches on. So it hands leadership over where another one
-//! can take it, and is slow to ask for it. Any replica that has committed the batches may give them; none has to lead.
+//! The index still lists the entries, and the ballot and the end of the log are unharmed. So a damaged
+//! replica knows as much as before, votes, and follows. It only cannot send the damaged batches. So it
+//! transfers leadership if another replica can take it, and is slow to start elections. Any replica that has
+//! committed the batches can supply them. It does not have to lead.
 //!
-//! What cannot be mended so is left to whoever runs the replica, see [`Replica::beyond_repair`].
+//! Damage that cannot be mended this way is left to the owner of the replica. See [`Replica::beyond_repair`].
 
 use bytes::Bytes;
 use tailrace_log::{DamagedRange, Disk, LogError, Patch};
@@ -15,34 +17,35 @@ use super::chunk::{CHUNK_BYTES_MAX, ChunkRequest, Part, RangeAnswer};
 use super::replica::{Replica, Role};
 use super::state::{IDLE_TIMEOUTS, Repair};
 
-/// Times that all others were asked in vain, or that what one gave did not fit, before the replica is beyond repair.
+/// Rounds in which all other replicas were asked in vain, or responses that did not fit, before the replica
+/// is beyond repair.
 const ROUNDS_MAX: usize = 3;
 
-/// Times the election timeout between two rounds, and between two tries to hand leadership over.
+/// Election timeouts between two rounds, and between two attempts to transfer leadership.
 const ROUND_INTERVAL_ELECTION_TIMEOUTS: usize = 20;
 
-/// Most bytes of its own that a replica copies with one tick.
+/// The most bytes of its own that a replica copies per tick.
 const COPY_BYTES: usize = 4 << 20;
 
 impl<D: Disk> Replica<D> {
-    /// What is out of service because it is damaged, in the order of offsets.
+    /// The ranges that are out of service because they are damaged, in the order of offsets.
     pub fn damaged(&self) -> Vec<DamagedRange> {
         self.ledger().reader.log().damaged()
     }
 
-    /// True if it lacks what others may have, or has not yet looked at it since.
+    /// True if it lacks records that others may have, or has not yet processed a range that was repaired.
     pub(super) fn is_damaged(&self) -> bool {
         let ledger = self.ledger();
         ledger.partial_from.is_some() || ledger.reader.log().has_wrong()
     }
 
-    /// Why this copy of the partition cannot become whole again, if so: it is to be given up, and to begin anew under a new id. Others
-    /// must be able to go on without it.
+    /// Returns the reason why this copy of the partition cannot become whole again, if so. Drop the copy then
+    /// and add a replica under a new id, provided that the others can continue without it.
     pub fn beyond_repair(&self) -> Option<String> {
         if self.is_lost {
             return self.halted().map(str::to_owned);
         }
-        // What it holds must not be given up while nobody is known to have it whole.
+        // The copy must not be dropped while no other replica is known to have the records intact.
         let is_refused = self.mending.rounds >= ROUNDS_MAX && self.mending.has_other_form;
         let is_time = is_refused || self.mending.misfits >= ROUNDS_MAX;
         let damaged = self.damaged().into_iter().find(|range| is_time && !range.is_lost)?;
@@ -55,28 +58,29 @@ impl<D: Disk> Replica<D> {
     /// See [`Partition::begin_patch`](crate::Partition::begin_patch).
     ///
     /// # Errors
-    /// The log's.
+    /// The log's errors.
     pub fn begin_patch(&mut self, offset: Offset) -> Result<Option<Patch<D>>, LogError> {
         let bounds = self.ledger().reader.log().segment_bounds(offset);
-        // What is not committed may still be cut off.
+        // Uncommitted entries may still be truncated.
         if bounds.is_none_or(|(_, end)| self.node.store().applied_end().is_ok_and(|applied| applied < end)) {
             return Ok(None);
         }
         self.ledger_mut().begin_patch(offset)
     }
 
-    /// Builds the index of the segment that holds `offset` anew. Blocks.
+    /// Rebuilds the index of the segment that holds `offset`. Blocks.
     ///
     /// # Errors
-    /// The log's. Damage to the log itself takes the segment out of service.
+    /// The log's errors. Damage to the log itself takes the segment out of service.
     pub fn repair_index(&mut self, offset: Offset) -> Result<(), LogError> {
         self.ledger_mut().log.repair_index(offset)
     }
 
-    /// Sees to it that what is small and not read for long is on the disk as it was written. Says what was not. Blocks.
+    /// Checks that small, rarely read files are on disk as they were written, and rewrites those that are
+    /// not. Returns what was wrong. Blocks.
     ///
     /// # Errors
-    /// The disk's. They halt the replica.
+    /// The disk's errors. They halt the replica.
     pub fn scrub_files(&mut self) -> Result<Vec<tailrace_log::Damage>, LogError> {
         let sections = if self.may_keep_table() { self.ledger().sections() } else { None };
         let result = self.node.mut_store().scrub_files(sections);
@@ -88,7 +92,7 @@ impl<D: Disk> Replica<D> {
         result
     }
 
-    /// What is to be asked of another replica next.
+    /// Returns the next request to another replica.
     pub(super) fn wanted_range(&self) -> Option<ChunkRequest> {
         let Some(repair) = &self.mending.under_way else { return self.mending.suspect };
         let (from, upto) = repair.patch.wanted().filter(|_| repair.from != self.options.id)?;
@@ -106,12 +110,12 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// Has the sender of a snapshot look at what did not arrive as it was written.
+    /// Has the sender of a snapshot check a batch that did not arrive as it was written.
     pub(super) fn suspect(&mut self, of: ReplicaId, from: Offset, upto: Offset) {
         self.mending.suspect = Some(self.range_request(of, from, upto));
     }
 
-    /// Takes the answer to a question for batches.
+    /// Handles the response to a request for batches.
     pub(super) fn take_range(&mut self, answer: Option<Bytes>, now: TimestampMs) {
         let Some(repair) = &mut self.mending.under_way else {
             self.mending.suspect = None;
@@ -139,7 +143,7 @@ impl<D: Disk> Replica<D> {
             answer.and_then(|answer| Some(self.mending.under_way.as_mut()?.patch.push(&answer.batches)));
         match pushed {
             Some(Ok(())) => {
-                // Who lacks one part may have another.
+                // A replica that lacks one part may have another.
                 self.mending.forget_refusals();
                 self.mending.under_way.iter_mut().for_each(|repair| repair.took_others = true);
                 self.copy_own(now);
@@ -154,7 +158,7 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// Asks the next one for what this one does not have.
+    /// Turns to the next replica after one that does not have the batches.
     fn refused(&mut self) {
         let Some(repair) = &self.mending.under_way else { return };
         self.mending.refused.insert(repair.from.0);
@@ -175,12 +179,13 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// True if there is nobody to ask.
+    /// True if there is no other voter to ask.
     fn is_the_only_voter(&self) -> bool {
         self.members().voters == [self.options.id]
     }
 
-    /// Up to where all others have said, and again and again, that they lack what is wanted, too.
+    /// Returns the offset up to which all other voters have repeatedly said that they lack the wanted batches
+    /// too.
     fn lost_everywhere(&self) -> Option<Offset> {
         let own = self.options.id;
         let voters = self.members().voters;
@@ -192,8 +197,8 @@ impl<D: Disk> Replica<D> {
         upto.filter(|_| self.mending.rounds + 1 >= ROUNDS_MAX)
     }
 
-    /// Goes on without what is wanted below `upto`: a batch without records takes its place, and its offsets stay named as lost. The bytes that lay
-    /// there are kept in a file beside.
+    /// Gives up on the wanted batches below `upto`. A batch without records replaces them, and their offsets
+    /// stay listed as lost. The bytes that were there are kept in a separate file.
     fn leave_out(&mut self, upto: Offset) {
         let Some(repair) = &mut self.mending.under_way else { return };
         match repair.patch.give_up(upto) {
@@ -206,7 +211,7 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// Takes over what this replica has whole itself, some of it with each tick.
+    /// Copies the next part of what this replica has intact, a bounded amount per tick.
     fn copy_own(&mut self, now: TimestampMs) {
         let Some(repair) = &mut self.mending.under_way else { return };
         match repair.patch.copy_own(COPY_BYTES) {
@@ -228,7 +233,7 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// Exchanges the segment, once all of it is here. Durable on return.
+    /// Replaces the segment once the patch is complete. Durable on return.
     fn put_in_place(&mut self, now: TimestampMs) {
         let whole = |repair: &mut Repair<D>| repair.patch.is_whole();
         let Some(repair) = self.mending.under_way.take_if(whole) else { return };
@@ -237,7 +242,7 @@ impl<D: Disk> Replica<D> {
             Err(error) if error.is_no_space() => return self.pause(),
             Err(error) => return self.fail(&error),
         };
-        // Before it is served: it must never be taken for whole.
+        // Record the lost ranges before the segment is served, so that it is never taken for whole.
         repair.lost.iter().for_each(|range| self.ledger_mut().log.note_lost(range));
         match self.install_compacted(rewritten) {
             Ok(Ok(trim)) => {
@@ -248,12 +253,12 @@ impl<D: Disk> Replica<D> {
                 (self.mending.rounds, self.mending.misfits) = (0, 0);
                 self.mending.forget_refusals();
             }
-            // It was removed meanwhile.
+            // The segment was removed in the meantime.
             Ok(Err(discarded)) => {
                 repair.lost.iter().for_each(|range| self.ledger().reader.log().forget_lost(range));
                 discarded.run();
             }
-            // What was not possible has halted it.
+            // The failure has halted the replica.
             Err(_) => {}
         }
         self.carry_on(now);
@@ -261,7 +266,7 @@ impl<D: Disk> Replica<D> {
 
     pub(super) fn tick_repair(&mut self, now: TimestampMs) {
         let log_start = self.ledger().log.log_start();
-        // What lies below goes by itself.
+        // Anything below the log start will be deleted anyway.
         let is_wanted = |damaged: &DamagedRange| !damaged.is_lost && damaged.end_offset > log_start;
         let damaged = self.damaged().into_iter().find(is_wanted);
         let Some(damaged) = damaged else {
@@ -278,7 +283,8 @@ impl<D: Disk> Replica<D> {
         let is_alone = self.is_the_only_voter();
         let idle = IDLE_TIMEOUTS * self.options.election_ticks;
         match &mut self.mending.under_way {
-            // Nobody else can have it; or it was known to be lost before this segment was begun.
+            // No other replica can have it, or it was known to be lost before the repair of this segment
+            // started.
             Some(repair) if is_alone || repair.patch.wanted_range().is_some_and(|range| range.is_lost) => {
                 match repair.patch.wanted() {
                     Some((_, end)) => self.leave_out(end),
@@ -300,7 +306,7 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// What was damaged when the table of producers was read is whole again, or known to be lost.
+    /// Rereads the table of producers, after all damage that it met was mended or is known to be lost.
     fn complete_producers(&mut self, now: TimestampMs) {
         if let Err(error) = self.ledger_mut().read_producers_again(now) {
             return self.fail(&error);
@@ -308,7 +314,7 @@ impl<D: Disk> Replica<D> {
         self.ledger().publish_stable();
     }
 
-    /// Another one leads better: it can send everything.
+    /// Transfers leadership to a replica that can send everything.
     fn hand_over(&mut self, now: TimestampMs) {
         if self.role() != Role::Leader {
             return;
@@ -330,13 +336,13 @@ impl<D: Disk> Replica<D> {
             return Ok(());
         };
         self.ledger_mut().log.seal(base);
-        // What is not committed may still be cut off.
+        // Uncommitted entries may still be truncated.
         if self.fetch.is_some() || self.node.store().applied_end()? < end {
             return Ok(());
         }
         let alone = Some(self.options.id).filter(|_| self.is_the_only_voter());
         let Some(from) = self.next_source().or(alone) else {
-            // Who does not answer may have it.
+            // A replica that did not respond may have it.
             self.mending.rounds += usize::from(!std::mem::take(&mut self.mending.unanswered));
             self.mending.refused.clear();
             self.pause();
@@ -347,7 +353,7 @@ impl<D: Disk> Replica<D> {
                 self.mending.under_way =
                     Some(Repair { patch, from, idle_ticks: 0, took_others: false, lost: Vec::new() })
             }
-            // Compaction is under way. It ends, or fails where it reads the segment.
+            // Compaction is under way. It ends, or fails when it reads the segment.
             Ok(None) => {}
             Err(error) if error.is_no_space() => self.pause(),
             Err(error) => return Err(error),
@@ -355,7 +361,7 @@ impl<D: Disk> Replica<D> {
         Ok(())
     }
 
-    /// Whom to ask: the leader first, then the other voters.
+    /// Returns the replica to ask next: the leader first, then the other voters.
     fn next_source(&self) -> Option<ReplicaId> {
         let own = self.options.id;
         let mut voters = self.members().voters;

@@ -18,39 +18,41 @@ use super::uncommitted::Uncommitted;
 use crate::ledger::Ledger;
 use crate::reader::PartitionReader;
 
-/// What a replica is at the moment, as far as it knows.
+/// The current role of a replica, as far as it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It appends, until it learns otherwise.
+    /// It appends until it learns of another leader.
     Leader,
-    /// It follows, if it knows whom.
+    /// It follows this leader, if known.
     Follower(Option<ReplicaId>),
-    /// It asks for votes.
+    /// It is asking for votes.
     Candidate,
 }
 
-/// Messages with batches that a follower has not acknowledged yet. What is appended meanwhile goes with the next one. No more than
-/// a receiver has room for: what it drops is sent again, with all that follows.
+/// Unacknowledged messages with batches per follower. Appends in the meantime go with the next message.
+/// Bounded by the receiver's queue: if the receiver drops a message, that message and all later ones are sent
+/// again.
 pub(super) const MESSAGES_IN_FLIGHT_MAX: usize = 8;
-/// Ticks over which the elections of many groups are spread at most.
+/// The most ticks over which the elections of many groups are spread.
 pub(super) const ELECTION_SPREAD_MAX: usize = 2000;
 
-/// One replica. Calls block on the disk where a vote, a term, an entry without records or a truncation has to be durable.
+/// One replica. Its calls block on the disk if a vote, a term, an entry without records or a truncation has
+/// to be durable.
 pub struct Replica<D: Disk> {
     pub(super) node: RawNode<LogStorage<D>>,
-    /// What stopped it was a full disk.
+    /// True if a full disk stopped the replica.
     pub(super) ran_out_of_room: bool,
-    /// What stopped it was damage.
+    /// True if damage stopped the replica.
     pub(super) is_lost: bool,
     pub(super) mending: Mending<D>,
-    /// The last term in which it led and an entry of that term is known to be committed.
+    /// The last term in which it led and had an entry of that term committed.
     pub(super) counted_in: u64,
     pub(super) options: ReplicaOptions,
     pub(super) draws: u64,
     pub(super) drawn_for: (u64, StateRole),
     pub(super) timeout_ticks: usize,
     pub(super) led: bool,
-    /// On a leader: who had answered by the last election timeout, since the one before.
+    /// On a leader: the members that responded between the last two election timeouts.
     pub(super) answered: Vec<u64>,
     pub(super) written: VecDeque<Written>,
     pub(super) uncommitted: Uncommitted,
@@ -64,22 +66,22 @@ pub struct Replica<D: Disk> {
     pub(super) bug: Option<DeliberateBug>,
 }
 
-/// How often rare things happened since the replica was opened.
+/// Counters of rare events since the replica was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// The log's end was cut off, because it was not the leader's.
+    /// Truncations of the log's end because it was not the leader's.
     pub truncations: u64,
-    /// It was elected.
+    /// Elections won.
     pub elected: u64,
-    /// Messages that were not taken: a batch with a wrong checksum, or of another term than its entry.
+    /// Refused messages: a batch with a wrong checksum, or of another term than its entry.
     pub refused_messages: u64,
-    /// Snapshots that it offered, as the leader.
+    /// Snapshots offered, as the leader.
     pub snapshots_offered: u64,
-    /// Snapshots that took the place of its log.
+    /// Snapshots that replaced the log.
     pub snapshots_installed: u64,
-    /// Snapshots that it began to fetch, or would have, and did without.
+    /// Snapshots abandoned, before or during the fetch.
     pub snapshots_given_up: u64,
-    /// Damaged segments that it has put together anew from what others have.
+    /// Damaged segments rebuilt from other replicas' batches.
     pub segments_mended: u64,
 }
 
@@ -94,12 +96,12 @@ impl<D: Disk> fmt::Debug for Replica<D> {
 }
 
 impl<D: Disk> Replica<D> {
-    /// The reading side.
+    /// Returns a reader of the partition.
     pub fn reader(&self) -> PartitionReader<D> {
         self.ledger().reader.clone()
     }
 
-    /// What it is at the moment.
+    /// Returns the current role.
     pub fn role(&self) -> Role {
         match self.node.raft.state {
             StateRole::Leader => Role::Leader,
@@ -121,7 +123,7 @@ impl<D: Disk> Replica<D> {
         Members::of(&self.node.store().ballot.members)
     }
 
-    /// True on a leader if `replica` has durably all that is committed.
+    /// True on a leader if `replica` durably has everything that is committed.
     pub fn has_caught_up(&self, replica: ReplicaId) -> bool {
         let raft = &self.node.raft;
         let progress = raft.prs().get(replica.0);
@@ -129,30 +131,31 @@ impl<D: Disk> Replica<D> {
             && progress.is_some_and(|progress| progress.matched >= raft.raft_log.committed)
     }
 
-    /// How often rare things happened.
+    /// Returns the counters of rare events.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// The failure that stopped it, if there was one. It then takes part in nothing, and has to be opened anew: after a full
-    /// disk as soon as there is room.
+    /// The failure that stopped it, if there was one. A halted replica takes part in nothing and has to be
+    /// opened again. After a full disk, open it again as soon as there is room.
     pub fn halted(&self) -> Option<&str> {
         self.ledger().log.poisoned()
     }
 
-    /// True if it has stopped for want of room: opened anew, it goes on from what is there.
+    /// True if it stopped because the disk was full. Opened again, it continues from what is on disk.
     pub fn ran_out_of_room(&self) -> bool {
         self.halted().is_some() && self.ran_out_of_room
     }
 
-    /// Raft knows of entries that are not in the log now: it must start again from what is there.
+    /// Halts the replica. Raft knows of entries that are not in the log now, so it must start again from what
+    /// is on disk.
     pub(super) fn fail(&mut self, error: &LogError) {
         self.ran_out_of_room |= error.is_no_space();
         self.is_lost |= matches!(error, LogError::Damaged { .. });
         self.ledger_mut().log.poison(error.to_string());
     }
 
-    /// What raft could not read, and did not hear why.
+    /// Halts the replica after an error that the storage could not pass through raft.
     pub(super) fn note_failure(&mut self) {
         let failure = self.node.store().failure.borrow_mut().take();
         if let Some(error) = failure {
@@ -160,7 +163,7 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    /// Draws the election timeout anew, up to so many ticks above the least.
+    /// Draws the election timeout again, between the minimum and up to `ticks` more.
     pub(super) fn draw_timeout_within(&mut self, ticks: usize) {
         self.draws = self.draws.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.draws ^ (self.draws >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

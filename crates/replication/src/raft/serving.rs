@@ -1,4 +1,4 @@
-//! What a replica has in common with a partition of one, for whoever serves clients.
+//! The calls that serve clients, shared with a partition of one replica.
 
 use raft::INVALID_ID;
 use tailrace_log::{Disk, LogConfig, LogError};
@@ -13,7 +13,7 @@ use crate::producers::Producers;
 use crate::verification::VerificationGuard;
 
 impl<D: Disk> Replica<D> {
-    /// Its own id.
+    /// The replica's own id.
     pub fn id(&self) -> ReplicaId {
         self.options.id
     }
@@ -23,25 +23,26 @@ impl<D: Disk> Replica<D> {
         &self.ledger().producers
     }
 
-    /// What decides about appends.
+    /// The policy for appends.
     pub fn policy(&self) -> Policy {
         self.ledger().policy
     }
 
-    /// Takes over a changed configuration.
+    /// Applies a changed configuration.
     pub fn configure(&mut self, config: LogConfig, policy: Policy, now: TimestampMs) {
         let ledger = self.ledger_mut();
         ledger.log.set_config(config);
         ledger.policy = policy;
         if self.halted().is_none() {
-            // What a sync was waited for may count now.
+            // What waited for a sync may count now.
             self.release();
             self.carry_on(now);
         }
     }
 
-    /// The epoch it leads in, once that counts: an entry of its own term is committed, and with it everything that was before.
-    /// Only then does it know what is committed. `None` of everybody else, and while it hands leadership over.
+    /// Returns the epoch in which it leads, once an entry of its own term is committed, and with it all
+    /// earlier entries. Only then does it know what is committed. `None` on any other replica, and during a
+    /// leadership transfer.
     pub fn leads(&self) -> Option<LeaderEpoch> {
         let raft = &self.node.raft;
         let leads = self.halted().is_none()
@@ -51,17 +52,17 @@ impl<D: Disk> Replica<D> {
         leads.then(|| epoch_of(raft.term))
     }
 
-    /// Who leads, as far as this replica knows.
+    /// Returns the leader, as far as this replica knows.
     pub fn leader(&self) -> Option<ReplicaId> {
         let leader = self.node.raft.leader_id;
         (leader != INVALID_ID).then_some(ReplicaId(leader))
     }
 
-    /// On a leader: one past the last record that `count` voters have durably, at most the log's end. Above a majority this is
-    /// less than the high watermark may be (`min.insync.replicas`).
+    /// On a leader: one past the last record that `count` voters have durably, at most the log's end. If
+    /// `count` exceeds a majority, this may be below the high watermark (`min.insync.replicas`).
     ///
     /// # Errors
-    /// The log's.
+    /// The log's errors.
     pub fn replicated_to(&self, count: usize) -> Result<Offset, LogError> {
         let raft = &self.node.raft;
         let progress = raft.prs();
@@ -76,11 +77,11 @@ impl<D: Disk> Replica<D> {
         store.offset_at(index.min(store.known) + 1)
     }
 
-    /// On a leader: one past the last record that a member has durably, as far as is known here. `None` for who is no member, and on
-    /// a replica that does not lead.
+    /// On a leader: one past the last record that a member has durably, as far as known here. `None` if
+    /// `replica` is not a member, or if this replica does not lead.
     ///
     /// # Errors
-    /// The log's.
+    /// The log's errors.
     pub fn stored_by(&self, replica: ReplicaId) -> Result<Option<Offset>, LogError> {
         let matched = self.node.raft.prs().get(replica.0).map(|progress| progress.matched);
         let Some(matched) = matched.filter(|_| self.role() == Role::Leader) else { return Ok(None) };
@@ -88,7 +89,7 @@ impl<D: Disk> Replica<D> {
         store.offset_at(matched.min(store.known) + 1).map(Some)
     }
 
-    /// As [`Solo::begin_verification`](crate::Solo::begin_verification).
+    /// See [`Solo::begin_verification`](crate::Solo::begin_verification).
     pub fn begin_verification(
         &mut self,
         header: &BatchHeader,
@@ -98,7 +99,7 @@ impl<D: Disk> Replica<D> {
         self.ledger_mut().verifications.begin(header, epochs_are_bumped, now)
     }
 
-    /// As [`Solo::begin_verification_if_needed`](crate::Solo::begin_verification_if_needed).
+    /// See [`Solo::begin_verification_if_needed`](crate::Solo::begin_verification_if_needed).
     pub fn begin_verification_if_needed(
         &mut self,
         header: &BatchHeader,
@@ -108,19 +109,19 @@ impl<D: Disk> Replica<D> {
         self.ledger_mut().begin_verification_if_needed(header, epochs_are_bumped, now)
     }
 
-    /// True if `flush.ms` asks for a sync now.
+    /// True if `flush.ms` requires a sync now.
     pub fn flush_ms_due(&self, now: TimestampMs) -> bool {
         self.ledger().flush_ms_due(now)
     }
 
-    /// True if something was written that has to be synced.
+    /// True if anything written is not synced yet.
     pub fn sync_due(&self) -> bool {
         self.ledger().sync_due()
     }
 }
 
 impl PeerMessage {
-    /// Bytes of the batches that it carries.
+    /// Bytes of the batches that the message carries.
     pub fn weight(&self) -> usize {
         self.0.entries.iter().map(|entry| entry.data.len()).sum()
     }

@@ -1,7 +1,7 @@
 //! The partition's log as raft's log.
 //!
-//! One raft entry is one record batch, or an entry of the side file. Nothing is stored twice: what raft asks for is read from
-//! the segments.
+//! One raft entry is one record batch, or one entry of the side file. Nothing is stored twice: entries that
+//! raft asks for are read from the segments.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,40 +16,42 @@ use tailrace_types::{LeaderEpoch, Offset, RaftIndex};
 use super::ballot::{Ballot, BallotFile, Point};
 use crate::ledger::Ledger;
 
-/// What an entry weighs besides its data, in bytes, about.
+/// Approximate weight of an entry besides its data, in bytes.
 const ENTRY_OVERHEAD_BYTES: u64 = 32;
 
-/// First byte of what the side file holds of a change of the members.
+/// First byte of a membership change in the side file.
 const MEMBERS: u8 = 1;
-/// First byte of what it holds of a new log start; the offset follows, little endian.
+/// First byte of a new log start in the side file. The offset follows, little endian.
 const LOG_START: u8 = 2;
-/// All that it holds of a barrier. Builds that do not know it take it for an entry that says nothing, which it is.
+/// The whole payload of a barrier in the side file. Builds that do not know it take it for an empty entry,
+/// which it is.
 const BARRIER: u8 = 3;
 
-/// The log with what follows from it, and the ballot.
+/// The log with its derived state, and the ballot.
 pub(super) struct LogStorage<D: Disk> {
     pub(super) ledger: Ledger<D>,
     pub(super) ballot: Ballot,
     pub(super) ballots: BallotFile,
     pub(super) disk: D,
-    /// Raft index of the last entry that raft knows to be stored. The leader's log may hold one more for a moment.
+    /// Raft index of the last entry that raft knows to be stored. The leader's log may briefly hold one more.
     pub(super) known: u64,
-    /// Raft index up to which entries are applied: committed and, with the strict policy, durable here.
+    /// Raft index up to which entries are applied, that is, committed and, with the strict policy, durable
+    /// here.
     pub(super) applied: u64,
-    /// Replicas that cannot be brought up to date by entries, as raft found since it was last asked.
+    /// Replicas that raft found to be too far behind for entries, since this was last taken.
     pub(super) behind: RefCell<BTreeSet<u64>>,
-    /// What raft could not read, which stops the replica.
+    /// The error of a read for raft. It stops the replica.
     pub(super) failure: RefCell<Option<LogError>>,
 }
 
 impl<D: Disk> LogStorage<D> {
-    /// Term of the entry at `index`, if it is there.
+    /// Returns the term of the entry at `index`. `None` if it does not exist.
     pub(super) fn term_at(&self, index: u64) -> Result<Option<u64>, LogError> {
         let start = self.ballot.start;
         if index <= start.index {
             return Ok((index == start.index).then_some(start.term));
         }
-        // Asked for most often, and by an engine that is being made and panics where it gets no answer.
+        // The most frequent query. A new engine also makes it, and panics without an answer.
         if index + 1 == self.ledger.log.next_raft_index().0 {
             return Ok(Some(term_of(self.ledger.log.last_epoch())));
         }
@@ -57,17 +59,19 @@ impl<D: Disk> LogStorage<D> {
         Ok(found.map(|indexed| term_of(indexed.leader_epoch())))
     }
 
-    /// The offset of the first record that an entry at `index` or later has, or will have. Above the start of raft's log.
+    /// Returns the offset of the first record that an entry at `index` or later has, or will have. `index`
+    /// must be above the start of raft's log.
     pub(super) fn offset_at(&self, index: u64) -> Result<Offset, LogError> {
         offset_at(&self.ledger.log, index)
     }
 
-    /// Up to where the log may be trimmed or compacted.
+    /// Returns the offset up to which the log may be trimmed or compacted.
     pub(super) fn applied_end(&self) -> Result<Offset, LogError> {
         self.offset_at(self.applied + 1)
     }
 
-    /// Declares everything up to the batch that `last` describes, which is applied, to be snapshot. Durable on return.
+    /// Raises the start of raft's log to the batch that `last` describes, which is applied. Everything up to
+    /// it counts as snapshot. Durable on return.
     pub(super) fn raise_start(&mut self, last: &Row) -> Result<(), LogError> {
         let index = last.raft_index.0;
         if index <= self.ballot.start.index {
@@ -79,8 +83,8 @@ impl<D: Disk> LogStorage<D> {
         self.write_ballot()
     }
 
-    /// Has the ballot know where the log begins now, before anything of it is removed, and before a checkpoint is all that tells.
-    /// Durable on return.
+    /// Saves the log start in the ballot, before anything is removed and before a checkpoint is the only
+    /// place that has it. Durable on return.
     pub(super) fn keep_log_start(&mut self) -> Result<(), LogError> {
         let log_start = Some(self.ledger.log.log_start());
         if self.ballot.log_start >= log_start {
@@ -90,7 +94,7 @@ impl<D: Disk> LogStorage<D> {
         self.write_ballot()
     }
 
-    /// Has the ballot know how far compaction has come, once that is durable. Durable on return.
+    /// Saves the progress of compaction in the ballot, once that progress is durable. Durable on return.
     pub(super) fn keep_first_dirty(&mut self) -> Result<(), LogError> {
         let first_dirty = self.ledger.log.reader().first_dirty();
         if self.ballot.first_dirty >= first_dirty {
@@ -110,7 +114,7 @@ impl<D: Disk> LogStorage<D> {
         std::sync::Arc::from(self.ledger.log.reader().dir())
     }
 
-    /// For a batch that is not what was written. Its segment is out of service until it is mended, and raft asks again.
+    /// The error for a damaged batch. Its segment is out of service until it is mended, and raft asks again.
     fn batch_error(&self, error: LogError) -> raft::Error {
         match error {
             LogError::Damaged { .. } if !self.ledger.log.reader().damaged().is_empty() => {
@@ -120,14 +124,15 @@ impl<D: Disk> LogStorage<D> {
         }
     }
 
-    /// For what can go on only after the replica was opened anew. Raft panics, or goes on with what it believes to be compacted:
-    /// nothing of it leaves the replica.
+    /// The error after which the replica has to be opened again. Raft panics, or continues as if the entries
+    /// were compacted. None of that leaves the replica.
     fn store_error(&self, error: LogError) -> raft::Error {
         self.failure.borrow_mut().get_or_insert(error);
         raft::Error::Store(StorageError::Compacted)
     }
 
-    /// For an entry that is not there. Where it was written, a good row stands in the place of its own: a write that landed elsewhere.
+    /// The error for a missing entry. If the entry was written, another valid row is in place of its own: a
+    /// misdirected write.
     fn missing(&self, index: u64) -> raft::Error {
         if index > self.known {
             return raft::Error::Store(StorageError::Unavailable);
@@ -136,8 +141,8 @@ impl<D: Disk> LogStorage<D> {
         self.store_error(LogError::damaged(&self.dir(), 0, reason))
     }
 
-    /// Looks at the files that are written once in a while, and writes anew what is not as it was.
-    /// `sections` are those as of the log end, if they may be kept.
+    /// Checks the files that are rarely written, and rewrites those that have changed. `sections` are those
+    /// at the log end, if they may be saved.
     pub(super) fn scrub_files(&mut self, sections: Option<Sections>) -> Result<Vec<Damage>, LogError> {
         let mut found = self.ledger.log.scrub_files(sections)?;
         if let Some(damage) = self.ballots.differs(&self.disk, &self.ballot) {
@@ -149,7 +154,7 @@ impl<D: Disk> LogStorage<D> {
         Ok(found)
     }
 
-    /// An entry as it was proposed; a batch without its bytes unless `whole`.
+    /// Returns an entry as it was proposed. A batch comes without its bytes unless `whole`.
     fn entry(&self, index: u64, whole: bool) -> raft::Result<Entry> {
         let found = self.ledger.log.at_index(RaftIndex(index)).map_err(|error| self.store_error(error))?;
         let found = found.ok_or_else(|| self.missing(index))?;
@@ -177,8 +182,8 @@ impl<D: Disk> Storage for LogStorage<D> {
         Ok(state)
     }
 
-    /// Batches come with their bytes only where they are to be sent: raft looks at everything that is committed, too, but there
-    /// only membership is of interest.
+    /// Batches come with their bytes only if they are to be sent. Raft also reads everything committed, but
+    /// only membership matters there.
     fn entries(
         &self,
         low: u64,
@@ -220,15 +225,15 @@ impl<D: Disk> Storage for LogStorage<D> {
         Ok(self.known)
     }
 
-    /// Raft has no part in snapshots: it is only heard that `to` needs one. What raft would do about it (it waits for news of the
-    /// snapshot, and for ever if that gets lost) `offers.rs` does without waiting.
+    /// Raft takes no part in snapshots. It only reports that `to` needs one. Raft itself would wait for a
+    /// report on the snapshot, for ever if that gets lost. `offers.rs` does the same work without waiting.
     fn snapshot(&self, _request_index: u64, to: u64) -> raft::Result<Snapshot> {
         self.behind.borrow_mut().insert(to);
         Err(raft::Error::Store(StorageError::SnapshotTemporarilyUnavailable))
     }
 }
 
-/// The offset of the first record that an entry at `index` or later has, or will have.
+/// Returns the offset of the first record that an entry at `index` or later has, or will have.
 pub(super) fn offset_at<D: Disk>(log: &Log<D>, index: u64) -> Result<Offset, LogError> {
     Ok(match log.at_index(RaftIndex(index))? {
         Some(Indexed::Batch(row)) => row.base_offset,
@@ -237,18 +242,20 @@ pub(super) fn offset_at<D: Disk>(log: &Log<D>, index: u64) -> Result<Offset, Log
     })
 }
 
-/// Epochs are terms. What a log's files say of an epoch that is negative is of none: no entry has term 0.
+/// Returns the term of an epoch. A negative epoch in a log's files becomes term 0, which no entry has.
 pub(super) fn term_of(epoch: LeaderEpoch) -> u64 {
     u64::try_from(epoch.0).unwrap_or(0)
 }
 
 /// # Panics
-/// The term is beyond [`TERM_MAX`](super::wire::TERM_MAX): no message brings one, and as many elections take longer than disks last.
+/// If the term is beyond [`TERM_MAX`](super::wire::TERM_MAX). No message carries such a term, and that many
+/// elections take longer than disks last.
 pub(super) fn epoch_of(term: u64) -> LeaderEpoch {
     LeaderEpoch(i32::try_from(term).expect("terms have 31 bits"))
 }
 
-/// What the side file holds of an entry: nothing for the one that begins a term, else its kind and its data.
+/// Returns the side file's payload for an entry: empty for the entry that starts a term, otherwise its kind
+/// and its data.
 pub(super) fn side_payload(entry: &Entry) -> Vec<u8> {
     match entry.get_entry_type() {
         EntryType::EntryNormal => entry.context.to_vec(),
@@ -266,24 +273,24 @@ fn fill_from_side(entry: &mut Entry, payload: &Bytes) {
     }
 }
 
-/// An entry that moves the log start. Raft knows it as one without data: what it says is in its context.
+/// Returns an entry that moves the log start. Raft sees an entry without data: the payload is in its context.
 pub(super) fn log_start_entry(to: Offset) -> Entry {
     let context = [&[LOG_START], &to.get().to_le_bytes()[..]].concat();
     Entry { context: context.into(), ..Entry::default() }
 }
 
-/// An entry that says nothing; see [`Barrier`](super::Barrier).
+/// Returns an empty entry. See [`Barrier`](super::Barrier).
 pub(super) fn barrier_entry() -> Entry {
     Entry { context: Bytes::from_static(&[BARRIER]), ..Entry::default() }
 }
 
-/// The log start that a side file's payload, or an entry's context, asks for.
+/// Returns the log start in a side file's payload or in an entry's context.
 pub(super) fn log_start_of(payload: &[u8]) -> Option<Offset> {
     let (&LOG_START, offset) = payload.split_first()? else { return None };
     Some(Offset(i64::from_le_bytes(offset.try_into().ok()?)))
 }
 
-/// True for an entry that belongs into a segment.
+/// True for an entry that belongs in a segment.
 pub(super) fn is_batch(entry: &Entry) -> bool {
     entry.get_entry_type() == EntryType::EntryNormal && !entry.data.is_empty()
 }

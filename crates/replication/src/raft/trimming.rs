@@ -1,7 +1,8 @@
 //! Retention, DeleteRecords and compaction of a replica.
 //!
-//! They touch only what lies below the beginning of raft's log, which is raised first, durably, and never over what is not applied
-//! here. Each replica trims and compacts by itself; where DeleteRecords has put the log start is an entry of the log.
+//! They touch only what is below the start of raft's log. That start is raised first, durably, and never
+//! beyond what is applied here. Each replica trims and compacts by itself. The log start set by DeleteRecords
+//! is an entry of the log.
 
 use raft::eraftpb::{Message, MessageType};
 use tailrace_log::{Compaction, CompactionSettings, Discarded, Disk, LogError, Rewritten, Row, Trim};
@@ -14,12 +15,12 @@ use crate::append::AppendError;
 use crate::compaction::CompactionPolicy;
 use crate::ledger::refusal;
 
-/// Entries of the side file that are of no use any more before it is written anew: each is some 30 bytes, and a rewrite costs
+/// Useless entries of the side file before it is rewritten. Each takes about 30 bytes, and a rewrite costs
 /// two syncs.
 const USELESS_ENTRIES_MAX: usize = 64;
 
 impl<D: Disk> Replica<D> {
-    /// As [`Solo::retain`](crate::Solo::retain). What DeleteRecords has cut off goes, too.
+    /// See [`Solo::retain`](crate::Solo::retain). Also removes what DeleteRecords has cut off.
     ///
     /// # Errors
     /// [`AppendError`] if the replica is halted, or its ballot or its log cannot be read or written.
@@ -32,12 +33,12 @@ impl<D: Disk> Replica<D> {
         let free = HighWatermark(free.min(ledger.reader.high_watermark().offset()).get());
         let is_due = ledger.log.retention_is_due(free, now);
         if is_due && matches!(ledger.log.last_row_due(free, now), Err(LogError::Damaged { .. })) {
-            // Its index is built again.
+            // Its index is being rebuilt.
             return Ok(None);
         }
         if is_due && !self.may_keep_table() {
             self.ledger().refuse_if_halted()?;
-            // What goes would be in no table. Later.
+            // The removed batches would be in no table. Try later.
             return Ok(None);
         }
         let sections = if is_due { self.ledger().sections() } else { None };
@@ -52,15 +53,15 @@ impl<D: Disk> Replica<D> {
         Ok(trim)
     }
 
-    /// Has all replicas move their log start forward (DeleteRecords), on the leader. It has moved here when
-    /// [`PartitionReader::log_start`](crate::PartitionReader::log_start) says so, which is as durable as a committed batch; the files
-    /// go with the next [`Replica::retain`].
+    /// Has all replicas move their log start forward (DeleteRecords), on the leader. The move has happened
+    /// here once [`PartitionReader::log_start`](crate::PartitionReader::log_start) shows it. It is then as
+    /// durable as a committed batch. The next [`Replica::retain`] removes the files.
     ///
     /// # Errors
     /// [`ProposeError::NotLeader`], [`ProposeError::Busy`].
     ///
     /// # Panics
-    /// If `to` lies beyond the high watermark: the caller has to refuse that.
+    /// If `to` is beyond the high watermark. The caller has to refuse that.
     pub fn advance_log_start(&mut self, to: Offset, now: TimestampMs) -> Result<(), ProposeError> {
         self.lead()?;
         let committed = self.ledger().reader.high_watermark().offset();
@@ -76,7 +77,7 @@ impl<D: Disk> Replica<D> {
         Ok(())
     }
 
-    /// As [`Solo::finish_trim`](crate::Solo::finish_trim).
+    /// See [`Solo::finish_trim`](crate::Solo::finish_trim).
     pub fn finish_trim(&mut self, trim: &Trim<D>, result: &Result<(), LogError>) {
         match result {
             Ok(()) => {
@@ -91,20 +92,20 @@ impl<D: Disk> Replica<D> {
                 self.prune_entries(trim.log_start());
                 self.release();
             }
-            // The log start stays moved; the next trim carries it out again.
+            // The log start stays moved. The next trim removes the files.
             Err(error) if error.is_no_space() => {}
             Err(error) => self.fail(error),
         }
     }
 
-    /// As [`Solo::close_old_segment`](crate::Solo::close_old_segment). Each replica closes its own; nobody hears of it, and a group that
-    /// hibernates goes on doing so.
+    /// See [`Solo::close_old_segment`](crate::Solo::close_old_segment). Each replica closes its own segments
+    /// without telling others, so a hibernating group stays asleep.
     pub fn close_old_segment(&mut self, now: TimestampMs) -> bool {
         self.ledger_mut().log.close_old_segment(now)
     }
 
-    /// As [`Solo::begin_compaction`](crate::Solo::begin_compaction). `None` also while a snapshot is fetched, whose place the files of
-    /// a round would take.
+    /// See [`Solo::begin_compaction`](crate::Solo::begin_compaction). Also `None` while a snapshot is being
+    /// fetched, because it would be replaced by the files of a round.
     ///
     /// # Errors
     /// [`AppendError`] if the replica is halted, or its log cannot be read.
@@ -131,11 +132,11 @@ impl<D: Disk> Replica<D> {
         ledger.log.begin_compaction(settings).map_err(refusal)
     }
 
-    /// As [`Solo::install_compacted`](crate::Solo::install_compacted).
+    /// See [`Solo::install_compacted`](crate::Solo::install_compacted).
     ///
     /// # Errors
-    /// [`AppendError`] if the replica is halted, or its ballot cannot be written. The inner error is no failure: what was rewritten
-    /// is gone meanwhile.
+    /// [`AppendError`] if the replica is halted, or its ballot cannot be written. The inner error is no
+    /// failure: the rewritten segments have been removed in the meantime.
     pub fn install_compacted(
         &mut self,
         rewritten: Rewritten<D>,
@@ -152,14 +153,15 @@ impl<D: Disk> Replica<D> {
         Ok(installed)
     }
 
-    /// Raft can do without the entries up to that of `last`, and the log without what lies before its start.
+    /// Drops the entries up to that of `last` from raft's log, and what is before the log start from the log.
     fn give_up_entries(&mut self, last: Option<Row>) -> Result<(), LogError> {
         let storage = self.node.mut_store();
         storage.keep_log_start()?;
         last.map_or(Ok(()), |last| storage.raise_start(&last))
     }
 
-    /// What was decided in memory must not go on if it cannot be kept.
+    /// Halts the replica after an error, because a decision made in memory must not take effect if it cannot
+    /// be saved.
     fn halt_unless(&mut self, result: Result<(), LogError>) -> Result<(), AppendError> {
         result.map_err(|error| {
             self.fail(&error);
@@ -167,7 +169,8 @@ impl<D: Disk> Replica<D> {
         })
     }
 
-    /// Removes entries from the side file that are snapshot by now. Those stay whose log start is not durable yet.
+    /// Removes entries from the side file that are snapshot by now. Entries whose log start is not durable
+    /// yet stay.
     fn prune_entries(&mut self, log_start: Offset) {
         let storage = self.node.mut_store();
         let log = &mut storage.ledger.log;
@@ -178,7 +181,7 @@ impl<D: Disk> Replica<D> {
             entries.iter().take_while(|entry| entry.raft_index < below && !moves_on(&entry.payload)).count();
         let below = entries.get(useless).map_or(below, |entry| entry.raft_index.min(below));
         if useless >= USELESS_ENTRIES_MAX {
-            // Without room for the smaller file the larger one stays; any other failure halts the replica.
+            // Without room for the smaller file, the larger one stays. Any other failure halts the replica.
             let _ = log.prune_entries(below);
         }
     }

@@ -11,10 +11,10 @@ struct Batch {
     bytes: u64,
 }
 
-/// Which batches are written here and not known to be committed, and how many bytes they have.
+/// The batches that are written here and not known to be committed, and their bytes.
 ///
-/// Raft counts such bytes, too, and is not asked to: it takes off only what it reads back of committed batches, and these are read
-/// without their records.
+/// Raft's own count of uncommitted bytes is disabled. It subtracts only what it reads back of committed
+/// batches, and these are read without their records.
 #[derive(Default)]
 pub(super) struct Uncommitted {
     batches: VecDeque<Batch>,
@@ -22,7 +22,7 @@ pub(super) struct Uncommitted {
 }
 
 impl Uncommitted {
-    /// Bytes of all of them.
+    /// Total bytes of the batches.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -31,7 +31,7 @@ impl Uncommitted {
         self.batches.is_empty()
     }
 
-    /// Takes note of the batch at raft index `index`, above all others, whose records end before `next`.
+    /// Adds the batch at raft index `index`, above all others, whose records end before `next`.
     ///
     /// # Panics
     /// If it is not above all others.
@@ -49,7 +49,7 @@ impl Uncommitted {
         self.bytes += bytes;
     }
 
-    /// Takes note that everything up to raft index `committed` is committed. One past the last record of it, if there was any.
+    /// Removes everything up to raft index `committed`. Returns one past the last record removed, if any.
     pub(super) fn commit(&mut self, committed: u64) -> Option<Offset> {
         let mut end = None;
         while let Some(batch) = self.batches.pop_front_if(|batch| batch.index <= committed) {
@@ -59,7 +59,7 @@ impl Uncommitted {
         end
     }
 
-    /// Forgets what was cut off: everything from raft index `index` on.
+    /// Removes what was truncated: everything from raft index `index` on.
     pub(super) fn cut_off(&mut self, index: u64) {
         while let Some(batch) = self.batches.pop_back_if(|batch| batch.index >= index) {
             self.take_off(&batch);

@@ -1,7 +1,7 @@
-//! Messages between replicas as bytes.
+//! The encoding of messages between replicas.
 //!
-//! Of our own, so that nothing that comes from a network meets a parser without bounds. Integers are little endian; terms have 31 bits. Batches are
-//! neither copied nor looked at here.
+//! The format is tailrace's own, so that no input from the network reaches a parser without bounds. Integers
+//! are little endian, and terms have 31 bits. Batches are neither copied nor inspected here.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -9,15 +9,16 @@
 //! | 1 | kind |
 //! | 1 | 1 if it rejects |
 //! | 1 | 0 |
-//! | 10 x 8 | from, to, term, log term, index, commit, commit term, reject hint, requested snapshot, priority |
+//! | 10 x 8 | from, to, term, log term, index, commit, commit term, reject hint, snapshot request, priority |
 //! | 4 | bytes of the context |
 //! | 4 | number of entries |
 //! | | the context |
 //! | | each entry: 1 byte kind, 8 term, 8 index, 4 bytes of data, the data |
 //!
-//! Kinds of entries: 0 with a batch or nothing, 1 a change of the members, 2 another one without records. A snapshot (kind 14) goes
-//! on with 8 bytes each of index and term, four u16: voters, learners, outgoing voters, next learners, 1 byte auto leave, 4 bytes of
-//! the manifest, 8 bytes for each member, the manifest (`manifest.rs`).
+//! Kinds of entries: 0 with a batch or empty, 1 a membership change, 2 another entry without records. A
+//! snapshot (kind 14) continues with 8 bytes each of index and term, four u16 (voters, learners, outgoing
+//! voters, next learners), 1 byte auto leave, 4 bytes of manifest length, 8 bytes for each member, and the
+//! manifest (`manifest.rs`).
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use raft::eraftpb::{Entry, EntryType, Message, MessageType, Snapshot};
@@ -31,8 +32,8 @@ const ENTRY_FIXED_BYTES: usize = 1 + 8 + 8 + 4;
 /// Raft's own contexts are a few bytes long.
 const CONTEXT_BYTES_MAX: usize = 1024;
 
-/// The kinds of messages that one replica says to another, by the number that stands for each. 11 to 13 are not used: the engine knows
-/// such messages, and panics over one without entries; no replica sends them.
+/// The kinds of messages between replicas, by their numbers. 11 to 13 are unused. The engine knows such
+/// messages, and panics over one without entries. No replica sends them.
 const KINDS: [(u8, MessageType); 11] = [
     (1, MessageType::MsgAppend),
     (2, MessageType::MsgAppendResponse),
@@ -50,44 +51,44 @@ const KINDS: [(u8, MessageType); 11] = [
 const BATCH: u8 = 0;
 const MEMBERS: u8 = 1;
 const OTHER: u8 = 2;
-/// What a snapshot has before its lists.
+/// Bytes of a snapshot before its lists.
 const SNAPSHOT_FIXED_BYTES: usize = 8 + 8 + 4 * 2 + 1 + 4;
 
 /// The last term. Epochs are terms, and have 31 bits.
 pub const TERM_MAX: u64 = i32::MAX as u64;
 
-/// Why bytes are no message.
+/// The reason why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// Another version of the format.
-    #[error("version {found} of the format of messages, expected {VERSION}")]
+    #[error("message format version {found}, expected {VERSION}")]
     Version {
-        /// What stands there.
+        /// The version found.
         found: u8,
     },
-    /// A kind that does not exist.
+    /// An unknown kind.
     #[error("unknown kind {found} of a {what}")]
     Kind {
-        /// Of what.
+        /// The name of the kind.
         what: &'static str,
-        /// What stands there.
+        /// The number found.
         found: u8,
     },
-    /// A term that no group reaches: epochs are terms.
+    /// A term that no group reaches. Epochs are terms.
     #[error("term {found} is beyond the last one, {TERM_MAX}")]
     Term {
-        /// What stands there.
+        /// The term found.
         found: u64,
     },
-    /// Bytes are missing, or too many.
+    /// Too few or too many bytes.
     #[error("a message of {bytes} bytes is cut off, or too long")]
     Length {
-        /// How many there are.
+        /// The number of bytes found.
         bytes: usize,
     },
 }
 
-/// How many bytes a message takes.
+/// Returns the encoded size of a message.
 pub(super) fn encoded_bytes(message: &Message) -> usize {
     if message.get_msg_type() == MessageType::MsgSnapshot {
         // Rare, and without batches.
@@ -102,7 +103,7 @@ pub(super) fn encoded_bytes(message: &Message) -> usize {
     FIXED_BYTES + message.context.len() + entries.sum::<usize>()
 }
 
-/// Appends a message to `out`. `None` for one that does not go to other replicas.
+/// Appends a message to `out`. `None` if it is of a kind that replicas do not send to each other.
 pub(super) fn encode(message: &Message, out: &mut BytesMut) -> Option<()> {
     let kind = KINDS.iter().find(|(_, kind)| *kind == message.get_msg_type())?.0;
     out.put_slice(&[VERSION, kind, u8::from(message.reject), 0]);
@@ -178,7 +179,7 @@ fn decode_snapshot(bytes: &mut Bytes, length: WireError) -> Result<Snapshot, Wir
     Ok(snapshot)
 }
 
-/// Reads one message, which must be all of `bytes`. The data of its entries are slices of it.
+/// Decodes one message, which must take up all of `bytes`. The data of its entries are slices of `bytes`.
 pub(super) fn decode(mut bytes: Bytes) -> Result<Message, WireError> {
     let length = WireError::Length { bytes: bytes.len() };
     if bytes.len() < FIXED_BYTES {
@@ -204,7 +205,7 @@ pub(super) fn decode(mut bytes: Bytes) -> Result<Message, WireError> {
     message.request_snapshot = bytes.get_u64_le();
     message.priority = bytes.get_u64_le().cast_signed();
     let (context, entries) = (bytes.get_u32_le() as usize, bytes.get_u32_le() as usize);
-    // Memory for entries is never more than what arrived.
+    // Memory for entries never exceeds what arrived.
     if context > CONTEXT_BYTES_MAX.min(bytes.len()) || entries > (bytes.len() - context) / ENTRY_FIXED_BYTES {
         return Err(length);
     }
@@ -359,7 +360,7 @@ mod tests {
         assert_eq!(decode(bytes.freeze()), Err(WireError::Length { bytes: length }));
     }
 
-    /// Two terms would be one epoch, and one offset have two records.
+    /// A larger term would share its epoch with another term, and one offset could have two records.
     #[test]
     fn a_term_beyond_the_last_epoch_is_no_message() {
         let found = TERM_MAX + 1;
@@ -392,14 +393,14 @@ mod tests {
         assert_eq!(encode(&message, &mut BytesMut::new()), None);
     }
 
-    /// What the fuzz target `peer_message` begins with: a message of each kind, as another build wrote it.
+    /// The seeds of the fuzz target `peer_message`: a message of each kind, as another build wrote it.
     #[test]
     fn the_seeds_of_fuzzing_are_messages_of_every_kind() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/peer_message");
         let mut kinds: Vec<u8> = Vec::new();
         for file in std::fs::read_dir(folder).unwrap() {
             let bytes = Bytes::from(std::fs::read(file.unwrap().path()).unwrap());
-            // There are changes of members among them, too.
+            // The seeds also contain membership changes.
             let Ok(message) = decode(bytes.clone()) else { continue };
             kinds.push(bytes[1]);
             let mut again = BytesMut::new();
@@ -410,8 +411,8 @@ mod tests {
         assert!(kinds.iter().eq(KINDS.iter().map(|(kind, _)| kind)), "{kinds:?}");
     }
 
-    /// Questions of readers (11), their answers (12), and word of a lost link (13). The engine of a leader panics over a question
-    /// without entries.
+    /// Read index requests (11), their responses (12), and reports of a lost link (13). The engine of a
+    /// leader panics over a request without entries.
     #[test]
     fn what_no_replica_says_to_another_is_no_message() {
         for kind in 11..=13 {

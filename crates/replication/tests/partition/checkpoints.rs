@@ -1,7 +1,8 @@
-//! What is kept with a checkpoint: folders of earlier builds open, and of later ones what is known.
+//! Sections of a checkpoint. Folders of earlier builds open, and folders of later builds open as far as their
+//! sections are known.
 //!
-//! `fixtures/checkpoint-1` is a partition as it was closed before there were sections: three batches of producer 7, a transaction of
-//! producer 8 that was aborted, an open one of producer 9.
+//! `fixtures/checkpoint-1` is a partition that was closed before sections existed. It has three batches of
+//! producer 7, an aborted transaction of producer 8, and an open one of producer 9.
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
@@ -21,7 +22,7 @@ const SNAPSHOT: &str = "00000000000000000007.snapshot";
 /// Long after the fixture was made.
 const NOW: TimestampMs = TimestampMs(2_000_000);
 
-/// A copy of the fixture that goes with its folder.
+/// A temporary copy of the fixture.
 fn copied() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
     let dir = folder.path().join("t-0");
@@ -51,7 +52,7 @@ fn open(dir: &Path) -> (Solo<RealDisk>, Recovery) {
     Solo::open(&LogStore::new(RealDisk, 4), dir, &identity(), config(), policy, NOW).unwrap()
 }
 
-/// Closes the log with these sections, as some other build would.
+/// Closes the log with these sections, like another build.
 fn close_with(dir: &Path, sections: Sections) {
     let (log, _) = Log::open(&LogStore::new(RealDisk, 4), dir, &identity(), config(), NOW).unwrap();
     log.close(Some(sections)).unwrap();
@@ -73,7 +74,7 @@ fn a_folder_from_before_there_were_sections_opens_and_stays_as_it_was() {
     let ids: Vec<_> = solo.producers().iter().map(|(id, _)| id).collect();
     assert_eq!(ids, [7, 8, 9].map(ProducerId));
     assert_eq!(solo.reader().last_stable_offset(), Offset(6));
-    // Nothing new is to be said, and the file is left alone.
+    // Nothing has changed, so the file is left alone.
     solo.close().unwrap();
     assert_eq!(fs::read(dir.join(SNAPSHOT)).unwrap(), fs::read(Path::new(FIXTURE).join(SNAPSHOT)).unwrap());
 }
@@ -87,7 +88,7 @@ fn a_section_that_nobody_knows_is_left_out() {
     let (solo, recovery) = open(&dir);
     assert!(recovery.snapshot.unwrap().1.get("subjects").is_some());
     assert_eq!(*solo.producers(), Producers::from_snapshot(&table()).unwrap());
-    // An earlier build opens what this one closes.
+    // An earlier build can open what this one closes.
     solo.close().unwrap();
     assert_eq!(fs::read(dir.join(SNAPSHOT)).unwrap(), fs::read(Path::new(FIXTURE).join(SNAPSHOT)).unwrap());
 }
@@ -111,7 +112,7 @@ fn a_damaged_section_is_skipped_and_named() {
     fs::write(dir.join(SNAPSHOT), bytes).unwrap();
     let report = inspect::verify_dir(&RealDisk, &dir).unwrap();
     let problems: Vec<_> = report.all_problems().map(|problem| problem.reason.clone()).collect();
-    // Where it is, and that the start does without it.
+    // The report has the location, and says that the start ignores the section.
     assert_eq!(problems.len(), 2, "{problems:?}");
     assert!(problems.iter().all(|problem| problem.contains("wrong checksum of section subjects")));
     let (solo, recovery) = open(&dir);

@@ -1,5 +1,5 @@
-//! The log of a real Kafka with a committed and an aborted transaction (transaction version 2), taken in and opened: the same
-//! is known of its producer as Kafka knew.
+//! A log written by Kafka with a committed and an aborted transaction (transaction version 2). Opened here,
+//! it yields the same state of the producer as in Kafka.
 
 use tailrace_log::{Log, LogConfig, LogStore, PartitionIdentity, RealDisk};
 use tailrace_replication::{Durability, Policy, Solo};
@@ -10,7 +10,7 @@ const NOW: TimestampMs = TimestampMs(1_800_000_000_000);
 #[test]
 fn markers_of_kafka_are_understood() {
     let dir = tempfile::tempdir().unwrap();
-    // records/tests/fixtures/README.md tells how it was made.
+    // records/tests/fixtures/README.md describes how it was made.
     let segment = include_bytes!("../../../records/tests/fixtures/java-transactions.log");
     std::fs::write(dir.path().join("00000000000000000000.log"), segment).unwrap();
     let identity = PartitionIdentity {

@@ -1,4 +1,4 @@
-//! One partition: its producers and their transactions.
+//! The producers of one partition and their transactions.
 
 mod checkpoints;
 mod kafka_transactions;

@@ -24,7 +24,7 @@ fn batch(id: i64, epoch: i16, sequence: i32, records: i32) -> BatchHeader {
     BatchHeader::parse(&builder.build()).unwrap()
 }
 
-/// Appends to the table as a partition would: checks, stamps, remembers.
+/// Appends to the table like a partition: checks, stamps, remembers.
 fn append(table: &mut Producers, end: &mut i64, batch: BatchHeader) -> Result<SequenceCheck, ProducerError> {
     let verdict = table.check(&batch)?;
     if verdict == SequenceCheck::Append {

@@ -1,5 +1,5 @@
-//! Transactions in the table of producers: what opens and ends them, who is fenced off, what is remembered, what a snapshot
-//! holds. The rules are those of KIP-98, KIP-890 and KIP-1228.
+//! Transactions in the table of producers: opening, ending, fencing, memory limits, snapshots. The rules are
+//! those of KIP-98, KIP-890 and KIP-1228.
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
@@ -19,7 +19,7 @@ struct Partition {
     end: i64,
 }
 
-/// A batch of one record; a sequence of -1 is a coordinator's.
+/// A batch of one record. A sequence of -1 marks a coordinator's batch.
 fn batch(id: i64, epoch: i16, sequence: i32, transactional: bool) -> BatchHeader {
     let options = BatchOptions {
         producer_id: ProducerId(id),
@@ -82,7 +82,7 @@ fn a_transaction_is_undecided_until_its_marker_is_committed() {
     assert!(!p.table.has_transaction(ProducerId(1), ProducerEpoch(1)));
     p.end(marker(1, 0, true)).unwrap();
     assert_eq!((p.undecided(), open(&p.table)), (Some(0), 1));
-    // The marker lies at offset 3.
+    // The marker is at offset 3.
     p.table.commit(Offset(3));
     assert_eq!(p.undecided(), Some(0));
     p.table.commit(Offset(4));
@@ -105,14 +105,15 @@ fn nothing_may_be_written_outside_of_an_open_transaction() {
     assert_eq!(p.append(batch(1, 0, 1, false)), Ok(SequenceCheck::Append));
 }
 
-/// With transaction version 2 the marker raises the epoch: what was on its way belongs to no later transaction.
+/// With transaction version 2 the marker raises the epoch. A batch in flight at that time belongs to no later
+/// transaction.
 #[test]
 fn a_marker_with_a_raised_epoch_fences_what_is_late() {
     let mut p = Partition::default();
     p.append(batch(1, 4, 0, true)).unwrap();
     p.end(marker(1, 5, true)).unwrap();
     assert!(matches!(p.append(batch(1, 4, 1, true)), Err(ProducerError::StaleEpoch { .. })));
-    // The next transaction begins at sequence 0.
+    // The next transaction starts at sequence 0.
     assert!(matches!(
         p.append(batch(1, 5, 1, true)),
         Err(ProducerError::OutOfOrder { expected: 0, found: 1, .. })
@@ -127,7 +128,7 @@ fn a_late_marker_does_not_end_a_later_transaction() {
     p.append(batch(1, 4, 0, true)).unwrap();
     assert!(matches!(p.end(bumped(4)), Err(ProducerError::StaleEpoch { .. })));
     p.end(bumped(5)).unwrap();
-    // Once more, since its writer had no answer: no transaction is open.
+    // A retry of the marker by a coordinator that got no answer: no transaction is open.
     p.end(bumped(5)).unwrap();
     p.append(batch(1, 5, 0, true)).unwrap();
     assert!(matches!(p.end(bumped(5)), Err(ProducerError::StaleEpoch { .. })));
@@ -171,7 +172,7 @@ fn coordinators_write_without_sequences() {
     }
     assert_eq!(p.undecided(), Some(0));
     assert!(matches!(p.append(batch(1, 1, -1, true)), Err(ProducerError::StaleEpoch { .. })));
-    // Where the last one lies is remembered: compaction leaves its header.
+    // The position of the last batch is remembered, because compaction keeps its header.
     let state = p.table.get(ProducerId(1)).unwrap();
     assert_eq!((state.last_sequence(), state.batches.back().unwrap().last_offset), (-1, Offset(2)));
 }
@@ -188,7 +189,7 @@ fn an_open_transaction_never_expires() {
     assert!(p.table.is_empty());
 }
 
-/// Compaction leaves headers of batches whose records are gone; the marker may be gone as well.
+/// Compaction keeps headers of batches whose records are gone. The marker may be gone as well.
 #[test]
 fn an_emptied_batch_opens_no_transaction() {
     let mut p = Partition::default();
@@ -205,7 +206,7 @@ fn the_table_is_bounded_though_open_transactions_stay() {
     }
     let one_more = p.append(batch(most, 0, 0, true));
     assert_eq!(one_more, Err(ProducerError::TooManyTransactions { open: PRODUCERS_MAX, aborted: 0 }));
-    // A marker finds no place, and does no harm.
+    // There is no room for the marker's producer, which does no harm.
     p.end(marker(most, 0, true)).unwrap();
     assert_eq!(p.table.len(), PRODUCERS_MAX);
     p.end(marker(77, 0, true)).unwrap();
@@ -213,7 +214,7 @@ fn the_table_is_bounded_though_open_transactions_stay() {
     assert!(p.table.get(ProducerId(77)).is_none(), "the only one without a transaction made room");
 }
 
-/// A table that remembers so many aborted transactions, each of one record and a marker, and no producer.
+/// A table with `count` aborted transactions, each of one record and a marker, and no producer.
 fn with_aborted(count: usize) -> Producers {
     let mut bytes = vec![0, 2, 0, 0, 0, 0];
     bytes.extend(u32::try_from(count).unwrap().to_be_bytes());
@@ -228,7 +229,7 @@ fn aborted_transactions_are_bounded_and_go_with_the_log_start() {
     let table = with_aborted(ABORTED_TRANSACTIONS_MAX - 1);
     let mut p = Partition { table, end: 2 * i64::try_from(ABORTED_TRANSACTIONS_MAX).unwrap() };
     p.append(batch(1, 0, 0, true)).unwrap();
-    // An open one counts: it may come to be aborted.
+    // An open transaction counts, because it may be aborted later.
     let full = ProducerError::TooManyTransactions { open: 1, aborted: ABORTED_TRANSACTIONS_MAX - 1 };
     assert_eq!(p.append(batch(2, 0, 0, true)), Err(full));
     p.append(batch(1, 0, 1, true)).unwrap();
@@ -238,7 +239,7 @@ fn aborted_transactions_are_bounded_and_go_with_the_log_start() {
     assert_eq!(p.append(batch(2, 0, 0, false)), Ok(SequenceCheck::Append), "others go on");
     assert!(p.table.snapshot().len() <= tailrace_log::SNAPSHOT_BYTES_MAX);
     assert_eq!(Producers::from_snapshot(&p.table.snapshot()).unwrap().aborted(), p.table.aborted());
-    // The marker at offset 1 is still there, then it is not.
+    // The marker at offset 1 is kept, then removed.
     assert!(!p.table.trim(Offset(1)));
     assert!(p.table.trim(Offset(2)));
     p.append(batch(1, 0, 2, true)).unwrap();

@@ -12,8 +12,8 @@ static LIVE: AtomicUsize = AtomicUsize::new(0);
 static ALLOCATOR: Counting = Counting;
 
 #[expect(unsafe_code, reason = "an allocator is unsafe by its nature; this one passes everything on")]
-// SAFETY: every call is passed on unchanged to the system's allocator, whose contract is the same; counting touches no memory
-// of the caller.
+// SAFETY: every call is passed on unchanged to the system's allocator, whose contract is the same; counting
+// touches no memory of the caller.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size(), Ordering::Relaxed);
@@ -23,11 +23,12 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller keeps the contract of `dealloc`, and `alloc` took the memory from the same allocator.
+        // SAFETY: the caller keeps the contract of `dealloc`, and `alloc` took the memory from the same
+        // allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 
-    // The default would write zeros into memory that the kernel gave as zeros, and so make it resident.
+    // The default would write zeros to memory that the kernel returned as zeros, and so make it resident.
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller keeps the contract of `alloc_zeroed`.

@@ -1,7 +1,7 @@
 //! Draws the plots of docs/benchmarks/subjects.md: `subjects-bench-plot SPEC.json FOLDER`, called by xtask.
 //!
-//! What is drawn, in which order and under which names, is decided by xtask; this program only knows lines and bars on a
-//! logarithmic axis. It needs no C library and no font of the machine.
+//! xtask decides what is drawn, in which order and under which names. This program only knows lines and bars
+//! on a logarithmic axis. It needs no C library and no font of the machine.
 
 use std::error::Error;
 use std::fs;
@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 const SIZE: (u32, u32) = (1400, 660);
 const FONT: &str = "dejavu";
-/// Okabe and Ito's colours, which those see apart who do not tell red from green, then two greys.
+/// Okabe and Ito's colours, which people with red-green colour blindness can tell apart, then two greys.
 const COLOURS: [RGBColor; 9] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -86,7 +86,7 @@ impl Plot {
 
     fn chart(&self, area: &Area<'_>) -> Result<(), Failure> {
         let values = self.range();
-        // Categories stand at whole numbers, with half a step of room on both sides.
+        // Categories are at whole numbers, with half a step of space on both sides.
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, (FONT, 22))
             .margin(14)
@@ -138,7 +138,8 @@ impl Plot {
         Ok(())
     }
 
-    /// From the decade below the smallest value to that above the largest, and room for the legend above it.
+    /// From the decade below the smallest value to the one above the largest, with space for the legend above
+    /// it.
     fn range(&self) -> Range<f64> {
         let values = || self.series.iter().flat_map(|series| series.points.iter().map(|point| point.1));
         let lowest = values().fold(f64::INFINITY, f64::min);

@@ -6,8 +6,8 @@ use tailrace_subjects::Pattern;
 
 use super::{ClassicSubscription, Entry};
 
-/// Set bits in ascending order, 64 to a block; blocks without a bit take no room. Columns are given out from 0 on, so that
-/// most bits are set behind the last one, at constant cost.
+/// Set bits in ascending order, 64 to a block. Blocks without a bit take no space. Columns are assigned from
+/// 0 on, so most bits are set after the last one, at constant cost.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Bitmap {
     /// Block number and bits, by number; no block is zero.
@@ -63,7 +63,7 @@ impl Bitmap {
         })
     }
 
-    /// Every bit of either.
+    /// The union of both.
     pub(super) fn union(&self, other: &Self) -> Self {
         let mut union = Self { blocks: Vec::with_capacity(self.blocks.len() + other.blocks.len()) };
         let (mut left, mut right) = (self.blocks.as_slice(), other.blocks.as_slice());
@@ -79,7 +79,7 @@ impl Bitmap {
         union
     }
 
-    /// Keeps the bits that are set in one of the two rows as well.
+    /// Keeps only the bits that are also set in one of the two rows.
     pub(super) fn keep(&mut self, row: &Self, other: &Self) {
         let (mut row, mut other) = (Seek::new(row), Seek::new(other));
         self.blocks.retain_mut(|(number, bits)| {
@@ -100,7 +100,7 @@ impl<'a> Seek<'a> {
     }
 
     fn bits_of(&mut self, number: u32) -> u64 {
-        // The next block is nearly always the one in small tables; large ones are worth a search.
+        // In small tables it is nearly always the next block. Large ones are worth a search.
         if self.left.first().is_some_and(|(first, _)| *first < number) {
             let passed = match self.left.get(1) {
                 Some((second, _)) if *second < number => {
@@ -117,7 +117,7 @@ impl<'a> Seek<'a> {
     }
 }
 
-/// One column per subscription; a column that is given back is given out again first.
+/// One column per subscription. A column that is released is reused first.
 #[derive(Debug)]
 pub(super) struct Columns<V> {
     columns: Vec<Option<(Pattern, Entry<V>)>>,

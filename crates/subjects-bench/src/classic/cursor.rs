@@ -1,17 +1,17 @@
-//! Walks the words of a checked text, and can be copied to come back to a place.
+//! Walks the words of a valid text, and can be copied to return to a position.
 
 use tailrace_subjects::Dialect;
 
-/// The words that are left of a text.
+/// The remaining words of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Words<'a> {
-    /// Unread text; none after the last word (an empty text that is there is one empty word).
+    /// Unread text. `None` after the last word (an empty text is one empty word).
     rest: Option<&'a [u8]>,
     separator: u8,
 }
 
 impl<'a> Words<'a> {
-    /// All words of a checked subject or pattern; the empty text has none.
+    /// All words of a valid subject or pattern; the empty text has none.
     pub(super) fn new(dialect: Dialect, text: &'a [u8]) -> Self {
         Self { rest: (!text.is_empty()).then_some(text), separator: dialect.separator() }
     }
@@ -21,17 +21,17 @@ impl<'a> Words<'a> {
         Self { rest: Some(text), separator: dialect.separator() }
     }
 
-    /// The words from a place on, where a word begins; none if the place is behind the end of the text.
+    /// The words from the start of a word on; none if the position is after the end of the text.
     pub(super) fn from(dialect: Dialect, text: &'a [u8], start: usize) -> Self {
         Self { rest: text.get(start..), separator: dialect.separator() }
     }
 
-    /// The text that is left; none if no word is left.
+    /// The remaining text. `None` if no word is left.
     pub(super) fn rest(&self) -> Option<&'a [u8]> {
         self.rest
     }
 
-    /// Whether no word is left.
+    /// Reports whether no word is left.
     pub(super) fn is_done(&self) -> bool {
         self.rest.is_none()
     }

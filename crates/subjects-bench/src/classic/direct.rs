@@ -1,14 +1,14 @@
 //! Matches one pattern against one subject, without an index.
 //!
-//! The greedy method of shell globs: at a `#` try the fewest words, and on a mismatch let the latest `#` take one word more.
-//! Going back to an earlier `#` is never needed, because the latest one can take whatever the earlier one would have. Time is
-//! at most words times words, space constant.
+//! The greedy method of shell globs: at a `#` try the fewest words, and on a mismatch let the latest `#`
+//! consume one more word. Going back to an earlier `#` is never needed, because the latest one can consume
+//! whatever the earlier one would have. Time is at most words times words, space constant.
 
 use tailrace_subjects::{Dialect, Pattern, Subject};
 
 use super::cursor::Words;
 
-/// Whether the pattern matches the subject; both are of one dialect.
+/// Reports whether the pattern matches the subject; both are of one dialect.
 pub(super) fn direct_match(pattern: &Pattern, subject: &Subject<'_>) -> bool {
     let dialect = pattern.dialect();
     debug_assert_eq!(dialect, subject.dialect());
@@ -18,7 +18,7 @@ pub(super) fn direct_match(pattern: &Pattern, subject: &Subject<'_>) -> bool {
     words_match(dialect, Words::new(dialect, pattern.as_bytes()), Words::new(dialect, subject.as_bytes()))
 }
 
-/// Whether the first word of the pattern is a wildcard: such an MQTT filter passes over `$` topics.
+/// Reports whether the first word of the pattern is a wildcard: such an MQTT filter excludes `$` topics.
 pub(super) fn begins_with_wildcard(pattern: &Pattern) -> bool {
     let dialect = pattern.dialect();
     match pattern.as_bytes() {
@@ -32,9 +32,9 @@ fn is_wildcard(dialect: Dialect, byte: u8) -> bool {
     byte == dialect.one() || byte == dialect.many()
 }
 
-/// As [`direct_match`], of what is left of both, whatever stands before.
+/// Like [`direct_match`], for what is left of both, whatever comes before.
 pub(super) fn words_match(dialect: Dialect, mut pattern: Words<'_>, mut subject: Words<'_>) -> bool {
-    // What follows the latest `#`, and the subject's words that it has not taken.
+    // What follows the latest `#`, and the subject's words that it has not consumed.
     let mut retry: Option<(Words<'_>, Words<'_>)> = None;
     loop {
         let mut ahead = pattern;
@@ -60,7 +60,7 @@ pub(super) fn words_match(dialect: Dialect, mut pattern: Words<'_>, mut subject:
                         continue;
                     }
                     Some(_) => {}
-                    // The subject is too short, and a `#` that takes more makes it shorter.
+                    // The subject is too short, and a `#` that consumes more makes it shorter.
                     None => return false,
                 }
             }

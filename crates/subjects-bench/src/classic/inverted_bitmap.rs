@@ -1,9 +1,9 @@
 //! The inverted bitmap: for every subject that can be published, a bitmap of the subscriptions that match it.
 //!
-//! Source: Tyler Treat, "Fast Topic Matching" (2016), section "Inverted Bitmap". All work is done by the subscribe, which tries its
-//! pattern on every known subject (a pattern without wildcards needs one hash); a lookup is one hash and one walk over set
-//! bits. The subjects must be known in advance. A valid subject that is not among them is matched by trying every
-//! pattern, as [`Naive`](super::Naive) does: slow, and still right.
+//! Source: Tyler Treat, "Fast Topic Matching" (2016), section "Inverted Bitmap". The subscribe does all the
+//! work: it tries its pattern on every known subject (a pattern without wildcards needs one hash). A lookup
+//! is one hash and one walk over set bits. The subjects must be known in advance. A valid subject that is not
+//! among them is matched by trying every pattern, like [`Naive`](super::Naive): slow, but still correct.
 
 use std::collections::HashMap;
 use std::sync::RwLock;
@@ -30,7 +30,7 @@ struct Table<V> {
 }
 
 impl<V> InvertedBitmap<V> {
-    /// For these subjects, with the default limits.
+    /// Creates a matcher for these subjects, with the default limits.
     ///
     /// # Errors
     /// [`TextError`] of the first malformed subject.
@@ -41,7 +41,7 @@ impl<V> InvertedBitmap<V> {
         Self::with_limits(dialect, Limits::default(), subjects)
     }
 
-    /// For these subjects.
+    /// Creates a matcher for these subjects.
     ///
     /// # Errors
     /// [`TextError`] of the first malformed subject.

@@ -1,7 +1,8 @@
 //! The five classical algorithms, as baselines of the benchmark.
 //!
-//! Each follows a published description, named at the top of its file, and holds all three dialects in full. They share the
-//! handle of a subscription and the checks of a subscribe. None is meant to win: the matcher beside them is that of `tailrace-subjects`.
+//! Each follows a published description, named at the top of its file, and supports all three dialects in
+//! full. They share the handle of a subscription and the checks of a subscribe. None is meant to win: they
+//! are compared with the matcher of `tailrace-subjects`.
 
 mod bitmap;
 mod cs_trie;
@@ -25,7 +26,8 @@ pub use trie::Trie;
 
 /// A subscription of one of the classical algorithms. Dropping it leaves the subscription in place.
 ///
-/// No two of one process have the same number, so that a matcher never takes another matcher's for its own.
+/// Ids are unique within a process, so that a matcher never mistakes another matcher's subscription for its
+/// own.
 #[derive(Debug)]
 pub struct ClassicSubscription {
     id: u64,
@@ -39,21 +41,21 @@ impl ClassicSubscription {
     }
 }
 
-/// A value with the number of its subscription.
+/// A value with the id of its subscription.
 #[derive(Clone, Debug)]
 struct Entry<V> {
     id: u64,
     value: V,
 }
 
-/// Removes the entry of this number, in no particular order; whether there was one.
+/// Removes the entry of this id, without keeping the order. Returns whether there was one.
 fn remove_entry<V>(entries: &mut Vec<Entry<V>>, id: u64) -> bool {
     let Some(at) = entries.iter().position(|entry| entry.id == id) else { return false };
     entries.swap_remove(at);
     true
 }
 
-/// What a matcher was made with.
+/// The parameters of a matcher.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
     dialect: Dialect,
@@ -61,7 +63,8 @@ struct Rules {
 }
 
 impl Rules {
-    /// Whether a matcher of these rules that holds `live` subscriptions may take this pattern too.
+    /// Checks whether a matcher of these rules that holds `live` subscriptions may accept another one with
+    /// this pattern.
     ///
     /// # Errors
     /// The wrong dialect, or too many subscriptions.
@@ -77,13 +80,13 @@ impl Rules {
     }
 }
 
-/// Reads although a thread may have panicked while it wrote: only a panicking `Clone` or `Drop` of a value can do that here, and
-/// it leaves the tables whole.
+/// Locks for reading even if a thread has panicked while it wrote. Here only a `Clone` or `Drop` of a value
+/// can panic, and it leaves the tables consistent.
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes; see [`read`] on panics.
+/// Locks for writing; see [`read`] about panics.
 fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
 //! The naive hash map: patterns as keys, and every lookup tries every pattern.
 //!
-//! Source: Tyler Treat, "Fast Topic Matching" (2016), section "Naive". Subscribing costs one hash, a lookup costs a direct match
-//! per different pattern. A reader-writer lock guards the map, so it is not lock-free; whatever happens under the lock is
-//! atomic, which makes it linearizable.
+//! Source: Tyler Treat, "Fast Topic Matching" (2016), section "Naive". Subscribing costs one hash, a lookup
+//! costs a direct match per distinct pattern. A reader-writer lock guards the map, so it is not lock-free.
+//! Everything under the lock is atomic, which makes it linearizable.
 
 use std::collections::HashMap;
 use std::sync::RwLock;
@@ -26,13 +26,13 @@ struct Table<V> {
 }
 
 impl<V> Naive<V> {
-    /// Without subscriptions, with the default limits.
+    /// Creates an empty matcher with the default limits.
     #[must_use]
     pub(crate) fn new(dialect: Dialect) -> Self {
         Self::with_limits(dialect, Limits::default())
     }
 
-    /// Without subscriptions.
+    /// Creates an empty matcher.
     #[must_use]
     pub fn with_limits(dialect: Dialect, limits: Limits) -> Self {
         let table = Table { patterns: HashMap::new(), live: 0 };

@@ -1,15 +1,17 @@
-//! The optimized inverted bitmap: bitmaps of subscriptions for every position and word, which a lookup intersects.
+//! The optimized inverted bitmap: bitmaps of subscriptions for every position and word, which a lookup
+//! intersects.
 //!
 //! Source: Tyler Treat, "Fast Topic Matching" (2016), section "Optimized Inverted Bitmap". Every position has
 //! - a row for each literal word that a pattern has there,
-//! - the row *others*: patterns that take any word there (a wildcard, or what follows a `#`),
+//! - the row *others*: patterns that accept any word there (a wildcard, or what follows a `#`),
 //! - the row *null*: patterns that accept a subject that ends before this position.
 //!
-//! The essay copies *others* into each word's row; here a lookup unites the two instead, so that a wildcard costs one bit and not one
-//! per word. A lookup costs one bit operation per 64 candidates and position, and no subject must be known in advance.
+//! The essay copies *others* into each word's row. Here a lookup unites the two instead, so that a wildcard
+//! costs one bit and not one per word. A lookup costs one bit operation per 64 candidates and position, and
+//! no subject must be known in advance.
 //!
-//! Rows tell what precedes the first `#` and whether the end may come. What they cannot tell is checked by a direct match on each
-//! candidate: words after a `#`, and words from [`POSITIONS_MAX`] on.
+//! Rows cover what comes before the first `#`, and whether the subject may end. A direct match on each
+//! candidate checks what they cannot: words after a `#`, and words from [`POSITIONS_MAX`] on.
 
 use std::collections::HashMap;
 use std::sync::RwLock;
@@ -20,7 +22,8 @@ use super::bitmap::{Bitmap, Columns};
 use super::direct::direct_match;
 use super::{ClassicSubscription, Rules, read, write};
 
-/// Positions that have rows. A subscription with a `#` sets two bits at each; 32 words are more than subjects have in practice.
+/// Positions that have rows. A subscription with a `#` sets two bits at each. Subjects have fewer than 32
+/// words in practice.
 const POSITIONS_MAX: usize = 32;
 
 /// Bitmaps of subscriptions by position and word.
@@ -33,11 +36,11 @@ pub struct OptimizedBitmap<V> {
 #[derive(Debug)]
 struct Table<V> {
     positions: Vec<Position>,
-    /// *null* of the position behind the last.
+    /// *null* of the position after the last.
     null_last: Bitmap,
     /// Patterns that accept subjects of more than [`POSITIONS_MAX`] words.
     deeper: Bitmap,
-    /// Patterns that rows alone do not tell from others.
+    /// Patterns that need a direct match in addition to the rows.
     unsure: Bitmap,
     columns: Columns<V>,
 }
@@ -49,11 +52,12 @@ struct Position {
     null: Bitmap,
 }
 
-/// What a pattern means for the rows.
+/// The bits of a pattern in the rows.
 struct Plan<'a> {
-    /// The words before the first `#`, as far as there are positions; none is a wildcard.
+    /// The words before the first `#`, as far as there are positions; `None` is a wildcard.
     prefix: Vec<Option<&'a [u8]>>,
-    /// How many words a subject may have as far as the rows can tell: from, and whether there is no end.
+    /// How many words a subject may have, as far as the rows can tell: the minimum, and whether there is no
+    /// maximum.
     words_min: usize,
     open: bool,
     unsure: bool,
@@ -128,7 +132,8 @@ impl<V> Table<V> {
         }
     }
 
-    /// The columns whose rows agree with the subject; smallest rows first would be faster still, so one pass finds the smallest.
+    /// The columns whose rows agree with the subject. Smallest rows first would be faster still, so one pass
+    /// finds the smallest.
     fn candidates(&self, subject: &Subject<'_>) -> Bitmap {
         let none = Bitmap::default();
         let words = subject.words().count();
@@ -155,13 +160,13 @@ impl<V> Table<V> {
 }
 
 impl<V> OptimizedBitmap<V> {
-    /// Without subscriptions, with the default limits.
+    /// Creates an empty matcher with the default limits.
     #[must_use]
     pub(crate) fn new(dialect: Dialect) -> Self {
         Self::with_limits(dialect, Limits::default())
     }
 
-    /// Without subscriptions.
+    /// Creates an empty matcher.
     #[must_use]
     pub fn with_limits(dialect: Dialect, limits: Limits) -> Self {
         Self { rules: Rules { dialect, limits }, table: RwLock::new(Table::new()) }

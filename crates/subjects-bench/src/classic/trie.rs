@@ -1,12 +1,13 @@
 //! A trie of words under a reader-writer lock.
 //!
-//! Source: Tyler Treat, "Fast Topic Matching" (2016), section "Trie". Every edge is a word or a wildcard; a lookup follows the word's
-//! edge and the wildcards' edges at once. Nodes live in one table and name each other by number, so that neither a
-//! lookup nor a drop recurses, however deep the trie. The lock makes it linearizable and keeps it from being lock-free.
+//! Source: Tyler Treat, "Fast Topic Matching" (2016), section "Trie". Every edge is a word or a wildcard. A
+//! lookup follows the word's edge and the wildcards' edges at once. Nodes are in one table and refer to each
+//! other by number, so that neither a lookup nor a drop recurses, however deep the trie is. The lock makes it
+//! linearizable and keeps it from being lock-free.
 //!
-//! A lookup goes through the subject word by word and keeps the nodes that are active. A node behind a `#` stays active to
-//! the end once it was reached, so it is kept in a list of its own and entered once, which bounds the work by words times
-//! nodes, whatever the number of `#`.
+//! A lookup goes through the subject word by word and keeps the active nodes. A node after a `#` stays active
+//! to the end once it was reached. So it is kept in a separate list and entered once, which bounds the work
+//! by words times nodes, whatever the number of `#`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::RwLock;
@@ -40,7 +41,7 @@ struct Node<V> {
     literals: HashMap<Box<[u8]>, NodeNumber>,
     one: Option<NodeNumber>,
     many: Option<NodeNumber>,
-    /// Whether there is a `#` on the way to this node, its own edge not counted.
+    /// Whether there is a `#` on the path to this node, without its own edge.
     below_many: bool,
     /// Subscriptions whose pattern ends here.
     entries: Vec<Entry<V>>,
@@ -74,7 +75,7 @@ impl<V> Node<V> {
 }
 
 impl<V> Table<V> {
-    /// The node where this pattern ends, made if it is missing.
+    /// The node where this pattern ends, created if it is missing.
     fn node_of(&mut self, pattern: &Pattern) -> NodeNumber {
         let mut at = ROOT;
         let mut below_many = false;
@@ -101,7 +102,7 @@ impl<V> Table<V> {
         self.nodes.len() - 1
     }
 
-    /// Takes out the subscription and every node that nobody needs any more.
+    /// Removes the subscription and every node that is no longer needed.
     fn remove(&mut self, subscription: &ClassicSubscription) -> bool {
         let mut path = vec![(ROOT, None)];
         for word in subscription.pattern.words() {
@@ -117,7 +118,7 @@ impl<V> Table<V> {
             if !self.nodes[node].is_unused() {
                 break;
             }
-            // Give its tables back at once; the number itself waits for the next pattern.
+            // Frees its tables at once; the number itself waits for the next pattern.
             self.nodes[node] = Node::new(false);
             self.free.push(node);
             let (parent, _) = path[path.len() - 1];
@@ -127,15 +128,15 @@ impl<V> Table<V> {
     }
 }
 
-/// A lookup under way.
+/// A lookup in progress.
 struct Search<'a, V> {
     table: &'a Table<V>,
     dialect: Dialect,
-    /// Nodes reached by exactly the words read up to now, each once.
+    /// Nodes reached by exactly the words read so far, each once.
     active: Vec<NodeNumber>,
-    /// Nodes behind a `#` that were reached, and go on to the end of the subject.
+    /// Nodes after a `#` that were reached, and go on to the end of the subject.
     looping: Vec<NodeNumber>,
-    /// Which nodes behind a second `#` were reached: the others cannot be met twice.
+    /// Which nodes after a second `#` were reached: the others cannot be met twice.
     seen: HashSet<NodeNumber>,
 }
 
@@ -146,7 +147,7 @@ impl<V: Clone> Search<'_, V> {
         let mut last = Vec::new();
         for word in subject.words() {
             std::mem::swap(&mut last, &mut self.active);
-            // Whoever enters the loop at this word takes part from the next word on.
+            // A node that enters the loop at this word takes part from the next word on.
             let looping = self.looping.len();
             for at in last.drain(..) {
                 self.step(at, word, std::mem::take(&mut hidden), found);
@@ -192,7 +193,8 @@ impl<V: Clone> Search<'_, V> {
         }
     }
 
-    /// A node behind a `#` matches whatever follows; in normal form only literal words can follow it.
+    /// Enters a node after a `#`, which matches whatever follows. In normal form only literal words can
+    /// follow it.
     fn enter_many(&mut self, at: NodeNumber, found: &mut Vec<V>) {
         let node = &self.table.nodes[at];
         if node.below_many && !self.seen.insert(at) {
@@ -210,13 +212,13 @@ fn emit<V: Clone>(node: &Node<V>, found: &mut Vec<V>) {
 }
 
 impl<V> Trie<V> {
-    /// Without subscriptions, with the default limits.
+    /// Creates an empty trie with the default limits.
     #[must_use]
     pub fn new(dialect: Dialect) -> Self {
         Self::with_limits(dialect, Limits::default())
     }
 
-    /// Without subscriptions.
+    /// Creates an empty trie.
     #[must_use]
     pub fn with_limits(dialect: Dialect, limits: Limits) -> Self {
         let table = Table { nodes: vec![Node::new(false)], free: Vec::new(), live: 0 };

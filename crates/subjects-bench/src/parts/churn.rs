@@ -1,4 +1,5 @@
-//! Memory after many subscriptions have come and gone: a million pairs one at a time, then a million that were there at once.
+//! Memory after many subscriptions were added and removed: a million pairs one at a time, then a million that
+//! existed at once.
 
 use crate::line::{Line, short};
 use crate::measure::{HeapBytes, resident_bytes};
@@ -7,7 +8,7 @@ use crate::systems::{System, subscribe};
 use crate::table::Table;
 use crate::workload::Workload;
 
-/// Subscriptions that stay all the time.
+/// Subscriptions that stay throughout.
 const BASE: usize = 100_000;
 const MIB: f64 = 1_048_576.0;
 
@@ -59,11 +60,11 @@ pub(super) fn run<S: System>(options: &Options, heap: HeapBytes) {
     line.print();
 }
 
-/// Asks the allocator to give free pages back to the kernel, as the Go program asks its runtime: glibc keeps those that lie between
-/// others.
+/// Asks the allocator to return free pages to the kernel, as the Go program asks its runtime: glibc keeps
+/// those that are between others.
 fn give_back() {
     #[cfg(target_env = "gnu")]
-    #[expect(unsafe_code, reason = "a function of the C library that has no other door")]
+    #[expect(unsafe_code, reason = "a function of the C library without a safe wrapper")]
     // SAFETY: it takes no pointer, and may be called at any time.
     unsafe {
         libc::malloc_trim(0);

@@ -1,4 +1,5 @@
-//! The time of each single insert while a table grows from nothing, beside an empty loop that reads the same clock as long.
+//! The time of each single insert while a table grows from empty, next to an empty loop that reads the same
+//! clock for as long.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -41,7 +42,7 @@ pub(super) fn run<S: System>(options: &Options) {
     assert_eq!(matcher.len(), count, "subscriptions were lost");
 }
 
-/// The times of operations: the first so many one by one, of all the longest and how many were stalls.
+/// The times of operations: the first ones individually, and of all the longest and the number of stalls.
 struct Samples {
     times: Vec<u32>,
     taken: usize,
@@ -50,7 +51,7 @@ struct Samples {
 }
 
 impl Samples {
-    /// Room that is touched now, so that it costs nothing later.
+    /// Creates it. The memory is touched now, so that it costs nothing later.
     fn new(count: usize) -> Self {
         Self { times: vec![u32::MAX; count], taken: 0, longest: 0, stalls: 0 }
     }

@@ -1,4 +1,4 @@
-//! Bytes per subscription, as the allocator was asked for them and as the kernel gave them.
+//! Bytes per subscription, as requested from the allocator and as resident.
 
 use crate::line::{Line, short};
 use crate::measure::{HeapBytes, resident_bytes};

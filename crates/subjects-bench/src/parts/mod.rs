@@ -1,4 +1,4 @@
-//! The parts of the benchmark, each runnable alone.
+//! The parts of the benchmark, each of which can be run alone.
 
 mod churn;
 mod growth;
@@ -16,7 +16,7 @@ use crate::systems::System;
 /// Runs a part for one algorithm.
 ///
 /// # Errors
-/// If there is no such part.
+/// There is no such part.
 pub fn run<S: System>(options: &Options, heap: HeapBytes) -> Result<(), String> {
     match options.part.as_str() {
         "thousand" => thousand::run::<S>(options),

@@ -1,4 +1,4 @@
-//! Subscribe storm: all threads but one subscribe and unsubscribe without pause, one looks up.
+//! Subscribe storm: all threads but one subscribe and unsubscribe without pause, and one looks up.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::workload::{Texts, Workload};
 
 use super::table::HOT;
 
-/// Patterns of a writer that come and go.
+/// Patterns that a writer adds and removes.
 const PATTERNS: usize = 1_024;
 
 pub(super) fn run<S: System>(options: &Options) {
@@ -55,7 +55,8 @@ pub(super) fn run<S: System>(options: &Options) {
     }
 }
 
-/// Subscribes and unsubscribes until the end; gives changes per second, a subscribe and an unsubscribe being two.
+/// Subscribes and unsubscribes until the end. Returns changes per second; a subscribe and an unsubscribe are
+/// two.
 fn write<S: System>(matcher: &S, patterns: &Texts, first: usize, stop: &AtomicBool) -> f64 {
     let mut kept = Vec::with_capacity(PATTERNS);
     let (began, mut changes) = (Instant::now(), 0);

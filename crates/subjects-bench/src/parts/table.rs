@@ -11,9 +11,9 @@ use crate::systems::System;
 use crate::table::{Table, ways_ns};
 use crate::workload::Workload;
 
-/// Subjects that are asked for again and again.
+/// Subjects that are looked up repeatedly.
 pub(super) const HOT: usize = 512;
-/// A repeated subject stands so often in its list, so that a batch holds nothing else.
+/// How often a repeated subject is in its list, so that a batch holds nothing else.
 const REPEATED: usize = 512;
 
 pub(super) fn run<S: System>(options: &Options) {

@@ -11,7 +11,7 @@ use crate::table::{Table, ways_ns};
 use crate::workload::{Texts, Workload};
 
 const COUNT: usize = 1_000;
-/// Cold samples of each operation; what is shown is their median.
+/// Cold samples of each operation, of which the median is shown.
 const COLD: usize = 33;
 
 pub(super) fn run<S: System>(options: &Options) {
@@ -37,7 +37,8 @@ pub(super) fn run<S: System>(options: &Options) {
         .print();
 }
 
-/// Subscribes another thousand patterns beside the first and removes them again, until the time is over.
+/// Subscribes another thousand patterns in addition to the first and removes them again, until the time is
+/// up.
 fn writes<S: System>(table: &Table<S>, patterns: &Texts, seconds: f64) -> (f64, f64) {
     let mut kept: Vec<Option<S::Subscription>> = Vec::new();
     kept.resize_with(COUNT, || None);
@@ -55,7 +56,7 @@ fn writes<S: System>(table: &Table<S>, patterns: &Texts, seconds: f64) -> (f64, 
     (spent.0 / rounds, spent.1 / rounds)
 }
 
-/// One operation at a time, each after the core's caches were emptied. The clock's own reading is part of the time.
+/// One operation at a time, each after the core's caches were emptied. The time includes reading the clock.
 fn cold<S: System>(table: &Table<S>, patterns: &Texts, subjects: &[&[u8]]) -> [(&'static str, f64); 3] {
     let mut evictor = Evictor::new();
     let mut own = S::own();

@@ -1,4 +1,4 @@
-//! Many threads that look up, and unsubscribe one of their own patterns and subscribe another in between.
+//! Many threads that look up. In between they unsubscribe one of their own patterns and subscribe another.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,16 +14,16 @@ use crate::workload::{Texts, Workload};
 
 use super::table::HOT;
 
-/// Subscriptions that are exchanged for others, at most; all threads together.
+/// Most subscriptions that are exchanged for others, over all threads.
 const SLOTS_MAX: usize = 65_536;
-/// Operations between two looks at the end of the time.
+/// Operations between two checks for the end of the time.
 const STEP: usize = 64;
 
 pub(super) fn run<S: System>(options: &Options) {
     let workload = Workload::new(options.seed);
     let count = options.count;
     let slots = count.min(SLOTS_MAX);
-    // Each exchanged pattern has a second one, which lies `count` further on.
+    // Each exchanged pattern has a second one, `count` further on.
     let patterns = workload.patterns(count + slots);
     let subjects = workload.subjects(&patterns, count, count);
     let slices: Vec<&[u8]> = subjects.iter().collect();
@@ -119,14 +119,15 @@ impl Setup<'_> {
         let mut own = S::own();
         let (began, mut matches, mut writes) = (Instant::now(), 0, 0);
         while !stop.load(Ordering::Relaxed) {
-            // Each operation is a write with the same probability; lookups between two writes go together.
+            // Each operation is a write with the same probability. Lookups between two writes are made
+            // together.
             let mut lookups = 0;
             for _ in 0..STEP {
                 if random.below(100) >= self.percent {
                     lookups += 1;
                     continue;
                 }
-                // A batch is asked as a whole; single lookups come before the write, as they were drawn.
+                // A batch is looked up as a whole. Single lookups come before the write, in the order drawn.
                 if !matches!(self.way, Way::Batch(_)) {
                     ask(matcher, &mut own, self.way, &mut round, std::mem::take(&mut lookups), &mut matches);
                 }

@@ -1,4 +1,5 @@
-//! The CS-trie under real threads: the two anomalies of the reference implementation, and what snapshots promise.
+//! The CS-trie under real threads: the two anomalies of the reference implementation, and the guarantees of
+//! snapshots.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
@@ -22,7 +23,8 @@ fn find<M: Matcher<usize>>(matcher: &M, subject: &str) -> Vec<usize> {
     found
 }
 
-/// Every thread subscribes to patterns of its own among shared words, looks, unsubscribes, and looks again.
+/// Every thread subscribes to patterns of its own among shared words, looks up, unsubscribes, and looks up
+/// again.
 fn own_subscriptions<M: Matcher<usize>>(matcher: &M, threads: usize) -> usize {
     let missing = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -75,7 +77,8 @@ fn own_subscriptions_are_found_while_snapshots_are_taken() {
     assert_eq!((matcher.len(), matcher.snapshot().len()), (0, 0));
 }
 
-/// A writer goes through: none, the first, both, the first, none. Nobody may see the second without the first.
+/// A writer goes through: none, the first, both, the first, none. No lookup may see the second without the
+/// first.
 #[test]
 fn no_later_subscription_without_an_earlier_one() {
     for (first, second) in [("a.*", "#.b"), ("#.b", "a.*"), ("*.b", "a.b"), ("a.b", "*.*")] {
@@ -108,8 +111,8 @@ fn no_later_subscription_without_an_earlier_one() {
     }
 }
 
-/// As before, with a lookup so long that both subscriptions fit into it: it passes the first one's place at its beginning, and comes
-/// to the second one's at its end. A trie that does not look twice fails this at once.
+/// The same, with a lookup so long that both subscriptions fit into it: it passes the first one's place at
+/// its start, and reaches the second one's at its end. A trie that does not read twice fails this at once.
 #[test]
 fn no_later_subscription_without_an_earlier_one_in_a_long_lookup() {
     let depth = if cfg!(miri) { 3 } else { 8 };
@@ -201,7 +204,7 @@ fn splits_of_many_words_grow_and_shrink() {
     assert!(matcher.snapshot().is_empty());
 }
 
-/// Values are dropped once each, and all of them, whatever snapshots and races there were.
+/// All values are dropped, each once, whatever snapshots and races there were.
 #[test]
 fn every_value_is_dropped_once() {
     let value = Arc::new(());
@@ -225,7 +228,7 @@ fn every_value_is_dropped_once() {
             }
         });
     }
-    // What is left is garbage of past epochs; others' guards may hold it up for a while.
+    // The rest is garbage of past epochs, which guards of other tests may delay for a while.
     for _ in 0..1_000_000 {
         crossbeam_epoch::pin().flush();
         if Arc::strong_count(&value) == 1 {

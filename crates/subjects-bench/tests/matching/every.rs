@@ -1,4 +1,4 @@
-//! Every matcher there is: the five classical ones, and the one that they are beside.
+//! All matchers: the five classical ones, and the one that they are compared with.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
 use tailrace_subjects::{Dialect, Limits, TupleSpace};
@@ -6,7 +6,8 @@ use tailrace_subjects_bench::classic::{CsTrie, InvertedBitmap, Naive, OptimizedB
 
 use crate::any::{AnyMatcher, any};
 
-/// Every matcher, empty. `space` are the subjects that will be looked up, for the algorithm that wants to know them.
+/// Every matcher, empty. `space` holds the subjects to be looked up, for the algorithm that needs to know
+/// them.
 pub(crate) fn every(dialect: Dialect, limits: Limits, space: &[&str]) -> Vec<Box<dyn AnyMatcher>> {
     let known = InvertedBitmap::with_limits(dialect, limits, space).unwrap();
     let unknown = InvertedBitmap::with_limits(dialect, limits, [] as [&str; 0]).unwrap();

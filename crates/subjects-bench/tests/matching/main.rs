@@ -1,5 +1,5 @@
-//! What matches: the classical algorithms against the rules that the matcher of `subjects` is held to. The rules, the histories and the
-//! reference are the files of that crate's tests, so that nobody is judged by others.
+//! Matching: the classical algorithms against the same rules as the matcher of `subjects`. The rules, the
+//! histories and the reference are the files of that crate's tests, so that all are judged alike.
 
 #[path = "../../../subjects/tests/matching/algorithms.rs"]
 mod algorithms;

@@ -1,5 +1,5 @@
-//! Many lookups at once: their cache misses overlap, since all slots are asked for before the first is read, and all leaves
-//! before the first is compared.
+//! Many lookups at once. Their cache misses overlap: all slots are prefetched before the first is read, and
+//! all leaves before the first is compared.
 
 use super::clock::Time;
 use super::conflict::is_late;
@@ -16,12 +16,12 @@ use crate::TextError;
 
 /// Subjects whose memory accesses overlap.
 const GROUP: usize = 16;
-/// Probes for which there is room at once, before more memory is asked for.
+/// Probes to have room for at once, before more memory is allocated.
 const PROBES: usize = 64 * GROUP;
-/// Subjects for which a thread pins once.
+/// Subjects per pin of a thread.
 const PART: usize = 256;
 
-/// The results of [`TupleSpace::matches_many`](crate::TupleSpace::matches_many), reusable.
+/// Reusable results of [`TupleSpace::matches_many`](crate::TupleSpace::matches_many).
 #[derive(Debug)]
 pub struct Batch<V> {
     values: Vec<V>,
@@ -35,31 +35,31 @@ impl<V> Default for Batch<V> {
 }
 
 impl<V> Batch<V> {
-    /// An empty one.
+    /// Creates an empty batch.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The number of subjects that were looked up.
+    /// The number of subjects looked up.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether no subject was looked up.
+    /// Reports whether no subject was looked up.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// What one of the subjects matched.
+    /// The matches of one of the subjects.
     ///
     /// # Errors
     /// [`TextError`] if that subject is malformed.
     ///
     /// # Panics
-    /// If there were not so many subjects.
+    /// There were fewer subjects.
     pub fn get(&self, subject: usize) -> Result<&[V], &TextError> {
         let end = *self.ends[subject].as_ref()?;
         let before = self.ends[..subject].iter().rev().find_map(|end| end.as_ref().ok());
@@ -73,7 +73,7 @@ impl<V> Batch<V> {
     }
 }
 
-/// One probe under way.
+/// One probe in progress.
 struct Probe<'g, V: Clone + Send + 'static> {
     entry: &'g Entry<V>,
     table: &'g Table<V>,
@@ -83,11 +83,11 @@ struct Probe<'g, V: Clone + Send + 'static> {
 
 #[derive(Clone, Copy)]
 enum ProbeState<'g, V> {
-    /// Nothing there, and no sign of anything newer.
+    /// Absent, and no sign of anything newer.
     Absent,
-    /// This may be it.
+    /// This leaf may be the one.
     Candidate(LeafRef<'g, V>),
-    /// Something that a simple look does not tell: search by the book.
+    /// A quick look cannot tell: a full search is needed.
     Unclear,
 }
 
@@ -160,7 +160,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         }
     }
 
-    /// Adds what a probe has found; false if it needs a search by the book.
+    /// Adds what a probe has found. Returns false if it needs a full search.
     #[inline]
     fn collect(&self, probe: &Probe<'_, V>, words: &Words<'_>, time: Time, values: &mut Vec<V>) -> bool {
         let leaf = match probe.state {

@@ -1,4 +1,5 @@
-//! Patterns by shape, persistently: what the hash tables are, for shapes of any number of words, as trees whose updates copy one path.
+//! Patterns by shape, as persistent trees whose updates copy one path. They do the work of the hash tables,
+//! for shapes of any number of words.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::pattern::{PatternWord, words};
 use crate::subject::split;
 use crate::{Dialect, Subject};
 
-/// Patterns in which a wildcard for any number of words stands last or nowhere.
+/// Patterns in which a wildcard for any number of words comes last or nowhere.
 pub(crate) struct Shapes<V>(Tree<Arc<[u8]>, Shape<V>>);
 
 impl<V> Default for Shapes<V> {
@@ -29,7 +30,7 @@ impl<V> Clone for Shapes<V> {
 struct Shape<V> {
     wildcards: Arc<Wildcards>,
     subscriptions: usize,
-    /// By their hashes. Patterns that share one lie together.
+    /// Patterns by their hashes. Patterns with the same hash share an entry.
     patterns: Tree<u64, Arc<[Pattern<V>]>>,
 }
 
@@ -56,12 +57,12 @@ impl<V: Clone> Shapes<V> {
         self.0.is_empty()
     }
 
-    /// How many subscriptions a shape has.
+    /// The number of subscriptions of a shape.
     pub(crate) fn count(&self, shape: &[u8]) -> usize {
         self.0.get(shape).map_or(0, |shape| shape.subscriptions)
     }
 
-    /// The patterns with one more subscriber, whose id comes back too.
+    /// Returns the patterns with one more subscriber, and its id.
     pub(crate) fn with(
         &self,
         hasher: &Hasher,
@@ -86,7 +87,7 @@ impl<V: Clone> Shapes<V> {
         (Self(self.0.with(shape.into(), more)), id)
     }
 
-    /// The patterns without one subscriber; `None` if it is not there.
+    /// Returns the patterns without one subscriber. `None` if it does not exist.
     pub(crate) fn without(
         &self,
         hasher: &Hasher,
@@ -162,13 +163,13 @@ impl<V> Shape<V> {
     }
 }
 
-/// What a shape says of the words of a subject.
+/// The wildcards of a shape.
 struct Wildcards {
     /// Words before the tail wildcard, or all of them.
     prefix: usize,
     /// The positions of one-word wildcards, in order.
     stars: Box<[u32]>,
-    /// Whether a wildcard for any number of words stands last.
+    /// Whether a wildcard for any number of words comes last.
     tail: bool,
 }
 
@@ -189,7 +190,7 @@ impl Wildcards {
         Self { prefix, stars: stars.into(), tail }
     }
 
-    /// Whether a subject of so many words can match.
+    /// Reports whether a subject of this many words can match.
     fn fit(&self, subject: Subject<'_>, count: usize) -> bool {
         let starts_wild = self.stars.first() == Some(&0) || self.prefix == 0 && self.tail;
         let fits = if self.tail {
@@ -200,7 +201,7 @@ impl Wildcards {
         fits && !(starts_wild && subject.is_hidden())
     }
 
-    /// The hash of a pattern of this shape, or of a subject that it fits.
+    /// The hash of a pattern of this shape, or of a subject that fits it.
     fn hash(&self, hasher: &Hasher, shares: &Shares) -> u64 {
         let whole = self.prefix.checked_sub(1).map_or(0, |last| shares.0[last].up_to);
         let stars = self.stars.iter().map(|position| shares.0[*position as usize].own);
@@ -208,7 +209,8 @@ impl Wildcards {
     }
 }
 
-/// Whether a pattern whose shape fits a subject has the subject's words, but where it has wildcards.
+/// Reports whether a pattern has the subject's words except where it has wildcards. Its shape must fit the
+/// subject.
 fn matches(pattern: &[u8], subject: Subject<'_>) -> bool {
     let mut theirs = subject.words();
     words(subject.dialect(), pattern).all(|word| match word {
@@ -218,23 +220,24 @@ fn matches(pattern: &[u8], subject: Subject<'_>) -> bool {
     })
 }
 
-/// What each word of a text adds to the hashes of patterns.
+/// The share of each word of a text in the hashes of patterns.
 struct Shares(Vec<Share>);
 
 struct Share {
     own: u64,
-    /// Of all words up to this one.
+    /// The sum over all words up to this one.
     up_to: u64,
 }
 
 thread_local! {
-    /// Memory of the last lookup's shares, so that a lookup allocates nothing.
+    /// Memory of the last lookup's shares, so that a lookup does not allocate.
     static SCRATCH: Cell<Vec<Share>> = const { Cell::new(Vec::new()) };
 }
 
 impl Shares {
     fn of(hasher: &Hasher, dialect: Dialect, text: &[u8]) -> Self {
-        // When a thread ends, its scratch memory may have gone before a value or another local that still looks something up.
+        // When a thread ends, its scratch memory may be gone before a value or another thread local that
+        // still makes a lookup.
         let mut shares = SCRATCH.try_with(Cell::take).unwrap_or_default();
         shares.clear();
         let mut up_to = 0_u64;
@@ -290,7 +293,7 @@ mod tests {
             self.shapes.without(&self.hasher, dialect, &shape(dialect, text), text, id)
         }
 
-        /// What both find, which is the same.
+        /// The values that both find; they must agree.
         fn found(&self, subject: &str) -> Vec<u32> {
             let subject = Subject::parse(self.dialect, subject.as_bytes(), &Limits::widest());
             let subject = subject.expect("valid");

@@ -1,4 +1,4 @@
-//! Results of exact subjects, kept by one thread or connection.
+//! Results for exact subjects, cached by one thread or connection.
 
 use super::TupleSpace;
 use super::epoch;
@@ -6,51 +6,52 @@ use super::words::Words;
 use crate::TextError;
 use crate::scan::{eight, short};
 
-/// Misses after which the cache asks itself whether it helps.
+/// Misses after which the cache checks whether it helps.
 const WINDOW: u32 = 96;
-/// It helps if one lookup in three is a hit: so many hits for those misses.
+/// It helps if one lookup in three is a hit: this many hits for those misses.
 const WORTH: u64 = WINDOW as u64 / 2;
-/// Lookups that pass it by when it does not.
+/// Lookups that bypass it if it does not help.
 const REST: u32 = 64 * WINDOW;
-/// Entries that a subject may take.
+/// Entries that a subject may be in.
 const WAYS: usize = 4;
-/// Most values of a result that is kept: beside what is done with more, looking them up again is cheap, and their memory would have no
-/// bound.
+/// Most values of a result to cache. Compared with the work on more values, another lookup is cheap, and
+/// their memory would be unbounded.
 const VALUES_MAX: usize = 64;
-/// Bytes of the longest subject that is kept.
+/// Longest subject to cache, in bytes.
 const SUBJECT_BYTES: usize = 256;
 
-/// Most subjects that a cache is made for, and so about 224 MB: more are no use to one thread.
+/// Most subjects of a cache, about 224 MB: more are of no use to one thread.
 const SUBJECTS_MAX: usize = 1 << 20;
 
-/// Remembers what exact subjects matched. Never stale: a result is used only while [`TupleSpace::generation`] stays the same, which costs
-/// one load, so a hit is as linearizable as a lookup.
+/// Remembers the matches of exact subjects. It is never stale: a result is used only while
+/// [`TupleSpace::generation`] stays the same, which costs one load. So a hit is as linearizable as a lookup.
 ///
-/// It watches its own hits: where there are few, because subjects do not repeat or subscriptions change all the time, it
-/// steps aside and tries again later. Subjects of more than 256 bytes, and those with more than 64 values, are looked up each time.
+/// It watches its own hits. If there are few, because subjects do not repeat or subscriptions change all the
+/// time, it steps aside and tries again later. Subjects of more than 256 bytes, and those with more than 64
+/// values, are looked up each time.
 pub struct Cache<V> {
-    /// Sixteen bits of each entry's hash, by set: they tell which entry to look at without touching the others.
+    /// Sixteen bits of each entry's hash, by set. They show which entry to check without touching the others.
     tags: Box<[u64]>,
     entries: Box<[Entry<V>]>,
-    /// What few hits need, by entry.
+    /// The rest of each entry, which few hits need.
     rest_of: Box<[Rest<V>]>,
-    /// The entry of a set to give up next.
+    /// The entry of a set to evict next.
     turn: usize,
-    /// Since the beginning, and up to this window.
+    /// Hits since the start, and up to this window.
     hits: u64,
     hits_before: u64,
-    /// In this window.
+    /// Misses in this window.
     misses: u32,
-    /// Lookups left to pass by.
+    /// Lookups left that bypass it.
     rest: u32,
     spare: Vec<V>,
 }
 
-/// With small values one cache line.
+/// One cache line, if values are small.
 #[repr(C, align(64))]
 struct Entry<V> {
     generation: u64,
-    /// The result, if it is one value; else it is in [`Rest`].
+    /// The result, if it is a single value. Otherwise it is in [`Rest`].
     only: Option<V>,
     key: Key,
 }
@@ -58,12 +59,13 @@ struct Entry<V> {
 struct Rest<V> {
     /// The subject, if its key does not hold all of it.
     subject: Vec<u8>,
-    /// The result, if it is not one value.
+    /// The result, if it is not a single value.
     values: Vec<V>,
 }
 
-/// The first and the last sixteen bytes of a subject, and its length: all of it up to 32 bytes. Separate fields, which stay in
-/// registers; an array would be stored and read again in larger pieces, for which the processor has to wait.
+/// The first and the last sixteen bytes of a subject, and its length: all of it up to 32 bytes. The fields
+/// are separate so that they stay in registers. An array would be stored and read again in larger pieces, for
+/// which the processor has to wait.
 #[derive(Clone, Copy)]
 struct Key {
     first: u64,
@@ -100,8 +102,8 @@ impl Key {
         first | last | (self.length ^ other.length) == 0
     }
 
-    /// A quick hash, its halves side by side, so that the multiplications overlap. It needs no secret: subjects are compared, and who makes
-    /// them collide only loses hits.
+    /// A quick hash of both halves side by side, so that the multiplications overlap. It needs no secret:
+    /// subjects are compared, and an attacker who makes them collide only loses hits.
     #[inline(always)]
     fn hash(&self) -> u64 {
         const A: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -115,9 +117,10 @@ impl Key {
 }
 
 impl<V: Clone + Send + Sync + 'static> Cache<V> {
-    /// A cache for about so many subjects; 512 suit a connection. It has twice as many entries, in sets of four: so subjects
-    /// seldom compete. An entry takes 112 bytes with values of up to 8,
-    /// and longer subjects and results of several values, 64 at most, beside it. More than 2^20 subjects are cut to that.
+    /// Creates a cache for about this many subjects; 512 suit a connection. It has twice as many entries, in
+    /// sets of four, so that subjects seldom compete. An entry takes 112 bytes with values of up to 8. Longer
+    /// subjects, and results of several values (at most 64), take extra memory. The number of subjects is
+    /// clamped to 2^20.
     #[must_use]
     pub fn new(subjects: usize) -> Self {
         let entry = |_| Entry { generation: 0, only: None, key: Key::NONE };
@@ -136,19 +139,20 @@ impl<V: Clone + Send + Sync + 'static> Cache<V> {
         }
     }
 
-    /// Lookups so far that were answered from the cache.
+    /// Lookups answered from the cache so far.
     #[must_use]
     pub fn hits(&self) -> u64 {
         self.hits
     }
 
-    /// Takes over what the last lookup has found, if that was too much to be kept; else nothing.
+    /// Takes the result of the last lookup if it was too large to cache. Empty otherwise.
     #[must_use]
     pub fn take(&mut self) -> Vec<V> {
         std::mem::take(&mut self.spare)
     }
 
-    /// The values of all matching subscriptions. A cache belongs to one matcher: use another one for another matcher.
+    /// The values of all matching subscriptions. A cache belongs to one matcher: use a different cache for
+    /// another matcher.
     ///
     /// # Errors
     /// [`TextError`] if the subject is malformed.
@@ -219,11 +223,11 @@ impl<V: Clone + Send + Sync + 'static> Cache<V> {
 
     fn fill(&mut self, index: usize, matcher: &TupleSpace<V>, words: &Words<'_>) {
         let (entry, rest) = (&mut self.entries[index], &mut self.rest_of[index]);
-        // Nothing can be found here until all of it is new, should a value's clone panic.
+        // Invalidates the entry until all of it is new, in case a value's clone panics.
         entry.generation = 0;
         entry.only = None;
         rest.values.clear();
-        // The generation is that of the moment which the result shows.
+        // The generation is that of the moment that the result shows.
         let generation = matcher.inner.matches_again(words, &mut rest.values, &epoch::pin());
         if rest.values.len() == 1 {
             entry.only = rest.values.pop();
@@ -238,7 +242,7 @@ impl<V: Clone + Send + Sync + 'static> Cache<V> {
     }
 }
 
-/// Which of four tags is that of the hash: the first lane that is zero after taking the difference.
+/// Which of four tags equals that of the hash: the first lane that is zero after taking the difference.
 #[inline]
 fn way_of(tags: u64, hash: u64) -> Option<usize> {
     const ONES: u64 = 0x0001_0001_0001_0001;

@@ -1,19 +1,21 @@
 //! The clock that orders all writes and views of a matcher.
 //!
-//! It is one number. Even: *open*, `2 * t`; writes may still be stamped `t`. Odd: *closed*, `2 * t + 1`; somebody has
-//! looked at time `t`, so the next write begins time `t + 1`. Both moves add one. Nothing moves while nobody looks, and
-//! nothing moves while nobody writes: a thousand writes in a row share a time, and a million looks cost one load each.
+//! It is one number. Even means *open*, `2 * t`: writes may still be stamped `t`. Odd means *closed*, `2 * t
+//! + 1`: a reader has looked at time `t`, so the next write starts time `t + 1`. Both moves add one. The
+//! clock does not move unless there are both looks and writes: a thousand writes in a row share a time, and a
+//! million looks cost one load each.
 //!
-//! This is the camera of Wei, Ben-David, Blelloch, Fatourou, Ruppert and Sun ("Constant-Time Snapshots with Applications to
-//! Concurrent Data Structures", PPoPP 2021) with the increment moved from the one who looks to the next one who writes, so that
-//! the same number tells a cache with one load whether anything has changed.
+//! This is the camera of Wei, Ben-David, Blelloch, Fatourou, Ruppert and Sun ("Constant-Time Snapshots with
+//! Applications to Concurrent Data Structures", PPoPP 2021). The difference is that the next writer, not the
+//! reader, increments it. So with one load the same number also tells a cache whether anything has changed.
 
 use super::sync::{AtomicU64, Ordering};
 
-/// A point in the order of writes. Times begin at 1; 61 bits last for 73 years at a thousand million moves a second.
+/// A point in the order of writes. Times start at 1; 61 bits last for 73 years at a thousand million moves a
+/// second.
 pub(crate) type Time = u64;
 
-/// See the module's documentation.
+/// The clock; see the module's documentation.
 pub(crate) struct Clock(AtomicU64);
 
 impl Clock {
@@ -21,8 +23,8 @@ impl Clock {
         Self(AtomicU64::new(2))
     }
 
-    /// The newest time of which everything is certain without touching the clock: all writes stamped with it or less
-    /// came before this call.
+    /// The newest time that is certain without touching the clock: all writes stamped with it or less came
+    /// before this call.
     #[inline]
     pub(crate) fn certain(&self) -> Time {
         let now = self.0.load(Ordering::SeqCst);
@@ -30,15 +32,15 @@ impl Clock {
         (now >> 1) - 1 + (now & 1)
     }
 
-    /// Closes the current time and returns it: all writes stamped with it or less came before this call, and all others come
-    /// after. One load if nothing was written since the last look.
+    /// Closes the current time and returns it: all writes stamped with it or less came before this call, and
+    /// all others come after. Costs one load if nothing was written since the last look.
     #[inline]
     pub(crate) fn look(&self) -> Time {
         let now = self.0.load(Ordering::SeqCst);
         if now & 1 == 1 { now >> 1 } else { self.0.fetch_or(1, Ordering::SeqCst) >> 1 }
     }
 
-    /// The time with which to stamp a write that readers can reach already.
+    /// The time to stamp a write with that readers can already reach.
     pub(crate) fn stamp(&self) -> Time {
         let mut now = self.0.load(Ordering::SeqCst);
         loop {

@@ -1,12 +1,12 @@
-//! When a lookup is too late to tell how things were at its moment.
+//! Detects that a lookup is too late to show the state at its moment.
 
 use super::clock::Time;
 
-/// Something was written after the moment at which a lookup looks.
+/// Something was written after the moment that a lookup shows.
 #[derive(Debug)]
 pub(crate) struct Conflict;
 
-/// Whether a write of `stamp` comes after the moment at which a lookup looks.
+/// Reports whether a write of `stamp` comes after the moment that a lookup shows.
 #[inline]
 pub(crate) fn is_late(stamp: Time, time: Time) -> bool {
     // Broken on purpose, to show that the tests notice: `cargo xtask prove subjects`.

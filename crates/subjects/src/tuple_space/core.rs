@@ -1,4 +1,4 @@
-//! What all parts of a matcher share: its clock, its snapshots, its hash, and how stamps are decided.
+//! State that all parts of a matcher share: its clock, its snapshots, its hash, and how stamps are decided.
 #![expect(unsafe_code, reason = "memory is retired through the reclamation scheme")]
 
 use std::ptr;
@@ -12,7 +12,7 @@ use super::words::{Hasher, ShapeKey};
 use crate::scan::Scanner;
 use crate::{Dialect, Limits};
 
-/// See the module's documentation.
+/// The shared state; see the module's documentation.
 pub(crate) struct Core {
     pub(crate) dialect: Dialect,
     pub(crate) limits: Limits,
@@ -20,11 +20,11 @@ pub(crate) struct Core {
     pub(crate) scanner: Scanner,
     pub(crate) clock: Clock,
     pub(crate) registry: Registry,
-    /// Places with a history that has to go when its snapshots have gone: a stack.
+    /// Places with a history to drop once its snapshots are gone: a stack.
     kept: AtomicPtr<Kept>,
 }
 
-/// Where a leaf lives.
+/// The place of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeafLocation {
     /// In the table of this shape, under this hash.
@@ -51,8 +51,8 @@ impl Core {
         }
     }
 
-    /// When this leaf's version began; decides it if nobody has. This is the linearization point of the write that made the leaf:
-    /// the reading of the clock whose result becomes the stamp.
+    /// When this leaf's version started. Decides it if it is undecided. This is the linearization point of
+    /// the write that made the leaf: the reading of the clock whose result becomes the stamp.
     #[inline]
     pub(crate) fn settle<V: Clone>(&self, leaf: LeafRef<'_, V>, place: LeafLocation) -> Time {
         match leaf.meta() {
@@ -73,13 +73,14 @@ impl Core {
                 Meta::Replaces(old) => Some(old),
             };
             let stamp = self.clock.stamp();
-            // The order matters: a snapshot that is not registered yet will look at the clock after this, and so see this write.
+            // The order matters: a snapshot that is not registered yet will look at the clock after this, and
+            // so see this write.
             let older = replaced.map_or_else(Vec::new, |old| self.older(old, stamp));
             if older.is_empty() {
                 leaf.decide(&meta, stamp);
             } else if leaf.keep(&meta, History { stamp, older, life: Life::begin() }).is_ok() {
-                // If the replaced leaf has a history still, its place is on the stack, or with a tidy that will find this leaf: it looks
-                // at the place again after it has dropped a history.
+                // If the replaced leaf still has a history, its place is on the stack, or with a tidy that
+                // will find this leaf: it checks the place again after it has dropped a history.
                 let listed = replaced.is_some_and(|old| matches!(old.meta(), Meta::Kept(_)));
                 if !listed {
                     self.push_kept(place);
@@ -112,13 +113,14 @@ impl Core {
         versions
     }
 
-    /// Drops a leaf's history if no live snapshot sees any of it; true if the leaf has none now.
+    /// Drops a leaf's history if no live snapshot sees any of it. Returns true if the leaf has none now.
     pub(crate) fn trim<V: Send + 'static>(&self, leaf: LeafRef<'_, V>, guard: &Guard) -> bool {
         match leaf.meta() {
             Meta::Kept(history) if self.registry.needs(0, history.stamp) => false,
             Meta::Kept(_) => {
                 if let Some(history) = leaf.forget() {
-                    // SAFETY: the exchange took it from the leaf, and whoever reads it holds a guard from before.
+                    // SAFETY: the exchange took it from the leaf, and any thread that reads it holds a guard
+                    // from before.
                     unsafe { guard.defer_unchecked(move || free_box(Box::from_raw(history))) };
                 }
                 true
@@ -131,7 +133,7 @@ impl Core {
         let new = Box::into_raw(Box::new(Kept { place, next: ptr::null_mut() }));
         let mut head = self.kept.load(Ordering::Relaxed);
         loop {
-            // SAFETY: nobody else has the new entry yet.
+            // SAFETY: no other thread has the new entry yet.
             unsafe { (*new).next = head };
             match self.kept.compare_exchange(head, new, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => return,
@@ -140,18 +142,18 @@ impl Core {
         }
     }
 
-    /// Whether histories wait for a tidy, and no snapshot is alive.
+    /// Reports whether histories wait for a tidy, and no snapshot is alive.
     #[inline]
     pub(crate) fn is_untidy(&self) -> bool {
         !self.kept.load(Ordering::Relaxed).is_null() && self.registry.is_idle()
     }
 
-    /// The places that are listed now, newest first; only for who has the matcher alone.
+    /// The places that are listed now, newest first. The caller must have the matcher to itself.
     #[cfg(all(test, not(shuttle)))]
     pub(crate) fn listed(&self) -> Vec<(*const (), LeafLocation)> {
         let mut entry = self.kept.load(Ordering::SeqCst);
         let mut listed = Vec::new();
-        // SAFETY: entries live until they are taken from the stack, which nobody else does now.
+        // SAFETY: entries live until they are taken from the stack, which no other thread does now.
         while let Some(kept) = unsafe { entry.as_ref() } {
             listed.push((entry.cast_const().cast(), kept.place));
             entry = kept.next;
@@ -159,8 +161,9 @@ impl Core {
         listed
     }
 
-    /// Calls `trim` for every place that may have a history; where it gives false, the place is kept for the next time. After `trim` has
-    /// dropped a history it must look once more whether the place has another one by now.
+    /// Calls `trim` for every place that may have a history. If it returns false, the place is kept for the
+    /// next time. After `trim` has dropped a history it must check once more whether the place has another
+    /// one by now.
     pub(crate) fn tidy(&self, mut trim: impl FnMut(LeafLocation) -> bool) {
         let mut entry = self.kept.swap(ptr::null_mut(), Ordering::SeqCst);
         while !entry.is_null() {
@@ -180,10 +183,10 @@ impl Drop for Core {
     }
 }
 
-/// Frees a leaf once nobody reads it any more.
+/// Frees a leaf once no thread reads it any more.
 ///
 /// # Safety
-/// No one who pins from now on can reach the leaf, and it is retired once.
+/// No thread that pins from now on can reach the leaf, and it is retired once.
 pub(crate) unsafe fn retire<V: Send + 'static>(leaf: *mut Leaf<V>, guard: &Guard) {
     // SAFETY: as the caller promises.
     unsafe {

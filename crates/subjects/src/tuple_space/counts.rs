@@ -1,22 +1,22 @@
-//! How many subscriptions there are: exact, bounded, and without one word that every writer changes.
+//! The number of subscriptions: exact, bounded, and without a single word that every writer changes.
 
 use std::cell::Cell;
 
 use super::sync::{AtomicUsize, Ordering};
 
-/// Parts of the counters; threads are spread over them.
+/// Stripes of the counters, which spread the threads.
 const STRIPES: usize = 16;
-/// Places that a part takes from the total at once.
+/// Places that a stripe takes from the total at once.
 const CREDIT: usize = 64;
-/// Nobody takes or keeps credit when so few places are left: a place on its way between two counters would be missed, and somebody
-/// refused without need.
+/// No stripe takes or keeps credit when this few places are left. Otherwise a place in transit between two
+/// counters could be missed, and a subscription rejected needlessly.
 const RESERVE: usize = 4 * STRIPES * CREDIT;
 
-/// Counters of one part, on a cache line of their own.
+/// Counters of one stripe, on a cache line of their own.
 #[derive(Default)]
 #[repr(align(64))]
 struct Stripe {
-    /// Writes that have begun.
+    /// Writes that have started.
     begun: AtomicUsize,
     /// Subscriptions that were added.
     added: AtomicUsize,
@@ -43,7 +43,7 @@ pub(crate) enum Outcome {
     Failed,
 }
 
-/// Counts the end of a write when it is dropped.
+/// Counts the end of a write on drop.
 struct Ended<'a> {
     stripe: &'a Stripe,
     outcome: Outcome,
@@ -78,7 +78,8 @@ impl Counts {
         Self { stripes: std::array::from_fn(|_| Stripe::default()), taken: AtomicUsize::new(0), max }
     }
 
-    /// Runs a write. Its change becomes visible between the two counts. One that panics counts as failed: a value's clone may do so.
+    /// Runs a write. Its change becomes visible between the two counts. A write that panics counts as failed:
+    /// a value's clone may panic.
     pub(crate) fn write<R>(&self, write: impl FnOnce() -> (R, Outcome)) -> R {
         let stripe = &self.stripes[own_stripe()];
         stripe.begun.fetch_add(1, Ordering::SeqCst);
@@ -88,10 +89,11 @@ impl Counts {
         result
     }
 
-    /// The number of subscriptions at a moment within this call at which no write was under way; `None` if that cannot be told.
+    /// The number of subscriptions at a moment within this call at which no write was in progress. `None` if
+    /// that cannot be determined.
     ///
-    /// All counters only grow. If the writes that had ended when this began reading are as many as those that had begun when it
-    /// ended, then between the two none was under way.
+    /// All counters only grow. If the number of writes that had ended when this started reading equals the
+    /// number that had started when it finished, then no write was in progress between the two.
     pub(crate) fn at_rest(&self) -> Option<usize> {
         let sum = |of: fn(&Stripe) -> &AtomicUsize| {
             self.stripes
@@ -103,7 +105,7 @@ impl Counts {
         (added.wrapping_add(removed).wrapping_add(failed) == begun).then(|| added.wrapping_sub(removed))
     }
 
-    /// The number of subscriptions, off by the writes that are under way.
+    /// The number of subscriptions, give or take the writes in progress.
     pub(crate) fn about(&self) -> usize {
         let sum = self.stripes.iter().fold(0_usize, |sum, stripe| {
             let (added, removed) = (&stripe.added, &stripe.removed);
@@ -112,7 +114,7 @@ impl Counts {
         if sum > isize::MAX as usize { 0 } else { sum }
     }
 
-    /// Takes a place for a subscription; false if all are taken.
+    /// Takes a place for a subscription. Returns false if all are taken.
     pub(crate) fn reserve(&self) -> bool {
         let own = own_stripe();
         if take_one(&self.stripes[own].credit) {
@@ -122,18 +124,18 @@ impl Counts {
             self.stripes[own].credit.fetch_add(CREDIT - 1, Ordering::Relaxed);
             return true;
         }
-        // Near the limit: one by one, then what others hold.
+        // Near the limit: one by one, then from the credit of other stripes.
         self.take(1, 0) || self.stripes.iter().any(|stripe| take_one(&stripe.credit)) || self.take(1, 0)
     }
 
-    /// Takes places if so many are left afterwards.
+    /// Takes places if at least `left` remain afterwards.
     fn take(&self, places: usize, left: usize) -> bool {
         let max = self.max.saturating_sub(left);
         let fits = |taken: usize| taken.checked_add(places).filter(|sum| *sum <= max);
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
     }
 
-    /// Gives a place back.
+    /// Returns a place.
     pub(crate) fn release(&self) {
         if self.taken.load(Ordering::Relaxed) > self.max.saturating_sub(RESERVE) {
             self.taken.fetch_sub(1, Ordering::Relaxed);

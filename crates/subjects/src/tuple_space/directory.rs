@@ -1,4 +1,5 @@
-//! Which shapes there are, and which of them a subject of so many words has to be looked up in. Immutable: a change makes a new one.
+//! The existing shapes, and which of them a subject of a given number of words must be looked up in.
+//! Immutable: a change makes a new one.
 
 use std::sync::Arc;
 
@@ -9,30 +10,31 @@ use super::shape::Shape;
 use super::words::{SHAPE_WORDS_MAX, ShapeKey, Words};
 use crate::Dialect;
 
-/// Most shapes that have tables. Each one that fits a subject costs its lookup one probe; patterns of further shapes are
-/// kept in the overflow. Models have fewer, so that they get there.
+/// Most shapes that have tables. Each one that fits a subject costs its lookup one probe. Patterns of further
+/// shapes are kept in the overflow. Models have fewer, so that they get there.
 pub const SHAPES_MAX: usize = if cfg!(shuttle) { 16 } else { 256 };
 
 pub(crate) struct Directory<V: Clone + Send + 'static> {
     shapes: Vec<Arc<Shape<V>>>,
-    /// Their keys, in the same order: every write looks for one.
+    /// Their keys, in the same order: every write looks one up.
     keys: Vec<ShapeKey>,
-    /// By number of words, the last for all above: the shapes that fit, as positions in `shapes`.
+    /// By number of words: the shapes that fit, as positions in `shapes`. The last element is for all larger
+    /// numbers.
     plans: Vec<Box<[Entry<V>]>>,
     /// The newest removal among shapes that were retired.
     dropped: Time,
 }
 
-/// A shape that a lookup has to probe.
+/// A shape that a lookup must probe.
 pub(crate) struct Entry<V: Clone + Send + 'static> {
     pub(crate) key: ShapeKey,
-    /// The first word is a wildcard.
+    /// Whether the first word is a wildcard.
     pub(crate) starts_wild: bool,
     pub(crate) shape: Arc<Shape<V>>,
 }
 
 impl<V: Clone + Send + 'static> Entry<V> {
-    /// The hash of a subject under this shape, which must be of a plan for its number of words.
+    /// The hash of a subject under this shape, which must be in the plan for its number of words.
     #[inline]
     pub(crate) fn hash(&self, core: &Core, words: &Words<'_>) -> u64 {
         #[expect(unsafe_code, reason = "saves two checks for each shape of each lookup")]
@@ -63,7 +65,7 @@ impl<V: Clone + Send + 'static> Directory<V> {
         Some(&self.shapes[index])
     }
 
-    /// The shapes that fit a subject of so many words.
+    /// The shapes that fit a subject of this many words.
     #[inline]
     pub(crate) fn plan(&self, words: usize) -> &[Entry<V>] {
         match self.plans.get(words) {

@@ -1,7 +1,9 @@
-//! Where guards come from, and what is freed when they have ended: `crossbeam-epoch`, or under `--cfg shuttle` a model of it.
+//! Guards, and the freeing of memory when they have ended: `crossbeam-epoch`, or under `--cfg shuttle` a
+//! model of it.
 //!
-//! The model frees as early as any such scheme may: at once when the last guard has ended that was there when something was retired. It
-//! keeps the memory of what it has freed until the run has ended, so that a use that comes too late finds a [`Life`] that is over.
+//! The model frees as early as any such scheme may: as soon as the last guard has ended that existed when
+//! something was retired. It keeps the memory of what it has freed until the run has ended, so that a use
+//! that comes too late finds a [`Life`] that is over.
 #![cfg_attr(shuttle, expect(unsafe_code, reason = "a model of memory reclamation frees memory"))]
 
 #[cfg(not(shuttle))]
@@ -14,10 +16,10 @@ pub(crate) use self::modelled::{Guard, Life, bury, free_box, pin, run};
 mod real {
     pub(crate) use crossbeam_epoch::{Guard, pin};
 
-    /// Nothing: only models look at lives.
+    /// Empty: only models examine lives.
     pub(crate) struct Life;
 
-    #[expect(clippy::unused_self, reason = "the model has a self to look at")]
+    #[expect(clippy::unused_self, reason = "the model needs self")]
     impl Life {
         pub(crate) fn begin() -> Self {
             Self
@@ -48,15 +50,15 @@ mod modelled {
 
     type Task = Box<dyn FnOnce()>;
 
-    // A run of a model has one thread of the system, whatever number of threads it models.
+    // A run of a model has one system thread, however many threads it models.
     thread_local! {
         /// The number of the next guard or retirement.
         static NEXT: Cell<u64> = const { Cell::new(1) };
         /// Live guards.
         static GUARDS: RefCell<BTreeSet<u64>> = const { RefCell::new(BTreeSet::new()) };
-        /// What waits for guards before its number.
+        /// Tasks that wait for guards older than their number.
         static DEFERRED: RefCell<VecDeque<(u64, Task)>> = const { RefCell::new(VecDeque::new()) };
-        /// Memory of what is freed.
+        /// Memory to be freed when the run has ended.
         static GRAVES: RefCell<Vec<Task>> = const { RefCell::new(Vec::new()) };
         /// Lives that are not over.
         static LIVES: Cell<usize> = const { Cell::new(0) };
@@ -77,13 +79,13 @@ mod modelled {
 
     impl Guard {
         /// # Safety
-        /// As that of `crossbeam-epoch`.
+        /// Same as for `crossbeam-epoch`.
         pub(crate) unsafe fn defer_unchecked<R>(&self, task: impl FnOnce() -> R + 'static) {
             let task = Box::new(|| drop(task()));
             DEFERRED.with_borrow_mut(|deferred| deferred.push_back((number(), task)));
         }
 
-        #[expect(clippy::unused_self, reason = "as that of `crossbeam-epoch`")]
+        #[expect(clippy::unused_self, reason = "the same signature as in `crossbeam-epoch`")]
         pub(crate) fn flush(&self) {}
     }
 
@@ -107,7 +109,8 @@ mod modelled {
         })
     }
 
-    /// Says of a piece of shared memory whether it is in use, retired or freed, and panics when it is used against that.
+    /// Tracks whether a piece of shared memory is in use, retired or freed, and panics if it is used when it
+    /// must not be.
     pub(crate) struct Life {
         retired: Cell<u64>,
         over: Cell<bool>,
@@ -121,11 +124,11 @@ mod modelled {
             Self { retired: Cell::new(NEVER), over: Cell::new(false) }
         }
 
-        /// It is found in shared memory.
+        /// It was reached through shared memory.
         pub(crate) fn is_reached(&self, guard: &Guard) {
             self.is_used();
             let before = guard.0 < self.retired.get();
-            assert!(std::thread::panicking() || before, "retired memory is reached by who pinned later");
+            assert!(std::thread::panicking() || before, "retired memory is reached by a later guard");
         }
 
         pub(crate) fn is_used(&self) {
@@ -133,7 +136,7 @@ mod modelled {
             assert!(std::thread::panicking() || !self.over.get(), "freed memory is used");
         }
 
-        /// It goes into the hands of the reclamation scheme.
+        /// It is handed over to the reclamation scheme.
         pub(crate) fn is_retired(&self) {
             self.is_used();
             let before = self.retired.replace(number());
@@ -167,7 +170,7 @@ mod modelled {
 
     /// One run of a model. Everything that it has made must have been freed by its end.
     pub(crate) fn run(model: impl FnOnce()) {
-        // What a run that failed has left belongs to nobody.
+        // Leftovers of a failed run.
         let _ = (GUARDS.take(), DEFERRED.take(), LIVES.take());
         GRAVES.take().into_iter().for_each(|free| free());
         seen::begin_run();

@@ -1,4 +1,4 @@
-//! What readers, writers and snapshots of one matcher share.
+//! State that readers, writers and snapshots of one matcher share.
 
 use super::conflict::is_late;
 use super::core::{Core, LeafLocation};
@@ -10,7 +10,7 @@ use super::published::{OverflowRoot, Published};
 use super::words::Words;
 use crate::{Dialect, Limits, TextError};
 
-/// One matcher. It lives as long as a snapshot of it.
+/// One matcher. It lives as long as any snapshot of it.
 pub(crate) struct Inner<V: Clone + Send + Sync + 'static> {
     pub(super) core: Core,
     pub(super) directory: Published<Directory<V>>,
@@ -19,7 +19,7 @@ pub(crate) struct Inner<V: Clone + Send + Sync + 'static> {
 }
 
 impl<V: Clone + Send + Sync + 'static> Inner<V> {
-    /// An empty one.
+    /// Creates an empty matcher.
     pub(super) fn new(dialect: Dialect, limits: Limits) -> Self {
         Self {
             core: Core::new(dialect, limits),
@@ -48,7 +48,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         self.overflow.get(guard)
     }
 
-    /// Whether it is certain that no pattern was in the overflow at this time.
+    /// Reports whether it is certain that no pattern was in the overflow at this time.
     #[inline]
     pub(super) fn overflow_is_empty(&self, time: u64, guard: &Guard) -> bool {
         let Some(root) = self.overflow_root(guard) else { return true };

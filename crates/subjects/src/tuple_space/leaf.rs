@@ -1,7 +1,9 @@
-//! One version of one pattern: its text and its subscribers in one allocation, immutable but for its stamp.
+//! One version of one pattern: its text and its subscribers in one allocation, immutable except for its
+//! stamp.
 //!
-//! A leaf's `meta` word says when its version began. It is decided after the leaf can be reached, by whoever meets it first, and
-//! goes through these states, each transition by one compare-and-swap:
+//! A leaf's `meta` word says when its version started. The first thread that meets the leaf decides this,
+//! after the leaf can be reached. The word goes through these states, with one compare-and-swap per
+//! transition:
 //!
 //! ```text
 //! Fresh ------------> Stamped(time)                        a pattern that was not there before
@@ -25,7 +27,7 @@ use super::tree::Tree;
 
 /// What a leaf holds, owned.
 pub(crate) enum Content<V> {
-    /// Who subscribes to its pattern.
+    /// The subscribers of its pattern.
     Subscribers(Subscribers<V>),
     /// All patterns that are kept in the overflow; see [`super::overflow`].
     Overflow(Arc<Overflow<V>>),
@@ -74,13 +76,13 @@ impl<V: Clone> Held<'_, V> {
 
 /// Older versions that snapshots still need, newest first.
 pub(crate) struct History<V> {
-    /// When the version that carries this history began.
+    /// When the version that carries this history started.
     pub(crate) stamp: Time,
     pub(crate) older: Vec<(Time, Content<V>)>,
     pub(crate) life: Life,
 }
 
-/// What a leaf's meta word says.
+/// The decoded meta word of a leaf.
 pub(crate) enum Meta<'g, V> {
     Fresh,
     Stamped(Time),
@@ -91,7 +93,8 @@ pub(crate) enum Meta<'g, V> {
 #[repr(C)]
 pub(crate) struct Leaf<V> {
     meta: AtomicPtr<()>,
-    /// Bits 0 to 15: bytes of text; 16 and 17: kind of body; the rest: subscriber id, if there is one subscriber.
+    /// Bits 0 to 15: bytes of text; 16 and 17: kind of body; the rest: subscriber id, if there is one
+    /// subscriber.
     packed: u64,
     body: Body<V>,
     life: Life,
@@ -111,15 +114,16 @@ const KIND_MANY: u64 = 2;
 const KIND_OVERFLOW: u64 = 3;
 const LENGTH_BITS: u32 = 16;
 const ID_SHIFT: u32 = 18;
-/// 2^46: an id is one more than the largest live one of its pattern, so that a pattern whose oldest subscriber leaves and a new one
-/// comes, a million times a second, gets there after two years; it starts again when it has no or one short-lived subscriber.
+/// 2^46. An id is one more than the largest live one of its pattern. A pattern whose oldest subscriber leaves
+/// and a new one comes, a million times a second, reaches the limit after two years. Ids start again when the
+/// pattern has no or one short-lived subscriber.
 const ID_MAX: SubscriberId = (1 << (64 - ID_SHIFT)) - 1;
 
 const STAMPED: usize = 0b01;
 const KEPT: usize = 0b10;
 const STATE_MASK: usize = 0b11;
 
-/// A leaf that is protected by a guard of the lifetime `'g`.
+/// A leaf that a guard of the lifetime `'g` protects.
 pub(crate) struct LeafRef<'g, V> {
     leaf: NonNull<Leaf<V>>,
     guard: PhantomData<&'g Leaf<V>>,
@@ -141,10 +145,10 @@ impl<V: 'static> Leaf<V> {
         layout
     }
 
-    /// A new leaf, `Fresh` or replacing another.
+    /// Allocates a leaf, either `Fresh` or replacing another.
     ///
     /// # Panics
-    /// If the text has more than 65,535 bytes, or the id more than 46 bits.
+    /// The text has more than 65,535 bytes, or the id more than 46 bits.
     pub(crate) fn allocate(text: &[u8], content: impl Into<Content<V>>, replaces: *mut Self) -> *mut Self {
         let (kind, id, body) = match content.into() {
             Content::Subscribers(Subscribers::None) => (KIND_NONE, 0, Body { none: () }),
@@ -161,7 +165,8 @@ impl<V: 'static> Leaf<V> {
         let packed = text.len() as u64 | kind << LENGTH_BITS | id << ID_SHIFT;
         let leaf = Self { meta: AtomicPtr::new(replaces.cast()), packed, body, life: Life::begin() };
         let layout = Self::layout(text.len());
-        // SAFETY: the layout is that of a leaf and its text, so not of size zero; both parts are written within it.
+        // SAFETY: the layout is that of a leaf and its text, so not of size zero; both parts are written
+        // within it.
         unsafe {
             let memory = alloc(layout);
             if memory.is_null() {
@@ -176,7 +181,7 @@ impl<V: 'static> Leaf<V> {
     /// Frees a leaf with all that it owns.
     ///
     /// # Safety
-    /// It came from [`Leaf::allocate`], nobody else can reach it or will, and it is freed once.
+    /// It came from [`Leaf::allocate`], no other thread can reach it or will, and it is freed once.
     pub(crate) unsafe fn free(leaf: *mut Self) {
         // SAFETY: the caller owns the leaf; the kind says which field of the body was written.
         unsafe {
@@ -199,7 +204,7 @@ impl<V: 'static> Leaf<V> {
         }
     }
 
-    /// It goes into the hands of the reclamation scheme.
+    /// It is handed over to the reclamation scheme.
     pub(crate) fn is_retired(&self) {
         self.life.is_retired();
     }
@@ -219,13 +224,14 @@ impl<'g, V> LeafRef<'g, V> {
 
     #[inline]
     fn get(self) -> &'g Leaf<V> {
-        // SAFETY: a `LeafRef` is made of a leaf that lives as long as `'g`; only its meta word changes, which is atomic.
+        // SAFETY: a `LeafRef` is made of a leaf that lives as long as `'g`; only its meta word changes, which
+        // is atomic.
         let leaf = unsafe { &*self.leaf.as_ptr() };
         leaf.life.is_used();
         leaf
     }
 
-    /// It is found in a slot.
+    /// It was reached through a slot.
     pub(crate) fn is_reached(self, guard: &Guard) {
         self.get().life.is_reached(guard);
     }
@@ -233,15 +239,15 @@ impl<'g, V> LeafRef<'g, V> {
     /// The pattern's text.
     #[inline]
     pub(crate) fn text(self) -> &'g [u8] {
-        // SAFETY: `allocate` wrote so many bytes of text behind the header, within the same allocation, and nothing writes
-        // to them later.
+        // SAFETY: `allocate` wrote this many bytes of text after the header, within the same allocation, and
+        // nothing writes to them later.
         unsafe {
             let text = self.leaf.as_ptr().cast::<u8>().add(size_of::<Leaf<V>>());
             std::slice::from_raw_parts(text, self.get().packed as usize & 0xffff)
         }
     }
 
-    /// Who subscribes to the pattern.
+    /// The subscribers of the pattern.
     #[inline]
     pub(crate) fn view(self) -> View<'g, V> {
         self.held().view()
@@ -271,7 +277,8 @@ impl<'g, V> LeafRef<'g, V> {
         match meta.addr() & STATE_MASK {
             STAMPED => Meta::Stamped((meta.addr() >> 2) as Time),
             KEPT => {
-                // SAFETY: a history lives until the word has moved on and all guards of that moment have ended.
+                // SAFETY: a history lives until the word has moved on and all guards of that moment have
+                // ended.
                 let history = unsafe { &*meta.map_addr(|bits| bits & !STATE_MASK).cast::<History<V>>() };
                 history.life.is_used();
                 Meta::Kept(history)
@@ -281,12 +288,12 @@ impl<'g, V> LeafRef<'g, V> {
         }
     }
 
-    /// Moves from `Fresh` or `Replaces` to `Stamped`; false if somebody else has decided.
+    /// Moves from `Fresh` or `Replaces` to `Stamped`. Returns false if another thread has decided.
     pub(crate) fn decide(self, from: &Meta<'_, V>, stamp: Time) -> bool {
         self.exchange(undecided(from), stamped(stamp))
     }
 
-    /// Moves from `Replaces` to `Kept`; gives the history back if somebody else has decided.
+    /// Moves from `Replaces` to `Kept`. Returns the history if another thread has decided.
     pub(crate) fn keep(self, from: &Meta<'_, V>, history: History<V>) -> Result<(), History<V>> {
         let raw = Box::into_raw(Box::new(history));
         if self.exchange(undecided(from), raw.cast::<()>().map_addr(|bits| bits | KEPT)) {
@@ -296,7 +303,8 @@ impl<'g, V> LeafRef<'g, V> {
         Err(*unsafe { Box::from_raw(raw) })
     }
 
-    /// Moves from `Kept` to `Stamped`. The history comes back and must be freed once nobody reads it any more.
+    /// Moves from `Kept` to `Stamped`. Returns the history, which must be freed once no thread reads it any
+    /// more.
     pub(crate) fn forget(self) -> Option<*mut History<V>> {
         let meta = self.get().meta.load(Ordering::Acquire);
         let Meta::Kept(history) = self.parse(meta) else { return None };

@@ -1,9 +1,10 @@
-//! Finding what matches one subject: consistently at one moment, or as of a snapshot.
+//! Finds everything that matches one subject, consistently at one moment, or as of a snapshot.
 //!
-//! A lookup probes one table per shape, one after the other, while writers go on. It is still atomic: it begins with the newest
-//! time of which everything is certain, and gives up with [`Conflict`] at the first trace of a write after that time: a newer leaf, or a
-//! newer removal on its way. What it has found without a conflict is what was there at that time, since a leaf that was there then and is
-//! here now was there all the time, and the same holds for what is missing.
+//! A lookup probes one table per shape, one after the other, while writers go on. It is still atomic. It
+//! starts with the newest time that is certain, and gives up with [`Conflict`] at the first trace of a write
+//! after that time: a newer leaf, or a newer removal on its way. What it has found without a conflict is what
+//! existed at that time. A leaf that existed then and still does existed all the time, and the same holds for
+//! what is missing.
 #![expect(unsafe_code, reason = "an array on the path of every lookup is not cleared first")]
 
 use std::mem::MaybeUninit;
@@ -21,9 +22,9 @@ use super::words::Words;
 const GROUP: usize = 8;
 
 impl<V: Clone + Send + Sync + 'static> Inner<V> {
-    /// Calls `found` with everyone who was subscribed at `time`; it answers whether to go on.
+    /// Calls `found` with every subscriber at `time`. `found` returns whether to go on.
     ///
-    /// With [`Conflict`] what was found so far has no meaning.
+    /// After [`Conflict`], what was found so far has no meaning.
     #[inline]
     pub(crate) fn lookup<'g>(
         &self,
@@ -74,12 +75,13 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         Ok(())
     }
 
-    /// Whether anyone is subscribed. A hit ends the search: that leaf was there at the moment at which it was read.
+    /// Reports whether there are any subscribers. A hit ends the search: that leaf existed at the moment at
+    /// which it was read.
     pub(crate) fn interest(&self, words: &Words<'_>, guard: &Guard) -> bool {
         let mut any = false;
         let mut time = self.core.clock.certain();
         loop {
-            // A conflict after a hit is none: the hit has ended the lookup.
+            // A conflict after a hit does not count: the hit has ended the lookup.
             let result = self.lookup_first(words, time, &mut any, guard);
             if any || result.is_ok() {
                 return any;
@@ -102,7 +104,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         self.lookup(words, time, hit, guard)
     }
 
-    /// Calls `found` with everyone who was subscribed at the time of a live snapshot.
+    /// Calls `found` with every subscriber at the time of a live snapshot.
     pub(crate) fn lookup_at<'g>(
         &self,
         words: &Words<'_>,
@@ -118,7 +120,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
             }
             let hash = entry.hash(core, words);
             let is_it = |leaf: LeafRef<'g, V>| entry.key.matches(leaf.text(), words);
-            // What was removed later than a live snapshot is kept for it: no mark can hide it.
+            // Leaves removed after a live snapshot are kept for it: no mark can hide them.
             let found_now = entry.shape.find(core, entry.shape.head(guard), hash, is_it, Time::MAX, guard);
             if let Ok(Some(leaf)) = found_now {
                 found(self.version(leaf, LeafLocation::Table(entry.key, hash), time).view());
@@ -131,7 +133,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         }
     }
 
-    /// What a leaf held at the time of a live snapshot: who was subscribed to its pattern.
+    /// The content of a leaf at the time of a live snapshot: the subscribers of its pattern.
     pub(crate) fn version<'g>(&self, leaf: LeafRef<'g, V>, place: LeafLocation, time: Time) -> Held<'g, V> {
         if self.core.settle(leaf, place) <= time {
             return leaf.held();
@@ -141,7 +143,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
                 let then = history.older.iter().find(|(begin, _)| *begin <= time);
                 then.map_or(Held::Subscribers(View::None), |(_, content)| content.held())
             }
-            // There was none before, or none that a snapshot needed.
+            // There was no earlier version, or none that a snapshot needed.
             _ => Held::Subscribers(View::None),
         }
     }

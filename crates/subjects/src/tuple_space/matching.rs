@@ -1,4 +1,4 @@
-//! All that matches one subject, as of one moment within the call.
+//! Everything that matches one subject, as of one moment within the call.
 
 use super::conflict::Conflict;
 use super::epoch::Guard;
@@ -7,11 +7,11 @@ use super::snapshot;
 use super::subscribers::View;
 use super::words::Words;
 
-/// How often a lookup looks anew before it registers as a snapshot, which cannot be disturbed.
+/// Attempts of a lookup before it registers as a snapshot, which cannot be disturbed.
 const ATTEMPTS: usize = 16;
 
 impl<V: Clone + Send + Sync + 'static> Inner<V> {
-    /// Collects who is subscribed, as of one moment within this call.
+    /// Collects the subscribers, as of one moment within this call.
     pub(super) fn find_all<'g>(&self, words: &Words<'_>, found: &mut Hits<'g, V>, guard: &'g Guard) {
         let attempt = |time, found: &mut Hits<'g, V>| {
             found.clear();
@@ -57,8 +57,8 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         self.lookup(words, time, push, guard)
     }
 
-    /// After a conflict: closes the clock's time and looks at that, which fails only if a write to what matches comes between; if
-    /// that goes on, as a snapshot. Returns the time.
+    /// Looks up again after a conflict: closes the clock's time and looks at that. This fails only if a write
+    /// to what matches comes between. If it keeps failing, it reads as a snapshot. Returns the time.
     #[cold]
     pub(super) fn matches_again(&self, words: &Words<'_>, found: &mut Vec<V>, guard: &Guard) -> u64 {
         let start = found.len();
@@ -76,7 +76,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
     }
 }
 
-/// What a lookup has found, of which the first hits need no allocation.
+/// The hits of a lookup. The first few need no allocation.
 pub(super) struct Hits<'g, V> {
     first: [View<'g, V>; 8],
     len: usize,

@@ -1,11 +1,13 @@
-//! The patterns that no hash table holds: with very many words, of a shape beyond the directory's limit, or with `#` before the last word.
+//! The patterns that no hash table holds: with very many words, of a shape beyond the directory's limit, or
+//! with `#` before the last word.
 //!
-//! All of them are one immutable value under one versioned root. An update must be the only one to replace the root, so that writers here
-//! contend; the hash tables have no such bottleneck. It copies a few nodes of trees, however many words the pattern has. Only a pattern with `#`
-//! before its last word, which NATS and MQTT do not know, costs nodes of a trie, one for each of its words.
+//! All of them are one immutable value under one versioned root. Only one update at a time can replace the
+//! root, so writers contend here; the hash tables have no such bottleneck. An update copies a few nodes of
+//! trees, however many words the pattern has. Only a pattern with `#` before its last word, which NATS and
+//! MQTT do not allow, costs trie nodes, one for each of its words.
 //!
-//! A lookup searches once for each shape that fits. What that costs is bounded by the words that all shapes have together
-//! ([`crate::Limits::overflow_words_max`]).
+//! A lookup searches once for each shape that fits. The cost is bounded by the words that all shapes have
+//! together ([`crate::Limits::overflow_words_max`]).
 
 use std::sync::Arc;
 
@@ -17,12 +19,12 @@ use super::words::Hasher;
 use crate::pattern::{PatternWord, shape, words};
 use crate::{Dialect, Subject};
 
-/// The patterns, and what their lookups cost.
+/// The patterns, and the cost of their lookups.
 pub(crate) struct Overflow<V> {
     shapes: Shapes<V>,
     /// Patterns with a wildcard for any number of words before their last word.
     trie: Trie<V>,
-    /// How many subscriptions have each shape of the trie.
+    /// The number of subscriptions of each shape in the trie.
     trie_shapes: Tree<Arc<[u8]>, usize>,
     /// Words of all shapes.
     words: usize,
@@ -47,8 +49,8 @@ impl<V: Clone> Overflow<V> {
         self.shapes.is_empty() && self.trie.is_empty()
     }
 
-    /// These patterns with one more subscriber, whose id comes back too; `None` if its shape is new and the shapes would have more words than
-    /// `words_max`.
+    /// Returns these patterns with one more subscriber, and its id. `None` if its shape is new and the shapes
+    /// would have more words than `words_max`.
     pub(crate) fn with(
         &self,
         hasher: &Hasher,
@@ -75,7 +77,7 @@ impl<V: Clone> Overflow<V> {
         Some((more, id))
     }
 
-    /// These patterns without one subscriber; `None` if it is not there.
+    /// Returns these patterns without one subscriber. `None` if it does not exist.
     pub(crate) fn without(
         &self,
         hasher: &Hasher,
@@ -101,7 +103,7 @@ impl<V: Clone> Overflow<V> {
         Some(rest)
     }
 
-    /// The subscriptions of a shape.
+    /// The number of subscriptions of a shape.
     fn count(&self, shape: &[u8], regular: bool) -> usize {
         if regular { self.shapes.count(shape) } else { self.trie_shapes.get(shape).copied().unwrap_or(0) }
     }
@@ -126,7 +128,7 @@ impl<V: Clone> Overflow<V> {
     }
 }
 
-/// Whether a wildcard for any number of words stands last or nowhere.
+/// Reports whether a wildcard for any number of words comes last or nowhere.
 fn is_regular(dialect: Dialect, text: &[u8]) -> bool {
     let mut words = words(dialect, text);
     let before_many = words.by_ref().take_while(|word| !matches!(word, PatternWord::Many));
@@ -151,7 +153,7 @@ mod tests {
             Self { hasher: Hasher::new(), words_max, overflow: Overflow::default() }
         }
 
-        /// Whether there is room for it, and then its id.
+        /// Adds a pattern. Returns its id if there is room for it.
         fn add(&mut self, pattern: &str, value: u32) -> Option<SubscriberId> {
             let text = pattern.as_bytes();
             let (more, id) = self.overflow.with(&self.hasher, Dialect::Amqp, text, value, self.words_max)?;
@@ -159,7 +161,7 @@ mod tests {
             Some(id)
         }
 
-        /// Whether it was there.
+        /// Removes a subscriber. Reports whether it existed.
         fn remove(&mut self, pattern: &str, id: SubscriberId) -> bool {
             let rest = self.overflow.without(&self.hasher, Dialect::Amqp, pattern.as_bytes(), id);
             rest.map(|rest| self.overflow = rest).is_some()

@@ -24,7 +24,7 @@ impl<T: Send + 'static> Published<T> {
         unsafe { &*self.0.load(Ordering::SeqCst) }
     }
 
-    /// Replaces the value, unless `change` gives nothing.
+    /// Replaces the value, unless `change` returns `None`.
     pub(crate) fn update(&self, change: impl Fn(&T) -> Option<T>, guard: &Guard) {
         loop {
             let old = self.0.load(Ordering::SeqCst);
@@ -44,12 +44,12 @@ impl<T: Send + 'static> Published<T> {
 
 impl<T: Send + 'static> Drop for Published<T> {
     fn drop(&mut self) {
-        // SAFETY: nobody else has it any more, and it came from a box.
+        // SAFETY: no other thread has it any more, and it came from a box.
         drop(unsafe { Box::from_raw(*self.0.get_mut()) });
     }
 }
 
-/// The root of the overflow, as a leaf, so that it has stamps and history as all leaves.
+/// The root of the overflow, as a leaf, so that it has stamps and history like all leaves.
 pub(crate) struct OverflowRoot<V: Clone + Send + Sync + 'static>(AtomicPtr<Leaf<V>>);
 
 impl<V: Clone + Send + Sync + 'static> OverflowRoot<V> {
@@ -63,7 +63,8 @@ impl<V: Clone + Send + Sync + 'static> OverflowRoot<V> {
         unsafe { LeafRef::new(self.0.load(Ordering::SeqCst)) }
     }
 
-    /// Replaces the root, unless `change` gives nothing. Its linearization point is that of the new root; see [`Core::settle`].
+    /// Replaces the root, unless `change` returns `None`. Its linearization point is that of the new root;
+    /// see [`Core::settle`].
     pub(crate) fn update<R>(
         &self,
         core: &Core,
@@ -88,15 +89,16 @@ impl<V: Clone + Send + Sync + 'static> OverflowRoot<V> {
                 unsafe { Leaf::free(new) };
                 continue;
             }
-            // SAFETY: it can be retired only by who replaces it, and this thread is pinned.
+            // SAFETY: only a thread that replaces it can retire it, and this thread is pinned.
             if let Some(new) = unsafe { LeafRef::new(new) } {
                 core.settle(new, LeafLocation::Overflow);
             }
             if !old.is_null() {
                 // SAFETY: the exchange took it out of its only place, and its successor is settled.
                 unsafe { retire(old, guard) };
-                // Each root leaves some nodes of trees, or as many of the trie as its pattern has words. The scheme frees eight bags at a
-                // time, and a full bag would have 64 roots: who is to free them would stand still for it.
+                // Each root leaves some nodes of trees, or as many trie nodes as its pattern has words. The
+                // scheme frees eight bags at a time, and a full bag would have 64 roots: the thread that
+                // frees them would stall.
                 guard.flush();
             }
             return Some(result);
@@ -108,7 +110,7 @@ impl<V: Clone + Send + Sync + 'static> Drop for OverflowRoot<V> {
     fn drop(&mut self) {
         let root = *self.0.get_mut();
         if !root.is_null() {
-            // SAFETY: nobody else has it any more.
+            // SAFETY: no other thread has it any more.
             unsafe { Leaf::free(root) };
         }
     }

@@ -1,4 +1,4 @@
-//! Which snapshots are alive: writers keep an old version only if one of these needs it.
+//! The live snapshots: writers keep an old version only if one of these needs it.
 #![expect(unsafe_code, reason = "a list that only grows is shared by raw pointers")]
 
 use std::ptr;
@@ -6,15 +6,16 @@ use std::ptr;
 use super::clock::{Clock, Time};
 use super::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-/// A seat's time while its snapshot has not looked at the clock yet: it needs everything.
+/// A seat's time until its snapshot has looked at the clock: it needs everything.
 const PENDING: Time = Time::MAX;
-/// A seat that nobody has.
+/// The time of a free seat.
 const FREE: Time = 0;
 
 /// The live snapshots.
 pub(crate) struct Registry {
     active: AtomicUsize,
-    /// Seats are taken and left, never removed: there are as many as snapshots were ever alive at once.
+    /// Seats are taken and left, never removed: there are as many as snapshots were ever alive at the same
+    /// time.
     seats: AtomicPtr<Seat>,
 }
 
@@ -29,8 +30,8 @@ impl Registry {
         Self { active: AtomicUsize::new(0), seats: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Registers a snapshot and gives its time. From before its look at the clock until [`Registry::leave`], writers keep for it
-    /// what they replace. The cost is one step per snapshot that is alive.
+    /// Registers a snapshot and returns its time. From before its look at the clock until
+    /// [`Registry::leave`], writers keep for it what they replace. Costs one step per live snapshot.
     pub(crate) fn enter(&self, clock: &Clock) -> (*const Seat, Time) {
         self.active.fetch_add(1, Ordering::SeqCst);
         let seat = self.take_seat();
@@ -54,7 +55,7 @@ impl Registry {
         let new = Box::into_raw(Box::new(Seat { time: AtomicU64::new(PENDING), next: ptr::null_mut() }));
         let mut head = self.seats.load(Ordering::Acquire);
         loop {
-            // SAFETY: nobody else has the new seat yet.
+            // SAFETY: no other thread has the new seat yet.
             unsafe { (*new).next = head };
             match self.seats.compare_exchange(head, new, Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) => return new,
@@ -73,13 +74,15 @@ impl Registry {
         self.active.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether no snapshot is alive. One that is entered later sees every write whose stamp was drawn before this call.
+    /// Reports whether no snapshot is alive. One that is entered later sees every write whose stamp was drawn
+    /// before this call.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.active.load(Ordering::SeqCst) == 0
     }
 
-    /// Whether a live snapshot has a time in `from..to`, so that it sees a version that began at `from` and ended at `to`.
+    /// Reports whether a live snapshot has a time in `from..to`, so that it sees a version that started at
+    /// `from` and ended at `to`.
     pub(crate) fn needs(&self, from: Time, to: Time) -> bool {
         if self.is_idle() {
             return false;
@@ -101,7 +104,7 @@ impl Drop for Registry {
     fn drop(&mut self) {
         let mut seat = self.seats.load(Ordering::Relaxed);
         while !seat.is_null() {
-            // SAFETY: every seat came from a box, and nobody else has the registry any more.
+            // SAFETY: every seat came from a box, and no other thread has the registry any more.
             seat = unsafe { Box::from_raw(seat) }.next;
         }
     }

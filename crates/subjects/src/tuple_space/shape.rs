@@ -20,7 +20,7 @@ pub(crate) struct Shape<V: Clone + Send + 'static> {
 
 /// Why a shape cannot take a pattern.
 pub(crate) enum NotHere {
-    /// The pattern shares its hash with another one and must be kept in the overflow.
+    /// The pattern has the same hash as another one and must be kept in the overflow.
     Collision,
     /// The shape has been retired: look it up once more.
     Retired,
@@ -39,7 +39,8 @@ impl<V: Clone + Send + 'static> Shape<V> {
 
     // ---- readers ----
 
-    /// The leaf of this hash that `is_it`. A conflict if it may have been removed after `time`.
+    /// Finds the leaf of this hash for which `is_it` holds. A conflict if it may have been removed after
+    /// `time`.
     #[inline]
     pub(crate) fn find<'g>(
         &self,
@@ -64,7 +65,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
                 match word.decode() {
                     Slot::Leaf(leaf) | Slot::Frozen(leaf) => {
                         if word.is_candidate(hash) {
-                            // A leaf often lies across two cache lines: ask for both at once.
+                            // A leaf often spans two cache lines: prefetch both at once.
                             prefetch(leaf.as_ptr().wrapping_byte_add(48));
                             if is_it(leaf) {
                                 return Ok(Some(leaf));
@@ -91,7 +92,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
         }
     }
 
-    /// Readers finish a move that no writer goes on with, one in sixteen of them at a time.
+    /// Readers finish a move that no writer continues, one in sixteen of them at a time.
     fn help_sometimes(&self, core: &Core, hash: u64, guard: &Guard) {
         if hash & 0xf0_0000 == 0 {
             self.help(core, guard);
@@ -100,7 +101,8 @@ impl<V: Clone + Send + 'static> Shape<V> {
 
     // ---- writers ----
 
-    /// Adds a subscriber to a pattern of this shape. Its linearization point is that of its leaf; see [`Core::settle`].
+    /// Adds a subscriber to a pattern of this shape. Its linearization point is that of its leaf; see
+    /// [`Core::settle`].
     pub(crate) fn add(
         &self,
         core: &Core,
@@ -117,7 +119,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
         }
     }
 
-    /// One attempt in the table of a writer; `None` if something has come between.
+    /// One attempt in a writer's table. `None` if it must be repeated.
     pub(crate) fn add_in(
         &self,
         table: &Table<V>,
@@ -143,7 +145,8 @@ impl<V: Clone + Send + 'static> Shape<V> {
                 if leaf.view().is_none() {
                     table.count_revived(index);
                 }
-                // SAFETY: a writer takes a leaf out of its only slot; see "Who retires a leaf" of tables. What replaces it is settled.
+                // SAFETY: a writer takes a leaf out of its only slot; see "Who retires a leaf" in the
+                // documentation of tables. Its replacement is settled.
                 unsafe { retire(leaf.as_ptr(), guard) };
                 Some(Ok(id))
             }
@@ -156,7 +159,8 @@ impl<V: Clone + Send + 'static> Shape<V> {
         }
     }
 
-    /// Removes a subscriber; false if it is not there. Its linearization point is that of the leaf without it.
+    /// Removes a subscriber. Returns false if it does not exist. Its linearization point is that of the leaf
+    /// without it.
     pub(crate) fn remove(&self, core: &Core, hash: u64, id: SubscriberId, guard: &Guard) -> bool {
         loop {
             let Some(table) = self.writer_table(core, hash, guard) else { return false };
@@ -166,7 +170,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
         }
     }
 
-    /// One attempt in the table of a writer; `None` if something has come between.
+    /// One attempt in a writer's table. `None` if it must be repeated.
     pub(crate) fn remove_in(
         &self,
         table: &Table<V>,
@@ -189,7 +193,8 @@ impl<V: Clone + Send + 'static> Shape<V> {
         let emptied = matches!(rest, Subscribers::None);
         let new = Leaf::allocate(leaf.text(), rest, leaf.as_ptr());
         let new = publish(core, table, index, word, new, place, guard)?;
-        // SAFETY: a writer takes a leaf out of its only slot; see "Who retires a leaf" of tables. What replaces it is settled.
+        // SAFETY: a writer takes a leaf out of its only slot; see "Who retires a leaf" in the documentation
+        // of tables. Its replacement is settled.
         unsafe { retire(leaf.as_ptr(), guard) };
         if emptied {
             if table.bury(index, Word::leaf(new, hash), new, guard) == Buried::Elsewhere {
@@ -200,7 +205,8 @@ impl<V: Clone + Send + 'static> Shape<V> {
         Some(true)
     }
 
-    /// Drops the history of a pattern if no snapshot needs it, and its leaf if the pattern was removed; false if a snapshot needs it.
+    /// Drops the history of a pattern if no snapshot needs it, and its leaf if the pattern was removed.
+    /// Returns false if a snapshot needs it.
     pub(crate) fn trim(&self, core: &Core, hash: u64, guard: &Guard) -> bool {
         loop {
             let Some(table) = self.writer_table(core, hash, guard) else { return true };
@@ -210,7 +216,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
         }
     }
 
-    /// One attempt in the table of a writer; `None` if it has to be looked at once more.
+    /// One attempt in a writer's table. `None` if it must be repeated.
     pub(crate) fn trim_in(&self, table: &Table<V>, core: &Core, hash: u64, guard: &Guard) -> Option<bool> {
         let is_it = |leaf: LeafRef<'_, V>| core.hasher.hash(core.dialect, leaf.text()) == hash;
         match table.seek(core, hash, is_it, guard) {
@@ -220,8 +226,8 @@ impl<V: Clone + Send + 'static> Shape<V> {
                 if !core.trim(leaf, guard) {
                     return Some(false);
                 }
-                // A writer may have replaced the leaf, relying on its history to be listed; or the leaf has been moved, and moving buries
-                // nothing.
+                // A writer may have replaced the leaf, relying on its history to be listed; or the leaf has
+                // been moved, and moving buries nothing.
                 let buried = table.bury(index, word, leaf, guard);
                 (!had_history && buried != Buried::Elsewhere).then_some(true)
             }
@@ -230,8 +236,8 @@ impl<V: Clone + Send + 'static> Shape<V> {
         }
     }
 
-    /// The table in which a writer may change a key: the last of the chain, with the key's run moved into it. None if the shape is
-    /// retired.
+    /// The table in which a writer may change a key: the last of the chain, with the key's run moved into it.
+    /// `None` if the shape is retired.
     fn writer_table<'g>(&self, core: &Core, hash: u64, guard: &'g Guard) -> Option<&'g Table<V>> {
         self.help(core, guard);
         let mut table = self.head(guard);
@@ -248,7 +254,8 @@ impl<V: Clone + Send + 'static> Shape<V> {
         }
     }
 
-    /// Ends a shape without patterns, so that its place in the directory is free; false if it has any, or is being moved.
+    /// Retires a shape without patterns, so that its place in the directory is free. Returns false if it has
+    /// any, or is being moved.
     pub(crate) fn try_retire(&self, core: &Core, guard: &Guard) -> bool {
         let head = self.head(guard);
         if self.is_retired(guard) {
@@ -257,7 +264,8 @@ impl<V: Clone + Send + 'static> Shape<V> {
         if self.live(guard) > 0 || head.is_sealed() || !head.give_successor(Table::sealed()) {
             return false;
         }
-        // From here on it goes the way of any move: a pattern that is found or comes gives the sealed table a successor.
+        // From here on it is an ordinary move: a pattern that is found or added gives the sealed table a
+        // successor.
         while !head.migrate_chunk(core, guard) {}
         self.help(core, guard);
         head.successor(guard).is_some_and(Table::retire_shape)
@@ -267,12 +275,12 @@ impl<V: Clone + Send + 'static> Shape<V> {
         self.head(guard).is_retired()
     }
 
-    /// The newest removal of which no slot tells any more.
+    /// The newest removal that no slot records any more.
     pub(crate) fn dropped(&self, guard: &Guard) -> Time {
         self.head(guard).dropped()
     }
 
-    /// Moves one chunk if the head is being moved, and lets go of the head when all is moved.
+    /// Moves one chunk if the head is being moved, and drops the head when all of it is moved.
     fn help(&self, core: &Core, guard: &Guard) {
         let old = self.head.load(Ordering::SeqCst);
         // SAFETY: as in `head`.
@@ -282,27 +290,27 @@ impl<V: Clone + Send + 'static> Shape<V> {
             return;
         }
         next.filled();
-        // What the head alone still tells goes on with its successor, from where the next readers begin.
+        // What only the head still records is passed to its successor, where the next readers start.
         if !cfg!(tailrace_broken = "dropped") {
             next.note_dropped(head.dropped());
         }
         // The pointers as they are in their words: one that came from a reference must not be freed later.
         let new = head.next.load(Ordering::SeqCst);
         if self.head.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-            // SAFETY: the exchange took it out of the only place from where it can be reached, and it came from a box.
-            // Its leaves are in the successor.
+            // SAFETY: the exchange took it out of the only place from where it can be reached, and it came
+            // from a box. Its leaves are in the successor.
             unsafe { retire_table(old, guard) };
         }
     }
 
     // ---- all patterns ----
 
-    /// Bits of hash by which to ask [`Shape::bucket`] for everything.
+    /// Bits of hash to enumerate everything with [`Shape::bucket`].
     pub(crate) fn bucket_bits(&self, guard: &Guard) -> u32 {
         self.head(guard).bits()
     }
 
-    /// Leaves in the tables, about; including removed patterns that a snapshot needs.
+    /// The approximate number of leaves in the tables, including removed patterns that a snapshot needs.
     pub(crate) fn live(&self, guard: &Guard) -> usize {
         let mut sum = 0;
         let mut table = Some(self.head(guard));
@@ -313,8 +321,8 @@ impl<V: Clone + Send + 'static> Shape<V> {
         sum
     }
 
-    /// Puts all leaves whose hash begins with these bits into `found`, each once, wherever moves have brought them. A key that is
-    /// there throughout is found.
+    /// Adds all leaves whose hash starts with these bits to `found`, each once, wherever moves have put them.
+    /// A key that exists throughout is found.
     pub(crate) fn bucket<'g>(
         &self,
         core: &Core,
@@ -347,9 +355,10 @@ impl<V: Clone + Send + 'static> Shape<V> {
         }
     }
 
-    /// Frees everything; only for who has the matcher alone.
+    /// Frees everything. The caller must have the matcher to itself.
     pub(crate) fn clear(&self, core: &Core, guard: &Guard) {
-        // SAFETY: nobody else has the matcher; tables came from boxes, and the drop below finds those that are left.
+        // SAFETY: no other thread has the matcher; tables came from boxes, and the drop below finds those
+        // that are left.
         unsafe {
             let mut last = self.head.load(Ordering::SeqCst);
             while let Some(next) = (*last).successor(guard) {
@@ -362,11 +371,11 @@ impl<V: Clone + Send + 'static> Shape<V> {
 }
 
 impl<V: Clone + Send + 'static> Drop for Shape<V> {
-    /// Frees the tables. Their leaves are gone: the shape was retired without any, or cleared.
+    /// Frees the tables. They have no leaves: the shape was retired without any, or cleared.
     fn drop(&mut self) {
         let mut table = *self.head.get_mut();
         while !table.is_null() {
-            // SAFETY: nobody else has the shape any more, and tables came from boxes.
+            // SAFETY: no other thread has the shape any more, and tables came from boxes.
             let mut last = unsafe { Box::from_raw(table) };
             table = last.last_successor();
             free_box(last);
@@ -374,7 +383,7 @@ impl<V: Clone + Send + 'static> Drop for Shape<V> {
     }
 }
 
-/// Puts a new leaf into a slot and settles it; frees it if the slot holds something else by now.
+/// Puts a new leaf into a slot and settles it. Frees it if the slot holds something else by now.
 #[cfg_attr(shuttle, track_caller)]
 fn publish<'g, V: Clone + Send + 'static>(
     core: &Core,
@@ -386,8 +395,8 @@ fn publish<'g, V: Clone + Send + 'static>(
     _guard: &'g Guard,
 ) -> Option<LeafRef<'g, V>> {
     let LeafLocation::Table(_, hash) = place else { unreachable!("a table's leaf") };
-    // SAFETY: nobody else has the leaf yet; once it is published it can be retired only by who takes it out of its slot, and this
-    // thread is pinned.
+    // SAFETY: no other thread has the leaf yet; once it is published, only the thread that takes it out of
+    // its slot can retire it, and this thread is pinned.
     let leaf = unsafe { LeafRef::new(new) }?;
     if cfg!(tailrace_broken = "stamp") {
         // Broken on purpose, to show that the tests notice: `cargo xtask prove subjects`.

@@ -1,6 +1,7 @@
-//! The slots of a table, and what their words say.
+//! The slots of a table, and the encoding of their words.
 //!
-//! A word that leads to a leaf carries the lifetime of the guard under which it was loaded: so does what it is decoded to.
+//! A word that leads to a leaf carries the lifetime of the guard under which it was loaded, and so does its
+//! decoded form.
 #![expect(unsafe_code, reason = "slots are tagged pointers to leaves under a reclamation scheme")]
 
 use std::marker::PhantomData;
@@ -21,7 +22,7 @@ const END: usize = 0b110;
 const LOW: usize = 0b111;
 const MARKER: usize = 0b110;
 const ADDRESS: usize = (1 << 48) - 1 - LOW;
-/// The bits of a hash that a slot keeps beside its pointer.
+/// The bits of a hash that a slot keeps next to its pointer.
 const TAG: u64 = 0xffff;
 
 /// What a slot holds.
@@ -31,9 +32,9 @@ pub(crate) enum Slot<'g, V> {
     Frozen(LeafRef<'g, V>),
     /// A leaf was here until this time.
     Deleted(Time),
-    /// What was here is in the successor.
+    /// Its content is in the successor.
     Moved,
-    /// This slot was empty; what would be here is in the successor.
+    /// This slot was empty. Anything that belongs here is in the successor.
     End,
 }
 
@@ -71,7 +72,7 @@ impl<'g, V> Word<'g, V> {
         Self::of(ptr::without_provenance_mut((time as usize) << 3 | DELETED))
     }
 
-    /// A leaf of this hash.
+    /// The word of a leaf with this hash.
     pub(crate) fn leaf(leaf: LeafRef<'g, V>, hash: u64) -> Self {
         let leaf = leaf.as_ptr();
         assert!(leaf.addr() & !ADDRESS == 0, "addresses have 48 bits here");
@@ -83,7 +84,7 @@ impl<'g, V> Word<'g, V> {
         Self::of(self.bits.map_addr(|bits| bits | FROZEN))
     }
 
-    /// The word that it was before it was frozen.
+    /// The word before it was frozen.
     pub(crate) fn thawed(self) -> Self {
         Self::of(self.bits.map_addr(|bits| bits & !FROZEN))
     }
@@ -93,19 +94,19 @@ impl<'g, V> Word<'g, V> {
         self.bits.is_null()
     }
 
-    /// Whether it has the bits of this hash, if it is a leaf.
+    /// Reports whether it has the bits of this hash, if it is a leaf.
     #[inline]
     pub(crate) fn has_tag(self, hash: u64) -> bool {
         (self.bits.addr() >> 48) as u64 == hash & TAG
     }
 
-    /// Whether this, if it is not empty, may be a leaf of this hash.
+    /// Reports whether this, if it is not empty, may be a leaf of this hash.
     #[inline]
     pub(crate) fn is_candidate(self, hash: u64) -> bool {
         self.has_tag(hash) && self.bits.addr() & MARKER == 0
     }
 
-    /// Where its leaf lies, if it is one.
+    /// The address of its leaf, if it is one.
     #[inline]
     pub(crate) fn address(self) -> *const Leaf<V> {
         self.bits.map_addr(|bits| bits & ADDRESS)
@@ -113,8 +114,8 @@ impl<'g, V> Word<'g, V> {
 
     #[inline]
     pub(crate) fn decode(self) -> Slot<'g, V> {
-        // SAFETY: a word comes from a leaf of this lifetime, or was loaded under a guard of it from a slot; and a leaf is retired only after
-        // it has left all slots.
+        // SAFETY: a word comes from a leaf of this lifetime, or was loaded under a guard of it from a slot;
+        // and a leaf is retired only after it has left all slots.
         let leaf = || unsafe { LeafRef::new(self.address().cast_mut()) };
         match self.bits.addr() & LOW {
             0 => leaf().map_or(Slot::Empty, Slot::Leaf),
@@ -126,7 +127,7 @@ impl<'g, V> Word<'g, V> {
     }
 }
 
-/// So many slots, a power of two. An index is taken modulo their number.
+/// Slots, a power of two of them. An index is taken modulo their number.
 pub(crate) struct Slots<V>(Box<[AtomicPtr<Leaf<V>>]>);
 
 impl<V> Slots<V> {
@@ -146,7 +147,7 @@ impl<V> Slots<V> {
         unsafe { self.0.get_unchecked(index & (self.0.len() - 1)) }
     }
 
-    /// Where a slot lies.
+    /// The address of a slot.
     #[inline]
     pub(crate) fn address(&self, index: usize) -> *const AtomicPtr<Leaf<V>> {
         self.slot(index)
@@ -168,17 +169,17 @@ impl<V> Slots<V> {
         self.slot(index).compare_exchange(from.bits, to.bits, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Empties a slot; only for who has the table alone.
+    /// Empties a slot. The caller must have the table to itself.
     pub(crate) fn clear(&self, index: usize) {
         self.slot(index).store(ptr::null_mut(), Ordering::Relaxed);
     }
 
-    /// Makes all slots say that a table has ended; only for who has the table alone.
+    /// Marks all slots as the end of a table. The caller must have the table to itself.
     pub(crate) fn end_all(&self) {
         self.0.iter().for_each(|slot| slot.store(Word::END.bits, Ordering::SeqCst));
     }
 
-    /// The addresses that they take.
+    /// The addresses that the slots take.
     #[cfg(all(target_os = "linux", not(miri), not(shuttle)))]
     pub(crate) fn memory(&self) -> std::ops::Range<usize> {
         let start = self.0.as_ptr().expose_provenance();

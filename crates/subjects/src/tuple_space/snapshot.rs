@@ -1,4 +1,4 @@
-//! Views of a matcher as it was at one moment.
+//! Views of a matcher at one moment.
 #![expect(unsafe_code, reason = "a seat in the registry is left exactly once")]
 
 use std::fmt;
@@ -14,7 +14,7 @@ use super::registry::Seat;
 use super::subscribers::View as Subscribers;
 use crate::TextError;
 
-/// A registered moment; until it is dropped, writers keep what it sees.
+/// A registered moment. Until it is dropped, writers keep what it sees.
 pub(crate) struct View<V: Clone + Send + Sync + 'static, I: Deref<Target = Inner<V>>> {
     inner: I,
     seat: *const Seat,
@@ -36,22 +36,24 @@ impl<V: Clone + Send + Sync + 'static, I: Deref<Target = Inner<V>>> View<V, I> {
 impl<V: Clone + Send + Sync + 'static, I: Deref<Target = Inner<V>>> Drop for View<V, I> {
     fn drop(&mut self) {
         let registry = &self.inner.core.registry;
-        // SAFETY: the seat was entered by `new` and is left here alone.
+        // SAFETY: the seat was entered by `new` and is left only here.
         unsafe { registry.leave(self.seat) };
-        // What a snapshot of this time or an older one still needs stays anyway; whoever of them is dropped last will look.
+        // What this or an older snapshot still needs stays anyway; the last of them to be dropped will tidy
+        // up.
         if !registry.needs(0, self.time + 1) {
             self.inner.tidy(&epoch::pin());
         }
     }
 }
 
-/// Who was subscribed to what at one moment. It costs memory for each subscription that changes while it is kept; dropping it takes time in
-/// proportion to those changes.
+/// All subscriptions at one moment. While it is kept, it costs memory for each subscription that changes.
+/// Dropping it takes time in proportion to those changes.
 pub struct Snapshot<V: Clone + Send + Sync + 'static> {
     view: View<V, Arc<Inner<V>>>,
 }
 
-// SAFETY: the seat is used through atomics only; it is a raw pointer because it lives as long as the matcher, which the view keeps.
+// SAFETY: the seat is used through atomics only; it is a raw pointer because it lives as long as the matcher,
+// which the view keeps.
 unsafe impl<V: Clone + Send + Sync + 'static> Send for Snapshot<V> {}
 // SAFETY: as above.
 unsafe impl<V: Clone + Send + Sync + 'static> Sync for Snapshot<V> {}
@@ -61,14 +63,15 @@ impl<V: Clone + Send + Sync + 'static> Snapshot<V> {
         Self { view: View::new(inner) }
     }
 
-    /// The generation of the matcher at this moment; see [`TupleSpace::generation`](crate::TupleSpace::generation).
+    /// The generation of the matcher at this moment; see
+    /// [`TupleSpace::generation`](crate::TupleSpace::generation).
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.view.time
     }
 
-    /// Calls `f` with each pattern, in its normal form, and each of its values. The order has no meaning. Others are not kept waiting,
-    /// and memory is reclaimed meanwhile.
+    /// Calls `f` with each pattern, in its normal form, and each of its values. The order has no meaning. It
+    /// blocks no other thread, and memory is reclaimed meanwhile.
     pub fn for_each(&self, mut f: impl FnMut(&[u8], &V)) {
         self.for_each_pattern(|pattern, subscribers| subscribers.for_each(|value| f(pattern, value)));
     }
@@ -81,7 +84,7 @@ impl<V: Clone + Send + Sync + 'static> Snapshot<V> {
         all
     }
 
-    /// The number of subscriptions, by counting.
+    /// Counts the subscriptions.
     #[must_use]
     pub fn len(&self) -> usize {
         let mut len = 0;
@@ -89,16 +92,16 @@ impl<V: Clone + Send + Sync + 'static> Snapshot<V> {
         len
     }
 
-    /// Whether there was no subscription.
+    /// Reports whether there were no subscriptions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// As [`TupleSpace::matches`](crate::TupleSpace::matches), as of this moment.
+    /// Like [`TupleSpace::matches`](crate::TupleSpace::matches), as of this moment.
     ///
     /// # Errors
-    /// [`TextError`] if the subject is malformed; `found` is empty then.
+    /// [`TextError`] if the subject is malformed. `found` is empty then.
     pub fn matches(&self, subject: &[u8], found: &mut Vec<V>) -> Result<(), TextError> {
         found.clear();
         let inner = &*self.view.inner;

@@ -1,21 +1,21 @@
-//! Who subscribes to one pattern.
+//! The subscribers of one pattern.
 
 use std::sync::Arc;
 
 use super::tree::Tree;
 
-/// Number of a subscription among those of its pattern.
+/// The number of a subscription among those of its pattern.
 pub(crate) type SubscriberId = u64;
 
-/// Who subscribes to a pattern, owned.
+/// The subscribers of a pattern, owned.
 pub(crate) enum Subscribers<V> {
-    /// Nobody: the pattern was removed.
+    /// No subscribers: the pattern was removed.
     None,
     One(SubscriberId, V),
     Many(Arc<Tree<SubscriberId, V>>),
 }
 
-/// Who subscribes to a pattern, borrowed.
+/// The subscribers of a pattern, borrowed.
 pub(crate) enum View<'a, V> {
     None,
     One(SubscriberId, &'a V),
@@ -61,7 +61,7 @@ impl<'a, V: Clone> View<'a, V> {
         }
     }
 
-    /// These subscribers and one more, whose new id comes back too.
+    /// Returns these subscribers and one more, and its new id.
     pub(crate) fn with(self, value: V) -> (Subscribers<V>, SubscriberId) {
         match self {
             Self::None => (Subscribers::One(0, value), 0),
@@ -76,7 +76,7 @@ impl<'a, V: Clone> View<'a, V> {
         }
     }
 
-    /// These subscribers without one; `None` if it is not among them.
+    /// Returns these subscribers without one. `None` if it is not among them.
     pub(crate) fn without(self, id: SubscriberId) -> Option<Subscribers<V>> {
         match self {
             Self::None => None,

@@ -1,5 +1,5 @@
-//! Where atomics come from: the standard library, or the model checker `shuttle` under `--cfg shuttle`, which then
-//! decides at every access which thread goes on.
+//! The atomics: those of the standard library, or of the model checker `shuttle` under `--cfg shuttle`, which
+//! then decides at every access which thread goes on.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
@@ -7,8 +7,8 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize
 #[cfg(shuttle)]
 pub(crate) use self::modelled::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, choose, seen};
 
-/// So many null pointers. The memory comes zeroed from the allocator, so that a large table costs no pause: its pages
-/// appear as they are touched.
+/// Returns this many null pointers. The memory comes zeroed from the allocator, so that a large table costs
+/// no pause: its pages appear as they are touched.
 #[cfg(not(shuttle))]
 pub(crate) fn null_pointers<T>(count: usize) -> Box<[AtomicPtr<T>]> {
     let zeroed = Box::<[AtomicPtr<T>]>::new_zeroed_slice(count);
@@ -19,7 +19,7 @@ pub(crate) fn null_pointers<T>(count: usize) -> Box<[AtomicPtr<T>]> {
     }
 }
 
-/// So many zeros, in the same way.
+/// Returns this many zeros, in the same way.
 #[cfg(not(shuttle))]
 pub(crate) fn zeros(count: usize) -> Box<[AtomicU64]> {
     let zeroed = Box::<[AtomicU64]>::new_zeroed_slice(count);
@@ -40,8 +40,8 @@ pub(crate) fn null_pointers<T>(count: usize) -> Box<[AtomicPtr<T>]> {
     (0..count).map(|_| AtomicPtr::new(std::ptr::null_mut())).collect()
 }
 
-/// Atomics of the standard library, with a choice of the model checker before each access. Shuttle's own remember which execution they
-/// belong to; but memory that is reclaimed late is freed in a later one.
+/// Atomics of the standard library, with a choice of the model checker before each access. Shuttle's own
+/// remember which execution they belong to, but memory that is reclaimed late is freed in a later one.
 #[cfg(shuttle)]
 mod modelled {
     use std::sync::atomic as plain;
@@ -50,13 +50,14 @@ mod modelled {
 
     pub(crate) use plain::Ordering;
 
-    /// Another thread may go on from here.
+    /// Lets another thread go on from here.
     pub(crate) fn choose() {
         shuttle::sync::atomic::AtomicBool::new(false).load(Ordering::SeqCst);
         seen::step();
     }
 
-    /// What the models have reached: which exchanges have succeeded, which have failed, and because of whom.
+    /// What the models have reached: which exchanges have succeeded, which have failed, and because of which
+    /// others.
     pub(crate) mod seen {
         use std::cell::RefCell;
         use std::collections::{BTreeMap, HashMap, HashSet};
@@ -64,18 +65,18 @@ mod modelled {
 
         type Site = &'static Location<'static>;
 
-        /// Of one model; a model has one thread of the system.
+        /// Statistics of one model; a model has one system thread.
         #[derive(Default)]
         pub(crate) struct Seen {
             pub(crate) runs: u64,
             pub(crate) steps: u64,
-            /// Different schedules: by a hash of which thread made each step.
+            /// Distinct schedules, by a hash of which thread made each step.
             pub(crate) schedules: HashSet<u64>,
             pub(crate) won: BTreeMap<Site, u64>,
-            /// By the exchange that failed, and the one that had changed the word before.
+            /// Counts by the exchange that failed, and the one that had changed the word before.
             pub(crate) lost: BTreeMap<(Site, Option<Site>), u64>,
             schedule: u64,
-            /// Of this run: who has changed a word last.
+            /// In this run: the exchange that last changed each word.
             last: HashMap<usize, Site>,
         }
 
@@ -134,7 +135,7 @@ mod modelled {
         ($name:ident $(<$of:ident>)?, $value:ty) => {
             pub(crate) struct $name$(<$of>)?(plain::$name$(<$of>)?);
 
-            #[allow(dead_code, reason = "not all are used of each")]
+            #[allow(dead_code, reason = "not every type uses all of them")]
             impl$(<$of>)? $name$(<$of>)? {
                 pub(crate) const fn new(value: $value) -> Self {
                     Self(plain::$name::new(value))
@@ -199,7 +200,7 @@ mod modelled {
 
     macro_rules! counting {
         ($name:ident, $value:ty: $($method:ident)*) => {
-            #[allow(dead_code, reason = "not all are used of each")]
+            #[allow(dead_code, reason = "not every type uses all of them")]
             impl $name {
                 $(#[track_caller]
                 pub(crate) fn $method(&self, value: $value, order: Ordering) -> $value {
@@ -225,7 +226,7 @@ mod modelled {
     }
 }
 
-/// Asks the processor to fetch the cache line at this address; any address will do.
+/// Prefetches the cache line at this address; any address will do.
 #[inline]
 pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -1,4 +1,5 @@
-//! One hash table of leaves: open addressing with linear probing, growing and shrinking a few slots at a time.
+//! One hash table of leaves: open addressing with linear probing, growing and shrinking a few slots at a
+//! time.
 //!
 //! # Slots
 //! ```text
@@ -7,32 +8,40 @@
 //! Leaf --> frozen Leaf --> Moved
 //! Deleted --> Moved
 //! ```
-//! A slot that has held a leaf never becomes empty again, so that a key is inserted at the first empty slot behind its home, if it is
-//! not before: two writers of one key meet there. Deleted slots are left behind when the table moves.
+//! A slot that has held a leaf never becomes empty again. So a key that is not found is inserted at the first
+//! empty slot after its home, and two writers of one key meet there. Deleted slots are left behind when the
+//! table moves.
 //!
 //! # Moving
-//! A writer that meets a table with a successor moves first the run of slots of its own key, then one chunk of others.
-//! It changes the key only in the last table of the chain. A leaf is put into the successor before its slot says `Moved`, and nobody
-//! changes it there until then: so a reader may trust a leaf, frozen or not, and goes on to the successor when a run holds `Moved` or
-//! `End` and not its key. Any thread can take over any step from one that has stopped. Moving takes every leaf along, removed ones too.
+//! A writer that meets a table with a successor first moves the run of slots of its own key, then one chunk
+//! of others. It changes the key only in the last table of the chain. A leaf is put into the successor before
+//! its slot says `Moved`, and no thread changes it there until then. So a reader may trust a leaf, frozen or
+//! not, and goes on to the successor if a run holds `Moved` or `End` and not its key. Any thread can take
+//! over any step from one that has stopped. A move takes every leaf along, removed ones too.
 //!
 //! # Who retires a leaf
-//! While it is moved, a leaf lies in the slots of two tables; of more, when a mover stops before its slot says `Moved` and the next table is moved
-//! too. So only a *writer of the key* takes a leaf away: it has moved the key's run in every table of the chain that has a
-//! successor, and then exchanges the word of an unfrozen leaf in the last table, for another leaf or for a mark. Then that slot was the only one:
-//! 1. A leaf comes into a slot when it is published, into one slot of the table of a writer of its key, or when it is moved from a frozen
-//!    slot into a later table.
-//! 2. *No earlier table holds it.* Those behind the head of the chain are moved wholly. In the others the writer has moved the run of
-//!    the key: up to its `End` all slots say `Moved`, for ever, and a key lies nowhere else.
-//! 3. *No later table holds it.* It is put there out of its frozen slot here, and this slot is not frozen, nor was: a frozen word becomes
-//!    `Moved` only. Or out of an earlier table, by somebody who passes this one by: who does that has moved the run here before.
-//! 4. *Nobody puts it back.* A helper has read the leaf in a slot that was frozen. It walks the run of the last table up to an empty slot, then looks
-//!    whether its slot is still frozen, then fills the empty slot by an exchange; see [`Table::adopt_into`]. If its slot is still frozen
-//!    then, no writer had taken the leaf away before, by 2, so that the leaf either lies where the helper has walked, or will be put into
-//!    the same empty slot by who comes first. A slot that was taken never becomes empty again, so the late exchange fails.
+//! While it is moved, a leaf is in the slots of two tables, and of more if a mover stops before its slot says
+//! `Moved` and the next table is moved, too. So only a *writer of the key* takes a leaf away. It has moved
+//! the key's run in every table of the chain that has a successor. Then it exchanges the word of an unfrozen
+//! leaf in the last table for another leaf or for a mark. At that moment that slot is the only one:
+//! 1. A leaf gets into a slot when it is published, into one slot of the table of a writer of its key, or
+//!    when it is moved from a frozen slot into a later table.
+//! 2. *No earlier table holds it.* Tables that the head of the chain has passed are moved completely. In the
+//!    others the writer has moved the run of the key: up to its `End` all slots say `Moved`, forever, and a
+//!    key is nowhere else.
+//! 3. *No later table holds it.* It would be put there out of its frozen slot here, but this slot is not
+//!    frozen, and never was: a frozen word can only become `Moved`. Or it would be put there out of an
+//!    earlier table by a thread that skips this one, but such a thread has moved the run here before.
+//! 4. *No thread puts it back.* A helper has read the leaf in a slot that was frozen. It walks the run of the
+//!    last table up to an empty slot, then checks whether its slot is still frozen, then fills the empty slot
+//!    by an exchange; see [`Table::adopt_into`]. If its slot is still frozen then, no writer had taken the
+//!    leaf away before, by 2. So the leaf is either where the helper has walked, or the first thread to come
+//!    will put it into the same empty slot. A slot that was taken never becomes empty again, so the late
+//!    exchange fails.
 //!
-//! Hence who pins after the exchange cannot reach the leaf, and it is taken away once. Tables that drop removed leaves while they are
-//! being filled break 2: that was so once, and a leaf was freed twice.
+//! Hence a thread that pins after the exchange cannot reach the leaf, and it is taken away once. Tables that
+//! drop removed leaves while they are being filled break 2: an earlier version did that, and a leaf was freed
+//! twice.
 #![expect(unsafe_code, reason = "leaves and tables are reached by raw pointers under a reclamation scheme")]
 
 use std::ptr;
@@ -44,16 +53,17 @@ use super::leaf::{Leaf, LeafRef, Meta};
 use super::slot::{Slot, Slots, Word};
 use super::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, prefetch, zeros};
 
-/// The most slots that one write moves for others while a table grows, shrinks or is cleaned. It bounds the pause of an
-/// operation: 16 slots hold about 10 leaves.
+/// The most slots that one write moves for others while a table grows, shrinks or is cleaned. It bounds the
+/// pause of an operation: 16 slots hold about 10 leaves.
 pub(crate) const MIGRATION_SLOTS: usize = 16;
-/// Slots of the smallest table, as a power of two. Where little can be run they are few, so that tables move all the time.
+/// Slots of the smallest table, as a power of two. Under slow checkers there are few, so that tables move all
+/// the time.
 const BITS_MIN: u32 = if cfg!(any(shuttle, miri)) { 2 } else { 4 };
 const CHUNK: usize = if cfg!(any(shuttle, miri)) { 2 } else { MIGRATION_SLOTS };
 /// Counters per table: a power of two.
 const STRIPES: usize = 16;
 
-/// In place of a successor: the shape has none and will have none.
+/// Takes the place of a successor: the shape has none and will have none.
 const RETIRED: usize = 1;
 
 #[repr(C)]
@@ -62,19 +72,19 @@ pub(crate) struct Table<V> {
     shift: u32,
     bits: u32,
     slots: Slots<V>,
-    /// The newest time of a deletion of which no slot tells any more.
+    /// The newest time of a deletion that no slot records any more.
     dropped: AtomicU64,
     pub(crate) next: AtomicPtr<Self>,
     /// The next chunk to move.
     cursor: AtomicUsize,
-    /// Chunks that are moved.
+    /// Number of chunks that are moved.
     moved: AtomicUsize,
     /// Which chunks are moved, as bits.
     done: Box<[AtomicU64]>,
     stripes: Box<[Stripe]>,
-    /// Its predecessor is still being moved into it.
+    /// Whether its predecessor is still being moved into it.
     is_target: AtomicBool,
-    /// It never holds anything: a table between a shape's last use and its retirement or its return.
+    /// Whether it never holds anything: a table between a shape's last use and its retirement or its return.
     sealed: bool,
     pub(crate) life: Life,
 }
@@ -88,10 +98,10 @@ struct Stripe {
     live: AtomicUsize,
 }
 
-/// Where a writer's key is.
+/// The place of a writer's key.
 pub(crate) enum Seek<'g, V> {
     Found(usize, Word<'g, V>, LeafRef<'g, V>),
-    /// Not there; this is where it would be.
+    /// Absent; this is where it would be.
     Vacant(usize),
     /// Another pattern has the same hash.
     Collision,
@@ -100,7 +110,7 @@ pub(crate) enum Seek<'g, V> {
     Full,
 }
 
-/// What has become of a removed leaf.
+/// What happened to a removed leaf.
 #[derive(PartialEq, Eq)]
 pub(crate) enum Buried {
     Now,
@@ -131,7 +141,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         }
     }
 
-    /// A table that sends everyone to its successor.
+    /// A table that sends every thread to its successor.
     pub(crate) fn sealed() -> Self {
         let table = Self { sealed: true, ..Self::smallest() };
         table.slots.end_all();
@@ -142,18 +152,18 @@ impl<V: Clone + Send + 'static> Table<V> {
         self.sealed
     }
 
-    /// Whether this table ends its shape for good.
+    /// Reports whether this table ends its shape for good.
     pub(crate) fn is_retired(&self) -> bool {
         self.next.load(Ordering::SeqCst).addr() == RETIRED
     }
 
-    /// Ends the shape of a sealed table, unless it has come back.
+    /// Retires the shape of a sealed table, unless it has been revived.
     pub(crate) fn retire_shape(&self) -> bool {
         let (none, retired) = (ptr::null_mut(), ptr::without_provenance_mut(RETIRED));
         self.next.compare_exchange(none, retired, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Gives a sealed table a successor that can hold leaves; false if its shape is retired.
+    /// Gives a sealed table a successor that can hold leaves. Returns false if its shape is retired.
     pub(crate) fn revive_shape(&self) -> bool {
         self.give_successor(Self::smallest());
         !self.is_retired()
@@ -182,7 +192,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         (hash >> self.shift) as usize
     }
 
-    /// Asks for the memory of the slot at which the run of a hash begins.
+    /// Prefetches the slot at which the run of a hash starts.
     #[inline]
     pub(crate) fn prefetch_home(&self, hash: u64) {
         prefetch(self.slots.address(self.home(hash)));
@@ -194,7 +204,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         self.slots.load(index, guard)
     }
 
-    /// The newest deletion of which this table's slots do not tell.
+    /// The newest deletion that this table's slots do not record.
     #[inline]
     pub(crate) fn dropped(&self) -> Time {
         self.dropped.load(Ordering::SeqCst)
@@ -211,7 +221,8 @@ impl<V: Clone + Send + 'static> Table<V> {
         if next.addr() == RETIRED {
             return None;
         }
-        // SAFETY: a successor lives until it is retired itself, which is after its predecessor; the guard protects from both.
+        // SAFETY: a successor lives until it is retired itself, which is after its predecessor; the guard
+        // protects from both.
         unsafe { next.as_ref() }
     }
 
@@ -221,7 +232,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         &self.stripes[(index & (self.slots.len() - 1)) * self.stripes.len() / self.slots.len()]
     }
 
-    /// Leaves with subscribers, about.
+    /// The approximate number of leaves with subscribers.
     pub(crate) fn live(&self) -> usize {
         let sum = self
             .stripes
@@ -230,7 +241,8 @@ impl<V: Clone + Send + 'static> Table<V> {
         if sum > isize::MAX as usize { 0 } else { sum }
     }
 
-    /// A slot has been taken by a leaf. A table is moved when three fifths of a part are used: probing stays short.
+    /// Counts a slot that was taken by a leaf. A table is moved when three fifths of a part are used, so that
+    /// probing stays short.
     pub(crate) fn count_taken(&self, index: usize, live: bool) {
         let stripe = self.stripe(index);
         if live {
@@ -246,9 +258,10 @@ impl<V: Clone + Send + 'static> Table<V> {
         self.stripe(index).live.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A leaf has lost its subscribers. A table is shrunk when an eighth of a part is live: moving takes a write per 16 slots, so half
-    /// of the rest is still there when that is done, and the next shrinking can begin. With a sixteenth, a table whose patterns are all
-    /// removed would end as large as it was, with nobody left to move it.
+    /// Counts a leaf that has lost its subscribers. A table is shrunk when an eighth of a part is live.
+    /// Moving takes a write per 16 slots, so half of the rest still exists when that is done, and the next
+    /// shrinking can start. With a sixteenth, a table whose patterns are all removed would end as large as it
+    /// was, with no writer left to move it.
     pub(crate) fn count_emptied(&self, index: usize) {
         let live = self.stripe(index).live.fetch_sub(1, Ordering::Relaxed).wrapping_sub(1);
         let part = self.slots.len() / self.stripes.len();
@@ -260,8 +273,9 @@ impl<V: Clone + Send + 'static> Table<V> {
 
     /// Gives the table a successor of the size that its leaves need, if it has none.
     ///
-    /// Moving a table of n slots takes n / 16 writes at most, so its successor must have room for so many more leaves: it is an
-    /// eighth of it at least. A table that is itself still being filled from its predecessor can only grow.
+    /// Moving a table of n slots takes at most n / 16 writes, so its successor must have room for as many
+    /// more leaves: it has at least an eighth of its size. A table that is itself still being filled from its
+    /// predecessor can only grow.
     pub(crate) fn begin_migration(&self) {
         if !self.next.load(Ordering::SeqCst).is_null() {
             return;
@@ -279,7 +293,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         self.give_successor(Self::new(bits));
     }
 
-    /// Begins to move this table into `next`; false if it has a successor already.
+    /// Starts to move this table into `next`. Returns false if it has a successor already.
     pub(crate) fn give_successor(&self, next: Self) -> bool {
         next.is_target.store(true, Ordering::Relaxed);
         let next = Box::into_raw(Box::new(next));
@@ -292,14 +306,14 @@ impl<V: Clone + Send + 'static> Table<V> {
         given
     }
 
-    /// The predecessor is moved.
+    /// Called when the predecessor is moved.
     pub(crate) fn filled(&self) {
         self.is_target.store(false, Ordering::Relaxed);
     }
 
     // ---- writers ----
 
-    /// Finds the key of a writer: among the leaves of this hash the one that `is_it`.
+    /// Finds the key of a writer: the leaf of this hash for which `is_it` holds.
     pub(crate) fn seek<'g>(
         &self,
         core: &Core,
@@ -349,7 +363,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         }
     }
 
-    /// Moves one chunk that is not moved yet; true once all are.
+    /// Moves one chunk that is not moved yet. Returns true once all are.
     pub(crate) fn migrate_chunk(&self, core: &Core, guard: &Guard) -> bool {
         let Some(next) = self.successor(guard) else { return false };
         let chunks = self.slots.len() / CHUNK;
@@ -357,13 +371,15 @@ impl<V: Clone + Send + 'static> Table<V> {
             if self.moved.load(Ordering::SeqCst) >= chunks {
                 return true;
             }
-            // Goes round until all are done: what a stopped thread has claimed, another one does too.
+            // Goes round until all are done: if a thread has claimed a chunk and stopped, another one moves
+            // it, too.
             let turn = self.cursor.fetch_add(1, Ordering::Relaxed);
             let chunk = turn % chunks;
             let bit = 1_u64 << (chunk % 64);
             let word = &self.done[chunk / 64];
             if word.load(Ordering::SeqCst) & bit != 0 {
-                // In the third round somebody must have stopped between the mark and the count: then the marks decide.
+                // In the third round a thread must have stopped between the mark and the count. Then the
+                // marks decide.
                 if turn >= 2 * chunks && self.all_marked(chunks) {
                     return true;
                 }
@@ -389,7 +405,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         self.done.iter().map(marked).sum::<usize>() == chunks
     }
 
-    /// Moves everything; only for who has the matcher alone.
+    /// Moves everything. The caller must have the matcher to itself.
     pub(crate) fn migrate_all(&self, core: &Core, guard: &Guard) {
         if let Some(next) = self.successor(guard) {
             (0..self.slots.len()).for_each(|index| self.migrate_slot(index, next, core, guard));
@@ -405,7 +421,7 @@ impl<V: Clone + Send + 'static> Table<V> {
                     self.exchange(index, word, Word::END);
                 }
                 Slot::Deleted(time) => {
-                    // Before the slot stops to tell.
+                    // Before the slot stops recording it.
                     next.note_dropped(time);
                     self.exchange(index, word, Word::MOVED);
                 }
@@ -423,7 +439,8 @@ impl<V: Clone + Send + 'static> Table<V> {
         }
     }
 
-    /// Begins to move the leaf of a key, as a thread does that stops before its slot says `Moved`; false if somebody else moves it.
+    /// Starts to move the leaf of a key, like a thread that stops before its slot says `Moved`. Returns false
+    /// if another thread moves it.
     #[cfg(shuttle)]
     pub(crate) fn begin_to_move(&self, core: &Core, hash: u64, guard: &Guard) -> bool {
         let Some(next) = self.successor(guard) else { return false };
@@ -442,10 +459,11 @@ impl<V: Clone + Send + 'static> Table<V> {
 
     /// Puts the leaf of a frozen slot into the successor, or finds it there.
     ///
-    /// Why a helper that comes late cannot bring back what was removed meanwhile: a leaf that was put into the successor lies there before
-    /// the first empty slot of its run, and is not changed before the frozen slot says `Moved`, but for being moved on. So who has walked the
-    /// run up to an empty slot without meeting the leaf, and *then* still finds the slot frozen, knows that the leaf is not there yet
-    /// or will contend for that same empty slot.
+    /// Why a late helper cannot bring back what was removed meanwhile: a leaf that was put into the successor
+    /// is before the first empty slot of its run. It is not changed before the frozen slot says `Moved`,
+    /// except for being moved on. So a thread that has walked the run up to an empty slot without meeting the
+    /// leaf, and *then* still finds the slot frozen, knows that the leaf is not there yet or will contend for
+    /// that same empty slot.
     fn adopt_into<'g>(
         &self,
         mut into: &'g Self,
@@ -465,7 +483,7 @@ impl<V: Clone + Send + 'static> Table<V> {
                 if into.revive_shape() {
                     continue;
                 }
-                // Only a leaf that has been moved long ago leads here.
+                // Only a leaf that was moved long ago leads here.
                 return;
             }
             let home = into.home(hash);
@@ -481,7 +499,7 @@ impl<V: Clone + Send + 'static> Table<V> {
                             into.count_taken(index, !leaf.view().is_none());
                             return;
                         }
-                        // Somebody was faster: look at the same slot again.
+                        // Another thread was faster: look at the same slot again.
                         continue;
                     }
                     Slot::Leaf(own) | Slot::Frozen(own) if own.as_ptr() == leaf.as_ptr() => return,
@@ -493,8 +511,9 @@ impl<V: Clone + Send + 'static> Table<V> {
         }
     }
 
-    /// Turns a removed leaf into a mark that tells when it was removed, unless a snapshot still needs it. The table must be that of a writer
-    /// of this key, as for every exchange that takes a leaf out of its slot.
+    /// Turns a removed leaf into a mark that records when it was removed, unless a snapshot still needs it.
+    /// The table must be that of a writer of this key, as for every exchange that takes a leaf out of its
+    /// slot.
     pub(crate) fn bury(
         &self,
         index: usize,
@@ -514,7 +533,7 @@ impl<V: Clone + Send + 'static> Table<V> {
         Buried::Now
     }
 
-    /// The successor of a table that nobody else has, or null.
+    /// The successor of a table that no other thread has, or null.
     pub(crate) fn last_successor(&mut self) -> *mut Self {
         let next = *self.next.get_mut();
         if next.addr() == RETIRED { ptr::null_mut() } else { next }
@@ -523,13 +542,13 @@ impl<V: Clone + Send + 'static> Table<V> {
     /// Frees all leaves, and leaves the slots empty.
     ///
     /// # Safety
-    /// Nobody else has this table, and it is the last one of its chain.
+    /// No other thread has this table, and it is the last one of its chain.
     pub(crate) unsafe fn free_leaves(&self, guard: &Guard) {
         for index in 0..self.slots.len() {
             let word = self.load(index, guard);
             if let Slot::Leaf(leaf) = word.decode() {
                 self.slots.clear(index);
-                // SAFETY: nobody else has the matcher, and each leaf is in one slot of its last table.
+                // SAFETY: no other thread has the matcher, and each leaf is in one slot of its last table.
                 unsafe { Leaf::free(leaf.as_ptr()) };
             }
         }

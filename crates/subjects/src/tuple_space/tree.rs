@@ -1,17 +1,18 @@
 //! A persistent ordered map: a B+ tree whose updates copy one path and share the rest.
 //!
-//! It holds the subscribers of one pattern by id, the patterns without a table, and the children of a trie node by word. A reader who has the root sees
-//! that version for ever. Depth is logarithmic with base 16 at least, so recursion is shallow.
+//! It holds the subscribers of one pattern by id, the patterns without a table, and the children of a trie
+//! node by word. A reader that has the root sees that version forever. Depth is logarithmic with a base of at
+//! least 16, so recursion is shallow.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
 
 /// Most entries of a node.
 const WIDTH: usize = 32;
-/// Fewer entries than this, and a node is merged with a neighbour.
+/// With fewer entries than this a node is merged with a neighbour.
 const NARROW: usize = 8;
 
-/// An immutable map from `K` to `T`; updates give a new one.
+/// An immutable map from `K` to `T`. Updates return a new one.
 pub(crate) struct Tree<K, T> {
     len: usize,
     root: Option<Arc<Node<K, T>>>,
@@ -114,7 +115,7 @@ impl<K: Ord + Clone, T: Clone> Tree<K, T> {
         Self { len: self.len + usize::from(grown), root: Some(Arc::new(root)) }
     }
 
-    /// This map without `key`; `None` if it is not there.
+    /// This map without `key`. `None` if it does not exist.
     #[must_use]
     pub(crate) fn without<Q: Ord + ?Sized>(&self, key: &Q) -> Option<Self>
     where
@@ -130,7 +131,7 @@ impl<K: Ord + Clone, T: Clone> Tree<K, T> {
         Some(Self { len: self.len - 1, root })
     }
 
-    /// Takes out every item that no other version shares; the rest is let go.
+    /// Takes out every item that no other version shares. The rest is dropped.
     pub(crate) fn drain_unshared(&mut self, out: &mut Vec<T>) {
         fn drain<K, T>(node: Arc<Node<K, T>>, out: &mut Vec<T>) {
             match Arc::into_inner(node) {
@@ -206,7 +207,7 @@ fn insert<K: Ord + Clone, T: Clone>(
     }
 }
 
-/// `None`: the key is not there. `Some(None)`: nothing is left.
+/// `None` if the key does not exist. `Some(None)` if nothing is left.
 #[expect(clippy::option_option, reason = "the two levels mean two things, as the comment says")]
 fn remove<K: Ord + Clone + Borrow<Q>, T: Clone, Q: Ord + ?Sized>(
     node: &Node<K, T>,

@@ -1,7 +1,8 @@
-//! A persistent trie of patterns by words, for those with a wildcard for any number of words before their last word (AMQP).
+//! A persistent trie of patterns by words, for those with a wildcard for any number of words before their
+//! last word (AMQP).
 //!
-//! A lookup walks all nodes that agree with the words so far, level by level, and visits each node once per word at most.
-//! An update copies one path: a node for each word of its pattern. Nothing recurses by word.
+//! A lookup walks all nodes that agree with the words so far, level by level, and visits each node at most
+//! once per word. An update copies one path: a node for each word of its pattern. Nothing recurses by word.
 #![expect(unsafe_code, reason = "the scratch memory of a lookup outlives the types of one matcher")]
 
 use std::cell::Cell;
@@ -12,7 +13,7 @@ use super::tree::Tree;
 use crate::pattern::{PatternWord, words};
 use crate::{Dialect, Subject};
 
-/// One node with all below it; the root stands for the beginning of every pattern.
+/// A node with everything below it. The root stands for the start of every pattern.
 pub(crate) struct Trie<V> {
     children: Tree<Arc<[u8]>, Arc<Self>>,
     one: Option<Arc<Self>>,
@@ -65,12 +66,12 @@ impl<V: Clone> Trie<V> {
         self.here.view().is_none() && self.is_last()
     }
 
-    /// No pattern goes on from here.
+    /// Reports whether no pattern goes on from here.
     fn is_last(&self) -> bool {
         self.one.is_none() && self.many.is_none() && self.children.is_empty()
     }
 
-    /// The trie with one more subscriber, whose id comes back too.
+    /// Returns the trie with one more subscriber, and its id.
     pub(crate) fn with(&self, dialect: Dialect, text: &[u8], value: V) -> (Self, SubscriberId) {
         let words: Vec<_> = words(dialect, text).collect();
         let path = self.path(&words);
@@ -82,7 +83,7 @@ impl<V: Clone> Trie<V> {
         (rebuild(&path, &words, node), id)
     }
 
-    /// The trie without one subscriber; `None` if it is not there.
+    /// Returns the trie without one subscriber. `None` if it does not exist.
     pub(crate) fn without(&self, dialect: Dialect, text: &[u8], id: SubscriberId) -> Option<Self> {
         let words: Vec<_> = words(dialect, text).collect();
         let path = self.path(&words);
@@ -119,7 +120,7 @@ impl<V: Clone> Trie<V> {
 
     /// Calls `f` with each pattern's text and its subscribers.
     pub(crate) fn for_each<'a>(&'a self, dialect: Dialect, mut f: impl FnMut(&[u8], View<'a, V>)) {
-        /// What is left to visit: a node, its word, and the bytes and words of its parent's text.
+        /// An entry still to visit: a node, its word, and the bytes and words of its parent's text.
         struct Todo<'a, V>(&'a Trie<V>, Vec<u8>, usize, usize);
         let mut text = Vec::new();
         if !self.here.view().is_none() {
@@ -155,7 +156,7 @@ fn rebuild<V: Clone>(path: &[&Trie<V>], words: &[PatternWord<'_>], last: Trie<V>
 }
 
 impl<V> Drop for Trie<V> {
-    /// Without recursion: a pattern of 10,000 words must not need a deep stack.
+    /// Avoids recursion: a pattern of 10,000 words must not need a deep stack.
     fn drop(&mut self) {
         let mut todo = Vec::new();
         self.take_children(&mut todo);
@@ -178,7 +179,7 @@ impl<V> Trie<V> {
 /// A node that agrees with all words so far.
 struct Active<'a, V> {
     node: &'a Trie<V>,
-    /// It stands for a wildcard of any number of words, and so agrees with every further word too.
+    /// Whether it stands for a wildcard of any number of words, and so also agrees with every further word.
     stays: bool,
 }
 
@@ -201,23 +202,24 @@ struct Front<'a, V> {
     dialect: Dialect,
     now: Vec<Active<'a, V>>,
     next: Vec<Active<'a, V>>,
-    /// Wildcards of any number of words that end their patterns: whatever follows, they match.
+    /// Wildcards of any number of words that end their patterns: they match whatever follows.
     ends: Vec<Active<'a, V>>,
-    /// Some node may be there several times.
+    /// Whether some nodes may occur several times.
     repeats: bool,
 }
 
 thread_local! {
-    /// Memory of the last lookup's front, so that a lookup allocates nothing.
+    /// Memory of the last lookup's front, so that a lookup does not allocate.
     static SCRATCH: Cell<[Vec<Erased>; 3]> = const { Cell::new([Vec::new(), Vec::new(), Vec::new()]) };
 }
 
 /// An [`Active`] without its types.
-struct Erased(#[expect(dead_code, reason = "gives the memory its size")] (*const (), bool));
+struct Erased(#[expect(dead_code, reason = "it determines the size")] (*const (), bool));
 
 impl<'a, V: Clone> Front<'a, V> {
     fn take(dialect: Dialect) -> Self {
-        // When a thread ends, its scratch memory may have gone before a value or another local that still looks something up.
+        // When a thread ends, its scratch memory may be gone before a value or another thread local that
+        // still makes a lookup.
         let [now, next, ends] = SCRATCH.try_with(Cell::take).unwrap_or_default();
         Self { dialect, now: recast(now), next: recast(next), ends: recast(ends), repeats: false }
     }
@@ -237,14 +239,14 @@ impl<'a, V: Clone> Front<'a, V> {
         if node.is_last() { self.ends.push(active) } else { self.next.push(active) }
     }
 
-    /// Takes care that none of the ends is there twice.
+    /// Removes duplicates from the ends.
     fn part_ends(&mut self) {
         if self.repeats {
             once_each(&mut self.ends);
         }
     }
 
-    /// Goes on by one word. `wildcards`: whether wildcards may stand for it.
+    /// Goes on by one word. `wildcards`: whether wildcards may match it.
     fn step(&mut self, word: &[u8], wildcards: bool) {
         let mut several = false;
         let mut now = std::mem::take(&mut self.now);
@@ -267,14 +269,14 @@ impl<'a, V: Clone> Front<'a, V> {
         }
         self.now = std::mem::replace(&mut self.next, now);
         if several {
-            // Only below a wildcard of any number of words can a node be reached in several ways.
+            // A node can be reached in several ways only below a wildcard of any number of words.
             once_each(&mut self.now);
             self.repeats = true;
         }
     }
 }
 
-/// Each node once.
+/// Removes duplicate nodes.
 fn once_each<V>(nodes: &mut Vec<Active<'_, V>>) {
     nodes.sort_unstable_by_key(|active| std::ptr::from_ref(active.node));
     nodes.dedup_by_key(|active| std::ptr::from_ref(active.node));
@@ -295,7 +297,8 @@ fn recast<A, B>(mut from: Vec<A>) -> Vec<B> {
     from.clear();
     let mut from = std::mem::ManuallyDrop::new(from);
     let (memory, capacity) = (from.as_mut_ptr(), from.capacity());
-    // SAFETY: the memory came from a vector of elements of the same size and alignment, and holds no element now.
+    // SAFETY: the memory came from a vector of elements of the same size and alignment, and holds no element
+    // now.
     unsafe { Vec::from_raw_parts(memory.cast(), 0, capacity) }
 }
 

@@ -1,8 +1,8 @@
 //! Splits a subject into words and hashes them, in one pass and without allocation.
 //!
 //! A pattern's hash is a sum over its literal words of a keyed hash of word and position. So the hash that a
-//! subject would have under any shape follows from the sums over its first words by one subtraction per wildcard. The keys are random
-//! per matcher: who does not know them cannot choose words that collide.
+//! subject would have under any shape follows from the sums over its first words by one subtraction per
+//! wildcard. The keys are random per matcher: without them an attacker cannot choose words that collide.
 #![expect(unsafe_code, reason = "arrays on the path of every lookup are not cleared first")]
 
 #[cfg(not(shuttle))]
@@ -24,20 +24,20 @@ pub(crate) struct Hasher {
 }
 
 impl Hasher {
-    /// With random keys.
+    /// Creates a hasher with random keys.
     pub(crate) fn new() -> Self {
         #[cfg(not(shuttle))]
         let key = {
             let random = RandomState::new();
             move |index: usize| random.hash_one(index) | 1
         };
-        // The model checker's own, so that a schedule that has failed can be run once more.
+        // The model checker's own randomness, so that a schedule that has failed can be run once more.
         #[cfg(shuttle)]
         let key = |_: usize| shuttle::rand::RngCore::next_u64(&mut shuttle::rand::thread_rng()) | 1;
         Self { word: key(1_000), finish: key(1_001), positions: std::array::from_fn(key) }
     }
 
-    /// One by which all patterns have the same hash.
+    /// Creates a hasher under which all patterns have the same hash.
     #[cfg(test)]
     pub(crate) fn of_nothing() -> Self {
         Self { word: 0, finish: 0, positions: [0; SHAPE_WORDS_MAX] }
@@ -72,7 +72,7 @@ impl Hasher {
         fold(sum ^ self.word, self.finish)
     }
 
-    /// The shape and hash of a pattern, whose text was checked before.
+    /// The shape and hash of a valid pattern's text.
     pub(crate) fn pattern(&self, dialect: Dialect, text: &[u8]) -> Measured {
         let mut key = ShapeKey { prefix: 0, stars: 0, tail: false };
         let (mut count, mut sum, mut regular) = (0, 0_u64, true);
@@ -100,7 +100,7 @@ impl Hasher {
         Measured { key: regular.then_some(key), hash: self.finish(sum), words: count }
     }
 
-    /// A hash of a whole text, for telling whether it came from this matcher.
+    /// A hash of a whole text, to tell whether it came from this matcher.
     pub(crate) fn text(&self, text: &[u8]) -> u64 {
         self.finish(self.word(text, 0, text.len(), 0))
     }
@@ -111,31 +111,32 @@ impl Hasher {
     }
 }
 
-/// What a pattern's text tells.
+/// What is derived from a pattern's text.
 pub(crate) struct Measured {
-    /// Its shape; `None` if it has too many words, or a wildcard of any number of words before the last.
+    /// Its shape. `None` if it has too many words, or a wildcard of any number of words before the last.
     pub(crate) key: Option<ShapeKey>,
     /// Its hash, if it has a shape.
     pub(crate) hash: u64,
     pub(crate) words: usize,
 }
 
-/// The product of two numbers, its halves joined: every bit of the result depends on every bit of both.
+/// The product of two numbers, with its halves combined: every bit of the result depends on every bit of
+/// both.
 #[inline]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product as u64) ^ (product >> 64) as u64
 }
 
-/// A subject, checked, split and hashed.
+/// A subject, validated, split and hashed.
 ///
-/// It is made empty and then read into, so that its arrays are neither cleared nor moved: entries beyond what
+/// It is created empty and then filled, so that its arrays are neither cleared nor moved. Entries beyond what
 /// was read have no meaning.
 pub(crate) struct Words<'a> {
     pub(crate) subject: Subject<'a>,
-    /// How many words there are; only the first [`SHAPE_WORDS_MAX`] are in the other fields.
+    /// The number of words; only the first [`SHAPE_WORDS_MAX`] are in the other fields.
     pub(crate) count: usize,
-    /// Where each word ends.
+    /// The end of each word.
     ends: [MaybeUninit<u16>; SHAPE_WORDS_MAX],
     /// Each word's share of the hash.
     shares: [MaybeUninit<u64>; SHAPE_WORDS_MAX],
@@ -169,13 +170,13 @@ impl<'a> Words<'a> {
         self.subject = Subject::unchecked(dialect, text);
         let clean = text.len() <= limits.bytes_max && self.split(hasher, scanner, text);
         if !clean || self.count > limits.words_max {
-            // Something is unusual: find out by the book what it is, if it is wrong at all.
+            // Something is unusual: a full check finds out what, and whether it is an error.
             by_the_book(dialect, text, limits)?;
         }
         Ok(())
     }
 
-    /// Finds the words and hashes them; false if the text may be malformed.
+    /// Finds the words and hashes them. Returns false if the text may be malformed.
     #[inline]
     fn split(&mut self, hasher: &Hasher, scanner: Scanner, text: &[u8]) -> bool {
         let dialect = self.subject.dialect();
@@ -217,8 +218,8 @@ impl<'a> Words<'a> {
             return 0;
         }
         debug_assert!(prefix <= self.count && u64::from(stars) >> prefix == 0);
-        // SAFETY: shares and sums of the first `count` words are written, up to the length of the arrays; the caller promises that
-        // prefix and stars are among them.
+        // SAFETY: shares and sums of the first `count` words are written, up to the length of the arrays; the
+        // caller promises that prefix and stars are among them.
         let mut sum = unsafe { self.sums[prefix - 1].assume_init() };
         while stars != 0 {
             let position = stars.trailing_zeros() as usize;
@@ -254,23 +255,23 @@ pub(crate) struct ShapeKey {
     pub(crate) prefix: u8,
     /// The positions of one-word wildcards, as bits.
     pub(crate) stars: u32,
-    /// Whether a wildcard for any number of words stands last.
+    /// Whether a wildcard for any number of words comes last.
     pub(crate) tail: bool,
 }
 
 impl ShapeKey {
-    /// Whether the first word is a wildcard.
+    /// Reports whether the first word is a wildcard.
     pub(crate) fn starts_wild(&self) -> bool {
         self.stars & 1 == 1 || (self.prefix == 0 && self.tail)
     }
 
-    /// Whether a subject of so many words can match.
+    /// Reports whether a subject of this many words can match.
     pub(crate) fn fits(&self, dialect: Dialect, count: usize) -> bool {
         let prefix = usize::from(self.prefix);
         if self.tail { count >= prefix + dialect.many_min() } else { count == prefix }
     }
 
-    /// Whether a pattern's text, which must have this shape, matches a subject that this shape fits.
+    /// Reports whether a pattern's text, which must have this shape, matches a subject that fits this shape.
     #[inline]
     pub(crate) fn matches(&self, text: &[u8], words: &Words<'_>) -> bool {
         let prefix = usize::from(self.prefix);
@@ -279,7 +280,7 @@ impl ShapeKey {
         if self.stars == 0 && !self.tail {
             return text == subject;
         }
-        // Without its tail: `.>` or, as the whole text, `>`.
+        // Without its tail: `.>` or, if it is the whole text, `>`.
         let tail = if self.tail { 1 + usize::from(prefix > 0) } else { 0 };
         let Some(mut pattern) = text.get(..text.len().wrapping_sub(tail)) else { return false };
         let mut at = 0;

@@ -11,8 +11,8 @@ use super::subscribers::SubscriberId;
 use super::words::{Measured, ShapeKey};
 use crate::{Pattern, SubscribeError};
 
-/// A subscription's place in its matcher: pass it to [`TupleSpace::unsubscribe`](crate::TupleSpace::unsubscribe) of the same matcher. Dropping it leaves the
-/// subscription in place.
+/// A subscription's place in its matcher, for [`TupleSpace::unsubscribe`](crate::TupleSpace::unsubscribe) of
+/// the same matcher. Dropping it leaves the subscription in place.
 #[derive(Debug)]
 #[must_use = "without it the subscription cannot be removed"]
 pub struct Subscription {
@@ -59,7 +59,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         Ok(subscription)
     }
 
-    /// `None` if the pattern's shape has no table, and the others no room for it.
+    /// Adds a subscription. `None` if the pattern's shape has no table, and the overflow no room for it.
     pub(super) fn add(
         &self,
         text: &[u8],
@@ -87,7 +87,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         })
     }
 
-    /// The shape with this key, made if there is room for it.
+    /// The shape with this key, created if there is room for it.
     pub(super) fn shape<'g>(&self, key: ShapeKey, guard: &'g Guard) -> Option<&'g Shape<V>> {
         loop {
             let directory = self.directory(guard);
@@ -107,7 +107,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         }
     }
 
-    /// Takes retired shapes out of the directory.
+    /// Removes retired shapes from the directory.
     pub(super) fn purge(&self, guard: &Guard) {
         let without = |directory: &Directory<V>| {
             let any = directory.shapes().iter().any(|shape| shape.is_retired(guard));
@@ -125,7 +125,8 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
                     let shape = self.directory(guard).get(key);
                     shape.is_some_and(|shape| shape.remove(&self.core, hash, id, guard))
                 }
-                // The keys of the hash are this matcher's own: so it knows its subscriptions from others'.
+                // The hash has this matcher's own keys, so it distinguishes its subscriptions from those of
+                // others.
                 SubscriptionPlace::Overflow(text, hash) if hash != self.core.hasher.text(&text) => false,
                 SubscriptionPlace::Overflow(text, _) => {
                     let Core { dialect, hasher, .. } = &self.core;
@@ -144,7 +145,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
     }
 }
 
-/// A place for a subscription that goes back if a value's clone panics.
+/// A reserved place for a subscription, which is returned if a value's clone panics.
 struct Reserved<'a>(&'a Counts);
 
 impl Drop for Reserved<'_> {

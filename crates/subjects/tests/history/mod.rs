@@ -1,5 +1,6 @@
-//! A checker of short histories: is there an order of the operations, each within its call, that one matcher in one thread could
-//! have shown? (Wing and Gong, "Testing and Verifying Concurrent Objects", 1993.) At most 32 values and 63 operations.
+//! A linearizability checker for short histories: is there an order of the operations, each within its call,
+//! that one matcher in one thread could have shown? (Wing and Gong, "Testing and Verifying Concurrent
+//! Objects", 1993.) At most 32 values and 63 operations.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A set of values, which are numbers below 32.
 pub(crate) type Set = u32;
 
-/// What an operation did, and what it answered.
+/// An operation, and its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Add(u32),
     Remove(u32),
-    /// Of these values, those were found.
+    /// Of the values in `of`, those in `found` were found.
     Match {
         of: Set,
         found: Set,
@@ -30,7 +31,7 @@ pub(crate) enum Op {
     Generation(u64),
 }
 
-/// One call: the moments at which it began and ended.
+/// One call: the moments at which it started and ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) began: u64,
@@ -38,7 +39,7 @@ pub(crate) struct Call {
     pub(crate) op: Op,
 }
 
-/// Gives moments to the threads of one history.
+/// Assigns moments to the threads of one history.
 #[derive(Default)]
 pub(crate) struct Moments(AtomicU64);
 
@@ -47,7 +48,7 @@ impl Moments {
         self.0.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Runs one operation and notes its call. What `run` gives beside the operation comes back.
+    /// Runs one operation and records its call. Returns what `run` returns besides the operation.
     pub(crate) fn note<R>(&self, calls: &mut Vec<Call>, run: impl FnOnce() -> (Op, R)) -> R {
         let began = self.next();
         let (op, result) = run();
@@ -60,7 +61,7 @@ impl Moments {
 struct State {
     done: u64,
     live: Set,
-    /// The last generation that was seen, and whether something was written since.
+    /// The last generation seen, and whether anything was written since.
     generation: u64,
     written: bool,
 }
@@ -93,14 +94,14 @@ impl State {
         possible.then_some(next)
     }
 
-    /// A generation must differ from the last one if something was written since, and never falls.
+    /// A generation must differ from the last one if anything was written since, and never decreases.
     fn at_generation(self, generation: u64) -> Option<Self> {
         let fits = generation > self.generation || (generation == self.generation && !self.written);
         fits.then_some(Self { generation, written: false, ..self })
     }
 }
 
-/// Whether the calls have an order, beginning with these values.
+/// Reports whether the calls are linearizable, starting with these values.
 pub(crate) fn is_linearizable(start: Set, calls: &[Call]) -> bool {
     assert!(calls.len() < 64, "a set of calls has 64 bits");
     let all = (1_u64 << calls.len()) - 1;
@@ -111,7 +112,7 @@ pub(crate) fn is_linearizable(start: Set, calls: &[Call]) -> bool {
             return true;
         }
         let open = || calls.iter().enumerate().filter(|(index, _)| state.done >> index & 1 == 0);
-        // A call that began after another one ended comes after it.
+        // A call that started after another one ended comes after it.
         let first_end = open().map(|(_, call)| call.ended).min().unwrap_or(u64::MAX);
         for (index, call) in open().filter(|(_, call)| call.began < first_end) {
             if let Some(next) = state.after(call.op) {
@@ -125,7 +126,7 @@ pub(crate) fn is_linearizable(start: Set, calls: &[Call]) -> bool {
     false
 }
 
-/// The calls in the order in which they began, one a line.
+/// The calls in the order in which they started, one per line.
 pub(crate) fn show(calls: &[Call]) -> String {
     let mut calls = calls.to_vec();
     calls.sort_unstable_by_key(|call| call.began);

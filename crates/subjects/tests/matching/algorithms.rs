@@ -1,4 +1,5 @@
-//! Every algorithm and dialect against the reference, on short texts over tiny alphabets: where the twenty rules live.
+//! Every algorithm and dialect against the reference, on short texts over tiny alphabets, where the twenty
+//! rules show up.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
@@ -8,11 +9,11 @@ use crate::reference;
 use proptest::prelude::*;
 use tailrace_subjects::{Dialect, Limits, Pattern, Subject};
 
-/// One call, by everything that it needs.
+/// One call, with all its arguments.
 #[derive(Clone, Debug)]
 enum Step {
     Subscribe(String),
-    /// Of the live subscription at this place, counted round.
+    /// Removes the live subscription at this index, modulo their number.
     Unsubscribe(usize),
     Find(String),
 }
@@ -115,7 +116,7 @@ proptest! {
     }
 }
 
-/// A small generator, so that a failure can be repeated.
+/// A small generator, so that a failure can be reproduced.
 struct Numbers(u64);
 
 impl Numbers {

@@ -1,4 +1,4 @@
-//! Any matcher behind one object-safe face, so that a test is written once.
+//! Any matcher behind one object-safe trait, so that a test is written once.
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ struct Wrapped<M: Matcher<usize>> {
     next: AtomicUsize,
 }
 
-/// This matcher behind that face.
+/// Wraps a matcher in that trait.
 pub(crate) fn any<M: Matcher<usize> + 'static>(matcher: M) -> Box<dyn AnyMatcher> {
     Box::new(Wrapped { matcher, handles: Mutex::new(HashMap::new()), next: AtomicUsize::new(1) })
 }
@@ -51,7 +51,7 @@ impl<M: Matcher<usize>> AnyMatcher for Wrapped<M> {
     }
 
     fn find(&self, subject: &[u8]) -> Result<Vec<usize>, TextError> {
-        // What a search finds in the buffer must never come from before.
+        // Old content of the buffer must never show up in a result.
         let mut found = vec![usize::MAX];
         let outcome = self.matcher.matches(subject, &mut found);
         assert!(outcome.is_ok() || found.is_empty(), "{}: values beside an error", self.name());

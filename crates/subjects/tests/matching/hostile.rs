@@ -1,4 +1,5 @@
-//! What an attacker or a clumsy user does: values that panic or call back, sizes at the edges, things used after their time.
+//! What an attacker or a careless caller does: values that panic or call back, sizes at the limits, things
+//! used after their time.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::cell::RefCell;
@@ -21,7 +22,7 @@ fn sorted<V: Clone + Ord>(values: &[V]) -> Vec<V> {
     values
 }
 
-/// Makes epochs pass.
+/// Advances epochs.
 fn reclaim() {
     for _ in 0..2_048 {
         crossbeam_epoch::pin().flush();
@@ -42,7 +43,8 @@ impl Clone for Fragile {
 fn a_cache_tells_subjects_of_every_length_apart() {
     let space = TupleSpace::new(Dialect::Amqp);
     space.subscribe(&pattern(Dialect::Amqp, "#"), 1_000_000).unwrap().forget();
-    // Subjects that differ in one byte only, at every place that a key of the first and last bytes may miss.
+    // Subjects that differ in only one byte, at every position that a key of the first and last bytes may
+    // miss.
     let mut subjects = Vec::new();
     for length in 0..300 {
         let text = vec![b'a'; length];
@@ -128,7 +130,7 @@ fn a_batch_is_right_after_errors_and_for_any_number_of_subjects() {
         let separator = if dialect == Dialect::Mqtt { "/" } else { "." };
         let text = |words: &[&str]| words.join(separator);
         let star = if dialect == Dialect::Mqtt { "+" } else { "*" };
-        // More shapes than there is room for: the rest lies in the overflow.
+        // More shapes than there is room for: the rest is in the overflow.
         for stars in 0..100_u32 {
             let words: Vec<_> = (0..7).map(|bit| if stars >> bit & 1 == 1 { star } else { "w" }).collect();
             held.push(space.subscribe(&pattern(dialect, &text(&words)), stars).unwrap());
@@ -181,7 +183,7 @@ fn closures_may_change_what_they_are_called_for() {
     }
 }
 
-/// A value that looks at its matcher when it is cloned and when it is dropped.
+/// A value that makes a lookup in its matcher when it is cloned and when it is dropped.
 struct Nosy(Weak<TupleSpace<Self>>, Arc<AtomicUsize>);
 
 impl Nosy {
@@ -250,7 +252,7 @@ fn a_lookup_may_come_while_its_thread_ends() {
     let (own, seen) = (space.clone(), found.clone());
     let work = move || {
         AT_EXIT.with_borrow_mut(|slot| *slot = Some(AtExit(own.clone(), seen)));
-        // Only now comes the lookup's own memory, which goes first.
+        // Only now comes the lookup's own memory, which is dropped first.
         assert!(own.has_interest(b"a.b").unwrap());
     };
     thread::spawn(work).join().unwrap();
@@ -350,7 +352,8 @@ fn with_a_small_stack(work: impl FnOnce() + Send + 'static) {
 fn the_longest_texts_need_no_deep_stack() {
     let work = || {
         let word = "w".repeat(65_535);
-        // Words that differ: among equal ones, the way through such a pattern is sought from each of them, as the next test does.
+        // Distinct words. With equal ones, the path through such a pattern is searched from each of them, as
+        // in the next test.
         let numbers = (1..10_000).map(|number| number.to_string()).collect::<Vec<_>>().join(".");
         let (words, hashes) = (format!("w.{numbers}"), format!("#.{numbers}"));
         let space = TupleSpace::with_limits(Dialect::Amqp, Limits::widest());
@@ -400,7 +403,7 @@ fn one_pattern_without_a_table_takes_very_many_values() {
     assert!(space.is_empty());
 }
 
-/// A value larger and wider aligned than all that the matcher itself has.
+/// A value larger, and with a larger alignment, than any in the matcher itself.
 #[derive(Clone, PartialEq, Debug)]
 #[repr(align(128))]
 struct Wide([u8; 1_024]);
@@ -472,7 +475,7 @@ fn snapshots_show_their_moment_over_growth_and_shrinking() {
         snapshot.matches(b"a.500", &mut found).unwrap();
         assert_eq!(found.len(), usize::from(*count > 500));
     }
-    // In an order of its own.
+    // In an unusual order.
     while !snapshots.is_empty() {
         snapshots.swap_remove(snapshots.len() / 2);
     }

@@ -1,4 +1,4 @@
-//! What matches: the rules of each dialect, and the matcher against them and against a plain reference.
+//! Matching: the rules of each dialect, and the matcher against them and against a simple reference.
 
 mod algorithms;
 mod any;

@@ -1,16 +1,16 @@
-//! A reference that is plain enough to be right by reading it.
+//! A reference that is simple enough to be verified by reading it.
 
 use tailrace_subjects::Dialect;
 
-/// The words of a checked text; the empty text has none.
+/// The words of a valid text; the empty text has none.
 pub(crate) fn words(dialect: Dialect, text: &str) -> Vec<String> {
     let separator = if dialect == Dialect::Mqtt { '/' } else { '.' };
     if text.is_empty() { Vec::new() } else { text.split(separator).map(str::to_owned).collect() }
 }
 
-/// Whether the pattern matches the subject, both valid, by the text of the rules.
+/// Reports whether the pattern matches the subject, both valid, by the letter of the rules.
 ///
-/// `so_far[i]` tells whether the pattern's words read up to now match the first `i` words of the subject.
+/// `so_far[i]` tells whether the pattern's words so far match the first `i` words of the subject.
 pub(crate) fn matches(dialect: Dialect, pattern: &str, subject: &str) -> bool {
     let pattern = words(dialect, pattern);
     let subject = words(dialect, subject);

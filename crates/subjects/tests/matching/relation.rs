@@ -1,8 +1,8 @@
 //! Overlap and cover of patterns, against a search through all subjects.
 //!
-//! The search walks both patterns as automata at once, over the words that they name and two that they do not: no pattern can
-//! tell a third such word from these. It visits every pair of state sets, so that its answer holds for subjects of any
-//! length.
+//! The search walks both patterns as automata at once, over the words that they name and two that they do
+//! not: no pattern can distinguish a third such word from these. It visits every pair of state sets, so its
+//! answer holds for subjects of any length.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
@@ -38,7 +38,7 @@ impl Automaton {
         self.words.get(at).is_some_and(|word| word == one)
     }
 
-    /// Lets a `#` stand for nothing.
+    /// Lets a `#` match zero words.
     fn closed(&self, mut states: u64) -> u64 {
         for at in (0..self.words.len()).filter(|at| self.is_many(*at) && self.dialect != Nats) {
             states |= (states >> at & 1) << (at + 1);
@@ -71,7 +71,7 @@ impl Automaton {
     }
 }
 
-/// What was read before: nothing, a single empty word (which no text can say), or anything else.
+/// The words so far: none, a single empty word (which no text can express), or anything else.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Before {
     Nothing,
@@ -79,7 +79,7 @@ enum Before {
     Other,
 }
 
-/// Whether some subject matches both, and whether every subject that `b` matches is matched by `a`.
+/// Reports whether some subject matches both, and whether `a` matches every subject that `b` matches.
 fn searched(dialect: Dialect, a: &str, b: &str) -> (bool, bool) {
     let (a, b) = (Automaton::new(dialect, a), Automaton::new(dialect, b));
     let mut alphabet = vec!["fresh".to_owned(), "$fresh".to_owned()];
@@ -220,10 +220,10 @@ fn examples_by_hand() {
     assert!(pattern(Amqp, "#.a.#").covers(&pattern(Amqp, "*.a")));
     assert!(!pattern(Amqp, "*.a.#").covers(&pattern(Amqp, "#.a.#")));
     assert!(pattern(Amqp, "*.#").covers(&pattern(Amqp, "#.a.#")));
-    // No topic is nothing, and none is one empty level.
+    // No topic has zero levels, and none has one empty level.
     assert!(pattern(Mqtt, "+/#").covers(&pattern(Mqtt, "#")));
     assert!(pattern(Mqtt, "+/+/#").covers(&pattern(Mqtt, "/#")));
-    // Patterns of two dialects have nothing to do with each other.
+    // Patterns of two dialects are unrelated.
     assert!(!pattern(Nats, "a").covers(&pattern(Mqtt, "a")));
     assert!(!pattern(Nats, "a").overlaps(&pattern(Amqp, "a")));
 }

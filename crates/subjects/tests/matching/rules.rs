@@ -1,4 +1,5 @@
-//! The twenty wildcard rules that implementers get wrong, each by name, on every matcher and on the reference itself.
+//! The twenty wildcard rules that implementers get wrong, each by name, on every matcher and on the reference
+//! itself.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
@@ -20,7 +21,7 @@ fn fresh(dialect: Dialect, space: &[&str]) -> Vec<Box<dyn AnyMatcher>> {
     every(dialect, Limits::default(), space)
 }
 
-/// The pattern finds all of `yes` and none of `no`, on every matcher, with others of no concern beside it.
+/// The pattern finds all of `yes` and none of `no`, on every matcher, among unrelated patterns.
 fn expect(dialect: Dialect, text: &str, yes: &[&str], no: &[&str]) {
     let space = [yes, no].concat();
     for matcher in fresh(dialect, &space) {
@@ -94,7 +95,7 @@ fn rule_06_amqp_many_twice_is_many_once() {
     expect(Amqp, "#.#", &["", "a", "a.b", "a..b"], &[]);
     expect(Amqp, "#.*.#.*", &["a.b", "a.b.c"], &["", "a"]);
     assert_eq!(pattern(Amqp, "#.#"), pattern(Amqp, "#"));
-    // Backtracking over each `#` would take longer than the universe has left.
+    // Backtracking over each `#` would take longer than the age of the universe.
     let many = "#.a.".repeat(40) + "b";
     let subject = "a.".repeat(200) + "c";
     let hit = "a.".repeat(200) + "b";
@@ -237,7 +238,7 @@ fn rule_19_the_same_pattern_twice_is_two_subscriptions() {
 fn rule_20_comparison_is_byte_for_byte() {
     for dialect in Dialect::ALL {
         expect(dialect, "Foo", &["Foo"], &["foo", "FOO", "Foo "].map(|text| text.trim_end()));
-        // One is a composed letter, the other a letter and an accent.
+        // One is a precomposed letter, the other a letter and a combining accent.
         expect(dialect, "caf\u{e9}", &["caf\u{e9}"], &["cafe\u{301}", "cafe"]);
     }
 }
@@ -278,7 +279,7 @@ fn deep(dialect: Dialect) {
         assert!(handles.into_iter().all(|handle| matcher.unsubscribe(handle)), "{}", matcher.name());
         assert_eq!(matcher.find(subject.as_bytes()).unwrap(), [4], "{}", matcher.name());
         assert!(matcher.unsubscribe(kept));
-        // A matcher that is dropped with a deep tree in it must not recurse either.
+        // Dropping a matcher with a deep tree in it must not recurse, either.
         matcher.subscribe(&Pattern::parse(dialect, &subject, &limits).unwrap(), 1).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Bad texts and full tables: typed errors with positions, and nothing is left behind.
+//! Bad texts and full tables: typed errors with positions, and no state left behind.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot set up fails")]
 
@@ -6,7 +6,7 @@ use crate::every::every;
 use tailrace_subjects::Dialect::{self, Amqp, Mqtt, Nats};
 use tailrace_subjects::{Limits, Pattern, SubscribeError, TextError};
 
-/// Refused as a pattern and as a subject of every matcher, with the same error.
+/// Rejected as a pattern and as a subject by every matcher, with the same error.
 fn refused(dialect: Dialect, text: &[u8], limits: Limits, expected: &TextError) {
     assert_eq!(&Pattern::parse(dialect, text, &limits).unwrap_err(), expected, "{dialect} {text:?}");
     for matcher in every(dialect, limits, &["a"]) {
@@ -48,7 +48,7 @@ fn texts_that_are_not_utf8() {
     for dialect in Dialect::ALL {
         refused(dialect, b"ab\xff", Limits::default(), &TextError::NotUtf8 { position: 2 });
         refused(dialect, b"\xc3", Limits::default(), &TextError::NotUtf8 { position: 0 });
-        // An overlong slash is no slash.
+        // An overlong encoding of a slash is not a slash.
         refused(dialect, b"a\xc0\xaf", Limits::default(), &TextError::NotUtf8 { position: 1 });
     }
 }

@@ -1,4 +1,4 @@
-//! The verb in a build without the feature `bench`: it says so, whatever it is asked.
+//! `tailrace bench` in a build without the feature `bench`: it says so, whatever the arguments.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use clap::Args;
 use tailrace_cli::failure::{Failure, speak_json, usage};
 use tailrace_cli::output::asks_for_json;
 
-// What stands behind the verb is not looked at: the answer to `--help` is the same.
+// The words after the verb are ignored. `--help` gets the same answer.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct BenchArguments {
@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: BenchArguments) -> Result<ExitCode, Failure> {
         speak_json();
     }
     Err(usage(
-        "this tailrace was built without bench: a build has it unless it is made with --no-default-features; \
+        "this tailrace was built without bench; a build has it unless --no-default-features leaves it out, and \
          --features bench adds it",
     ))
 }

@@ -1,7 +1,7 @@
 //! `tailrace bench`: mounts the verbs of `tailrace-bench`, or says that this build has none.
 //!
-//! They come with the feature `bench`, which is on by default: a build for servers need not carry charts, fonts and clients of
-//! other systems.
+//! The verbs come with the feature `bench`, which is on by default. A build for servers can do without
+//! charts, fonts and clients of other systems.
 
 #[cfg(any(test, not(feature = "bench")))]
 mod absent;

@@ -1,4 +1,4 @@
-//! The verbs of `tailrace-bench`, with what results say of this program.
+//! The verbs of `tailrace-bench`. Passes them this program's version and commit, for their results.
 
 use std::process::ExitCode;
 

@@ -1,22 +1,22 @@
-//! Addresses as people write them.
+//! Addresses of servers, as given on the command line.
 
-/// The port of a Kafka server that names none.
+/// The default Kafka port.
 pub(crate) const KAFKA_PORT: u16 = 9092;
 
-/// The port of HTTP of a server that names none.
+/// The default HTTP port.
 pub(crate) const HTTP_PORT: u16 = 8222;
 
-/// Reads the address of a server for Kafka clients.
+/// Parses the address of a Kafka listener.
 pub(crate) fn kafka(text: &str) -> Result<String, String> {
     parse(text, KAFKA_PORT)
 }
 
-/// Reads the address of an HTTP port.
+/// Parses the address of an HTTP listener.
 pub(crate) fn http(text: &str) -> Result<String, String> {
     parse(text, HTTP_PORT)
 }
 
-/// An address with its port, if it can be one: names are not looked up.
+/// Parses an address and adds the usual port if it has none. Names are not resolved.
 pub(crate) fn parse(text: &str, usual_port: u16) -> Result<String, String> {
     let whole = complete(text, usual_port);
     let (host, port) = whole.rsplit_once(':').unwrap_or((&whole, ""));
@@ -31,22 +31,22 @@ pub(crate) fn parse(text: &str, usual_port: u16) -> Result<String, String> {
     }
     match port.parse::<u16>() {
         Ok(1..) => Ok(whole),
-        _ => Err(format!("'{port}' is no port: expected a number from 1 to 65535")),
+        _ => Err(format!("'{port}' is not a port: expected a number from 1 to 65535")),
     }
 }
 
-/// What a server is that answers with `bytes` to what it does not understand; `None` if that is not to be seen.
+/// Guesses the kind of a server from its first `bytes`. `None` if they do not tell.
 pub(crate) fn nature(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [b'H', b'T', b'T', b'P', ..] => Some("an HTTP server"),
         [b'I', b'N', b'F', b'O', ..] | [b'-', b'E', b'R', b'R', ..] => Some("a NATS server"),
-        // A record of TLS: an alert, or a handshake.
+        // A TLS record: an alert, or a handshake.
         [0x15 | 0x16, 0x03, ..] => Some("a server that speaks TLS (see --tls-ca)"),
         _ => None,
     }
 }
 
-/// `HOST:PORT` with the usual port added where there is none. An IPv6 address with a port is bracketed.
+/// `HOST:PORT`, with the usual port if none is given. An IPv6 address with a port is in brackets.
 pub(crate) fn complete(text: &str, usual_port: u16) -> String {
     let text = text.trim();
     let has_port = match text.rsplit_once(':') {
@@ -64,7 +64,7 @@ pub(crate) fn complete(text: &str, usual_port: u16) -> String {
     }
 }
 
-/// The address of a host that a server named.
+/// The address of a host and port from a server's response.
 pub(crate) fn join(host: &str, port: i32) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }

@@ -1,5 +1,6 @@
-//! How many records lie between two offsets of a partition. Offsets also belong to the markers that end transactions, and to
-//! records that compaction removed: a consumer that has read everything may stand before them and has missed nothing.
+//! Counts the records between two offsets of a partition. The markers that end transactions take offsets,
+//! too, and so do records that compaction removed. So a consumer that has read everything may be a few
+//! offsets before the end and has missed nothing.
 
 use std::ops::Range;
 
@@ -10,14 +11,15 @@ use tailrace_records::split_batches;
 
 use super::{ClientError, Cluster, Topic, check};
 
-/// From this version on topics are named by their ids (KIP-516).
+/// First version that names topics by id (KIP-516).
 const VERSION_WITH_IDS: i16 = 13;
-/// Longer stretches are not looked into: a few markers do not matter there.
+/// Longer ranges are not fetched: a few markers make no difference there.
 const OFFSETS_MAX: i64 = 1_000;
-/// Bytes that are read to look into one.
+/// Bytes to fetch for a range.
 const BYTES_MAX: i32 = 1 << 20;
 
-/// Records whose offsets lie in `range`. Never negative. What could not be looked into counts in full.
+/// Counts the records whose offsets are in `range`. Never negative. Every offset counts where the records
+/// cannot be fetched.
 pub(crate) async fn records_between(
     cluster: &mut Cluster,
     topic: &Topic,
@@ -28,7 +30,7 @@ pub(crate) async fn records_between(
     if offsets == 0 || offsets > OFFSETS_MAX {
         return offsets;
     }
-    // Whoever cannot be asked, or has deleted what the range begins with, leaves us with the offsets.
+    // If the leader does not answer, or has deleted the start of the range, the number of offsets must do.
     count(cluster, topic, partition, range).await.unwrap_or(offsets)
 }
 
@@ -62,14 +64,14 @@ async fn count(
         ..Default::default()
     };
     let answer = connection.begin(&request, version).await?.answer().await?;
-    let what = || format!("cannot look into {}-{partition}", topic.name);
+    let what = || format!("cannot read {}-{partition}", topic.name);
     check(answer.error_code, None, what)?;
     let (mut records, mut at) = (0, from);
     for data in answer.responses.into_iter().flat_map(|topic| topic.partitions) {
         check(data.error_code, None, what)?;
         let Records::Bytes(batches) = data.records else { continue };
         for batch in split_batches(&batches) {
-            // The last one may be cut off.
+            // The last batch may be cut off.
             let Ok((header, _)) = batch else { break };
             let (first, next) = (header.base_offset.0.max(from), header.next_offset().0.min(until));
             if !header.attributes.is_control() {

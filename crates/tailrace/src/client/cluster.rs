@@ -1,4 +1,4 @@
-//! The nodes of a cluster and the connections to them.
+//! The nodes of a cluster, and the connections to them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use tailrace_kafka_wire::messages::{FindCoordinatorRequest, MetadataRequest, Met
 use super::tls::Tls;
 use super::{ClientError, ConnectArguments, Connection, address, check};
 
-/// First version of FindCoordinator that asks for several groups.
+/// First version of FindCoordinator that takes several groups.
 const COORDINATOR_KEYS_FROM: i16 = 4;
 
-/// What is known of a cluster. One connection per node, opened when it is needed.
+/// What this client knows of a cluster. There is one connection per node, opened when it is first needed.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     bootstrap: Vec<String>,
     timeout: Duration,
     tls: Option<Tls>,
-    /// Address by node id, as the newest metadata has it.
+    /// Address by node id, from the newest metadata.
     nodes: BTreeMap<i32, String>,
     controller: i32,
     connections: HashMap<String, Arc<Connection>>,
@@ -41,7 +41,7 @@ impl Cluster {
         self.timeout
     }
 
-    /// A connection to some node: one that is open, or the first that can be opened.
+    /// Returns a connection to any node: one that is open, or the first that can be opened.
     pub(crate) async fn any(&mut self) -> Result<Arc<Connection>, ClientError> {
         if let Some(open) = self.connections.values().find(|connection| !connection.is_closed()) {
             return Ok(Arc::clone(open));
@@ -60,7 +60,7 @@ impl Cluster {
         }))
     }
 
-    /// The connection to a node that metadata named.
+    /// Returns the connection to a node from the metadata.
     pub(crate) async fn node(&mut self, id: i32) -> Result<Arc<Connection>, ClientError> {
         let address = self.nodes.get(&id).cloned().ok_or(ClientError::NoNode(id))?;
         match self.connections.get(&address) {
@@ -69,7 +69,8 @@ impl Cluster {
         }
     }
 
-    /// The connection to the controller, which changes topics. Where none is named, any node passes the request on.
+    /// Returns the connection to the controller, which changes topics. If metadata names none, any node will
+    /// do, since nodes forward these requests.
     pub(crate) async fn controller(&mut self) -> Result<Arc<Connection>, ClientError> {
         self.metadata(Some(&[]), false).await?;
         if self.nodes.contains_key(&self.controller) {
@@ -79,12 +80,12 @@ impl Cluster {
         }
     }
 
-    /// The ids of the nodes, as the newest metadata has them.
+    /// The ids of the nodes in the newest metadata.
     pub(crate) fn node_ids(&self) -> Vec<i32> {
         self.nodes.keys().copied().collect()
     }
 
-    /// The node that coordinates a group, and the connection to it.
+    /// Returns the node that coordinates a group, and the connection to it.
     pub(crate) async fn coordinator(&mut self, group: &str) -> Result<(i32, Arc<Connection>), ClientError> {
         let connection = self.any().await?;
         let version = connection.version::<FindCoordinatorRequest>()?;
@@ -109,7 +110,7 @@ impl Cluster {
         Ok((found.node_id, self.node(found.node_id).await?))
     }
 
-    /// Asks for metadata: of all topics, or of those named.
+    /// Fetches metadata of all topics, or of the given ones.
     pub(crate) async fn metadata(
         &mut self,
         topics: Option<&[String]>,
@@ -122,7 +123,7 @@ impl Cluster {
             allow_auto_topic_creation: create,
             ..Default::default()
         };
-        // Below version 4 the field cannot be left out: the server's own setting decides there.
+        // The field does not exist below version 4: there the server's own setting decides.
         let version = connection.version::<MetadataRequest>()?;
         let request = MetadataRequest { allow_auto_topic_creation: create || version < 4, ..request };
         let answer = connection.begin(&request, version).await?.answer().await?;
@@ -132,7 +133,8 @@ impl Cluster {
         Ok(answer)
     }
 
-    /// Makes the next use of a node connect anew. Requests in flight end on their own.
+    /// Drops all connections, so that the next use of a node connects again. Requests in flight finish on
+    /// their own.
     pub(crate) fn forget_connections(&mut self) {
         self.connections.clear();
     }

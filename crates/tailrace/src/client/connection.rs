@@ -1,7 +1,8 @@
-//! One connection: requests out, answers in, in the order of the requests.
+//! One connection: requests go out, responses come in, in the order of the requests.
 //!
-//! Two tasks serve it, one per direction, so that a large request never holds up an answer. The server answers in
-//! order, so a queue of waiting requests suffices; the correlation id is checked all the same.
+//! Two tasks serve a connection, one per direction, so that a large request never delays a response. The
+//! server answers in order, so a queue of waiting requests is enough. The correlation id is checked all the
+//! same.
 
 use std::collections::{HashMap, VecDeque};
 use std::marker::PhantomData;
@@ -22,11 +23,12 @@ use super::ClientError;
 use super::address::nature;
 use super::tls::Tls;
 
-/// What we call ourselves to servers.
+/// Our client id.
 const CLIENT_ID: &str = "tailrace-cli";
-/// Requests queued to one connection. Callers keep far fewer in flight.
+/// Requests queued on one connection. Callers keep far fewer in flight.
 const QUEUE_REQUESTS_MAX: usize = 64;
-/// Longest answer that is accepted: beyond any fetch that is asked for, and below what would exhaust a machine.
+/// Longest accepted response: longer than any fetch asks for, and short enough not to exhaust a machine's
+/// memory.
 const RESPONSE_BYTES_MAX: u32 = 1 << 30;
 
 type ResponseBytes = Result<Bytes, End>;
@@ -35,7 +37,7 @@ type ResponseBytes = Result<Bytes, End>;
 #[derive(Clone, Debug)]
 enum End {
     Reason(String),
-    /// The other side is a server of another kind.
+    /// The other side is not a Kafka server.
     NotKafka(&'static str),
 }
 
@@ -51,20 +53,20 @@ impl From<&str> for End {
     }
 }
 
-/// A request on its way to the writing task.
+/// A request for the writing task.
 struct Outgoing {
     correlation_id: i32,
     parts: Vec<Part>,
-    /// No answer will come: done once it is written.
+    /// The request has no response: it is done once it is written.
     unanswered: bool,
     done: oneshot::Sender<ResponseBytes>,
 }
 
-/// Requests that were written and wait for their answer; `None` once the connection has ended.
+/// Requests that were written and wait for their responses. `None` once the connection has ended.
 type WaitingList = Option<VecDeque<(i32, oneshot::Sender<ResponseBytes>)>>;
 type Waiting = Arc<Mutex<WaitingList>>;
 
-/// A connection to one server, versions negotiated.
+/// A connection to one server, after version negotiation.
 #[derive(Debug)]
 pub(crate) struct Connection {
     address: Arc<str>,
@@ -80,7 +82,7 @@ impl std::fmt::Debug for Outgoing {
     }
 }
 
-/// An answer that is awaited.
+/// A response that has yet to arrive.
 #[derive(Debug)]
 pub(crate) struct Pending<R> {
     address: Arc<str>,
@@ -91,7 +93,7 @@ pub(crate) struct Pending<R> {
 }
 
 impl Connection {
-    /// Connects and asks for the versions. `timeout` holds for connecting and for each later answer.
+    /// Connects and negotiates versions. `timeout` limits connecting, and each later response.
     pub(crate) async fn open(
         address: &str,
         timeout: Duration,
@@ -102,7 +104,7 @@ impl Connection {
             .await
             .map_err(|_| failed(format!("no answer within {timeout:?}")))?
             .map_err(|error| failed(plain(&error)))?;
-        // Answers are waited for: a delay to fill a packet would only add to them.
+        // Callers wait for responses, and a delay to fill a packet would only make them wait longer.
         stream.set_nodelay(true).map_err(|error| failed(plain(&error)))?;
         let requests = match tls {
             None => {
@@ -128,12 +130,12 @@ impl Connection {
         Ok(connection)
     }
 
-    /// True once no request can be sent any more.
+    /// Reports whether the connection can send no more requests.
     pub(crate) fn is_closed(&self) -> bool {
         self.requests.is_closed()
     }
 
-    /// The newest version of `R` up to `newest` that both sides know.
+    /// The newest version of `R` up to `newest` that both sides support.
     pub(crate) fn version_up_to<R: Request>(&self, newest: i16) -> Result<i16, ClientError> {
         let stable = R::KEY.stable_versions();
         let ours = VersionRange { min: stable.min, max: stable.max.min(newest) };
@@ -143,17 +145,17 @@ impl Connection {
         })
     }
 
-    /// The newest version of `R` that both sides know.
+    /// The newest version of `R` that both sides support.
     pub(crate) fn version<R: Request>(&self) -> Result<i16, ClientError> {
         self.version_up_to::<R>(i16::MAX)
     }
 
-    /// Sends a request at the newest common version and waits for the answer.
+    /// Sends a request at the newest common version and waits for the response.
     pub(crate) async fn call<R: Request>(&self, request: &R) -> Result<R::Response, ClientError> {
         self.begin(request, self.version::<R>()?).await?.answer().await
     }
 
-    /// Hands a request over for sending. Requests are sent, and answered, in the order of these calls.
+    /// Queues a request for sending. Requests are sent, and answered, in the order of these calls.
     pub(crate) async fn begin<R: Request>(
         &self,
         request: &R,
@@ -162,7 +164,7 @@ impl Connection {
         self.hand_over(request, version, false).await
     }
 
-    /// The same for a request that has no answer: [`Pending::sent`] says when it was written.
+    /// Queues a request that has no response. [`Pending::sent`] waits until it is written.
     pub(crate) async fn begin_unanswered<R: Request>(
         &self,
         request: &R,
@@ -191,7 +193,8 @@ impl Connection {
         ClientError::Closed { address: self.address.to_string(), reason: reason.to_owned() }
     }
 
-    /// A server that does not know our version of the question answers in the layout of version 0 and names its own.
+    /// Asks for the supported versions. A server that does not support our version of the request answers in
+    /// the layout of version 0 and lists its own versions.
     async fn ask_versions(&self) -> Result<HashMap<i16, VersionRange>, ClientError> {
         let ask = ApiVersionsRequest {
             client_software_name: "tailrace".to_owned(),
@@ -234,7 +237,7 @@ impl Connection {
 }
 
 impl<R: Request> Pending<R> {
-    /// Waits for the answer.
+    /// Waits for the response.
     pub(crate) async fn answer(self) -> Result<R::Response, ClientError> {
         let (address, version) = (Arc::clone(&self.address), self.version);
         let bytes = self.bytes().await?;
@@ -246,7 +249,7 @@ impl<R: Request> Pending<R> {
         })
     }
 
-    /// Waits until a request without answer is written.
+    /// Waits until a request without a response is written.
     pub(crate) async fn sent(self) -> Result<(), ClientError> {
         self.bytes().await.map(drop)
     }
@@ -263,7 +266,7 @@ impl<R: Request> Pending<R> {
     }
 }
 
-/// Starts the two tasks; ends with them.
+/// Starts the two tasks. They end with the connection.
 fn serve(
     reader: impl AsyncRead + Unpin + Send + 'static,
     writer: impl AsyncWrite + Unpin + Send + 'static,
@@ -276,11 +279,12 @@ fn serve(
 }
 
 fn lock(waiting: &Waiting) -> MutexGuard<'_, WaitingList> {
-    // Nothing panics while it is held.
+    // No code panics while it holds the lock.
     waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Ends when the connection's owner is gone or the socket fails; what waits then hears of it.
+/// Writes queued requests until the connection is dropped or the socket fails. Requests that still wait then
+/// fail.
 async fn write_requests(
     mut socket: impl AsyncWrite + Unpin,
     mut queue: mpsc::Receiver<Outgoing>,
@@ -310,14 +314,14 @@ async fn write_requests(
     }
 }
 
-/// Small records travel in the frame's first part, so that most requests are one system call.
+/// Writes a request. Small records are in the frame's first part, so most requests take one system call.
 async fn write_parts(socket: &mut (impl AsyncWrite + Unpin), parts: &[Part]) -> std::io::Result<()> {
     for part in parts {
         if let Part::Bytes(bytes) = part {
             socket.write_all(bytes).await?;
         }
     }
-    // TLS may hold the rest of a record back.
+    // TLS may buffer the end of what was written.
     socket.flush().await
 }
 
@@ -333,16 +337,16 @@ async fn read_answers(mut socket: impl AsyncRead + Unpin, waiting: Waiting) {
         match next {
             Some((expected, done)) if found == Some(expected) => drop(done.send(Ok(answer))),
             Some((expected, done)) => {
-                let reason = format!("expected the answer to request {expected}, found {found:?}");
+                let reason = format!("expected the response to request {expected}, found {found:?}");
                 let _ = done.send(Err(reason.clone().into()));
                 return end(&waiting, &reason.into());
             }
-            None => return end(&waiting, &"the server sent an answer that nobody asked for".into()),
+            None => return end(&waiting, &"the server sent an unexpected response".into()),
         }
     }
 }
 
-/// The first frame shows what the other side is.
+/// Reads a frame. The first one shows what kind of server the other side is.
 async fn read_frame(socket: &mut (impl AsyncRead + Unpin), is_first: bool) -> Result<Bytes, End> {
     let mut prefix = [0; 4];
     socket.read_exact(&mut prefix).await.map_err(|error| plain(&error))?;
@@ -354,7 +358,7 @@ async fn read_frame(socket: &mut (impl AsyncRead + Unpin), is_first: bool) -> Re
     while frame.len() < bytes {
         let mut rest = (&mut *socket).take((bytes - frame.len()) as u64);
         if rest.read_buf(&mut frame).await.map_err(|error| plain(&error))? == 0 {
-            return Err("the server closed it within an answer".into());
+            return Err("the server closed it in the middle of a response".into());
         }
     }
     Ok(frame.freeze())
@@ -367,7 +371,7 @@ fn end(waiting: &Waiting, reason: &End) {
     }
 }
 
-/// What the system said, without its error number.
+/// The system's message, without its error number.
 fn plain(error: &std::io::Error) -> String {
     if error.kind() == std::io::ErrorKind::UnexpectedEof {
         return "the server closed it".to_owned();

@@ -1,11 +1,11 @@
-//! What can go wrong between this client and a server.
+//! Errors between this client and a server.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tailrace_kafka_wire::{DecodeError, EncodeError, ErrorCode, VersionRange};
 
-/// Each text is one line that says what to do, where there is something to do.
+/// Each text is one line. It says what to do, if anything can be done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
     #[error(
@@ -20,30 +20,28 @@ pub(crate) enum ClientError {
     TlsFile { flag: &'static str, path: PathBuf, reason: String },
     #[error("the connection to {address} ended: {reason}")]
     Closed { address: String, reason: String },
-    #[error(
-        "{address} answered {api} with bytes that are no legal response ({error}); is it a Kafka server?"
-    )]
+    #[error("{address} answered {api} with an invalid response ({error}); is it a Kafka server?")]
     Decode { address: String, api: &'static str, error: DecodeError },
     #[error("cannot write a {api} request: {error}")]
     Encode { api: &'static str, error: EncodeError },
     #[error(
-        "{address} offers {api} at {}, this tailrace needs one of {ours}; use versions that fit together",
+        "{address} offers {api} at {}, this tailrace needs one of {ours}; use compatible versions",
         match theirs { Some(range) => format!("versions {range}"), None => "no version".to_owned() }
     )]
     Version { address: String, api: &'static str, theirs: Option<VersionRange>, ours: VersionRange },
     #[error("{what}: {}", refusal(*code, message.as_deref()))]
     Refused { what: String, code: i16, message: Option<String> },
     #[error(
-        "there is no topic '{0}'; `tailrace topic list` shows those there are, `tailrace topic create` makes one"
+        "there is no topic '{0}'; `tailrace topic list` lists all topics, `tailrace topic create` creates one"
     )]
     NoTopic(String),
-    #[error("there is no group '{0}'; `tailrace group list` shows those there are")]
+    #[error("there is no group '{0}'; `tailrace group list` lists all groups")]
     NoGroup(String),
     #[error(
-        "group '{group}' has no offsets of topic '{topic}'; `tailrace group lag {group}` shows those it has"
+        "group '{group}' has no offsets of topic '{topic}'; `tailrace group lag {group}` shows its offsets"
     )]
     NoOffsets { group: String, topic: String },
-    #[error("there is no transactional id '{0}'; `tailrace txn list` shows those there are")]
+    #[error("there is no transactional id '{0}'; `tailrace txn list` lists all transactional ids")]
     NoTransactionalId(String),
     #[error("{address} is {what}; name the port for Kafka clients with --bootstrap")]
     NotKafka { address: String, what: &'static str },
@@ -52,15 +50,15 @@ pub(crate) enum ClientError {
     #[error("records to topic '{topic}' were not acknowledged within {timeout:?}: {reason}")]
     Undelivered { topic: String, timeout: Duration, reason: String },
     #[error(
-        "the server refused records, which with --acks 0 it says only by closing the connection: {reason}; use --acks 1 to learn why"
+        "the server rejected records, and with --acks 0 it can only close the connection: {reason}; use --acks 1 to learn why"
     )]
     Unanswered { reason: String },
-    #[error("no node is known under the id {0}; the cluster is starting or changing, try again")]
+    #[error("no node with the id {0} is known; the cluster is starting or changing, try again")]
     NoNode(i32),
 }
 
 impl ClientError {
-    /// A refusal of the server: `what` names the operation.
+    /// An error response from the server. `what` names the operation.
     pub(crate) fn refused(what: impl Into<String>, code: i16, message: Option<String>) -> Self {
         Self::Refused { what: what.into(), code, message }
     }
@@ -73,11 +71,11 @@ impl ClientError {
         }
     }
 
-    /// True if the same request may succeed a little later, perhaps elsewhere.
+    /// Reports whether the same request may succeed a little later, perhaps on another node.
     pub(crate) fn is_retriable(&self) -> bool {
         match self {
             Self::Connect { .. } | Self::Timeout { .. } | Self::Closed { .. } | Self::NoNode(_) => true,
-            // As Kafka's own clients have it: the node that was asked is no longer, or not yet, the right one.
+            // The same codes as in Kafka's own clients: the node is no longer, or not yet, the right one.
             Self::Refused { code, .. } => ErrorCode::from_code(*code)
                 .is_some_and(|code| code.is_retriable() || code == ErrorCode::NotController),
             Self::TlsFile { .. }
@@ -96,7 +94,8 @@ impl ClientError {
     }
 }
 
-/// The server's own message says more than its code; the code's name is what can be looked up.
+/// The text of an error response. The server's message says more than its code, but the code's name can be
+/// looked up.
 fn refusal(code: i16, message: Option<&str>) -> String {
     let name =
         ErrorCode::from_code(code).map_or_else(|| format!("error {code}"), |code| code.name().to_owned());
@@ -107,7 +106,7 @@ fn refusal(code: i16, message: Option<&str>) -> String {
     }
 }
 
-/// An error code as a result; `what` names the operation.
+/// Turns an error code into a result. `what` names the operation.
 pub(crate) fn check(
     code: i16,
     message: Option<&String>,

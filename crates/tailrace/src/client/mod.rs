@@ -1,7 +1,8 @@
-//! A small Kafka client for the verbs: connections, versions, metadata, retries, and the calls that several verbs need.
+//! A small Kafka client for the verbs: connections, versions, metadata, retries, and the calls that several
+//! verbs need.
 //!
-//! It works with tailrace and with Kafka 2.1 or newer: versions are negotiated per connection. Deliberately absent:
-//! joining groups, transactions, passwords, and anything that outlives one run of the program.
+//! It works with tailrace and with Kafka 2.1 or newer: versions are negotiated per connection. Deliberately
+//! absent: joining groups, transactions, passwords, and anything that outlives one run of the program.
 
 pub(crate) mod address;
 mod backlog;
@@ -42,7 +43,7 @@ pub(crate) use topics::{
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectArguments {
-    /// Server to begin with; of several, the first that answers
+    /// Server to connect to first; of several, the first that answers
     #[arg(
         short,
         long,
@@ -60,24 +61,24 @@ pub(crate) struct ConnectArguments {
     pub(crate) tls: TlsArguments,
 }
 
-/// What every verb takes that asks a server about something and tells what it heard.
+/// Arguments of every verb that queries a server and prints the result.
 #[derive(Debug, Args)]
 pub(crate) struct AskArguments {
-    /// Lines for people, or JSON
+    /// Text or JSON
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub(crate) output: Output,
     #[command(flatten)]
     pub(crate) connect: ConnectArguments,
 }
 
-/// Runs a client verb on one thread: what there is to wait for is the network.
+/// Runs a client verb on one thread: it waits for nothing but the network.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start: {error}"))?;
     let result = runtime.block_on(future);
-    // Names are resolved on a thread of their own, which may hang for long.
+    // Names are resolved on a thread of their own, which may hang for a long time.
     runtime.shutdown_background();
     result
 }

@@ -1,4 +1,4 @@
-//! Finding offsets: the ends of partitions, and by time.
+//! Finds offsets: the ends of partitions, and by time.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use tailrace_kafka_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
 
 use super::{ClientError, Cluster, Topic, check, find_topic, retrying};
 
-/// Which offset of a partition is wanted.
+/// Which offset of a partition to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OffsetQuery {
-    /// The first record that is kept.
+    /// The first record that is still retained.
     Earliest,
-    /// One past the last record that may be read.
+    /// One past the last record that a consumer may read.
     Latest,
     /// The first record whose timestamp is at least this, in milliseconds.
     AtTime(i64),
@@ -23,14 +23,14 @@ impl OffsetQuery {
         match self {
             Self::Earliest => -2,
             Self::Latest => -1,
-            // Negative numbers have other meanings.
+            // Negative numbers have special meanings.
             Self::AtTime(ms) => ms.max(0),
         }
     }
 }
 
-/// The offsets that answer `query`, by partition; -1 where no record is late enough. `read_committed` makes the latest
-/// offset that of the last finished transaction.
+/// Returns the offsets that match `query`, by partition; -1 if no record is late enough. With
+/// `read_committed`, the latest offset is the last stable one.
 pub(crate) async fn list_offsets(
     cluster: &mut Cluster,
     topic: &Topic,
@@ -54,7 +54,7 @@ pub(crate) async fn list_offsets(
     .await
 }
 
-/// One request per leader.
+/// Makes one request per leader.
 fn requests(
     topic: &Topic,
     partitions: &[i32],

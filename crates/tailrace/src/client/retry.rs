@@ -1,15 +1,15 @@
-//! Trying again.
+//! Retries.
 
 use std::time::{Duration, Instant};
 
 use super::{ClientError, Cluster};
 
-/// First wait before another try.
+/// Wait before the first retry.
 const WAIT_FIRST: Duration = Duration::from_millis(20);
-/// Longest wait.
+/// Longest wait between retries.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Waits that double, up to a deadline.
+/// Waits that double, until a deadline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Backoff {
     wait: Duration,
@@ -17,12 +17,12 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Gives up `timeout` from now.
+    /// Allows retries until `timeout` from now.
     pub(crate) fn new(timeout: Duration) -> Self {
         Self { wait: WAIT_FIRST, deadline: Instant::now() + timeout }
     }
 
-    /// How long to wait before the next try; `None` if there shall be none.
+    /// The wait before the next retry. `None` once the deadline has passed.
     pub(crate) fn next(&mut self) -> Option<Duration> {
         let left = self.deadline.checked_duration_since(Instant::now())?;
         let wait = self.wait.min(left);
@@ -31,7 +31,8 @@ impl Backoff {
     }
 }
 
-/// Runs `attempt` until it succeeds, fails for good, or the time is up; then its last error counts.
+/// Runs `attempt` until it succeeds, fails with an error that is not retriable, or the timeout has passed.
+/// Returns its last error then.
 pub(crate) async fn retrying<T>(
     cluster: &mut Cluster,
     mut attempt: impl AsyncFnMut(&mut Cluster) -> Result<T, ClientError>,

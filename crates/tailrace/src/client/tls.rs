@@ -1,6 +1,6 @@
-//! TLS towards the server: which authorities to trust, and which certificate to show.
+//! TLS to the server: which authorities to trust, and which certificate to present.
 //!
-//! Deliberately not here: the system's authorities. Servers of one's own have an authority of one's own.
+//! Deliberately absent: the system's authorities. Private servers have a private authority.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use tokio_rustls::client::TlsStream;
 
 use super::ClientError;
 
-/// Given with the verbs that connect to a server.
+/// Options of the verbs that connect to a server.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct TlsArguments {
-    /// Speak TLS, and trust servers with a certificate of these authorities (PEM)
+    /// Use TLS, and trust servers with a certificate of these authorities (PEM)
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
-    /// Show this certificate (PEM), where the server demands one
+    /// Present this certificate (PEM), if the server demands one
     #[arg(long, value_name = "FILE", requires = "tls_ca", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// Private key of the certificate to show (PEM)
+    /// Private key of that certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 }
 
-/// Makes handshakes; kept for all connections of a run.
+/// Makes TLS connections. One serves all connections of a run.
 #[derive(Clone)]
 pub(crate) struct Tls(TlsConnector);
 
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Tls {
 }
 
 impl TlsArguments {
-    /// Reads the files; `None` if TLS was not asked for.
+    /// Reads the files. `None` if TLS was not asked for.
     pub(crate) fn load(&self) -> Result<Option<Tls>, ClientError> {
         let Some(authorities) = &self.tls_ca else { return Ok(None) };
         let mut roots = RootCertStore::empty();
@@ -67,7 +67,7 @@ impl TlsArguments {
 }
 
 impl Tls {
-    /// Makes the handshake with the server that `address` (HOST:PORT) names.
+    /// Runs the handshake with the server at `address` (HOST:PORT).
     pub(crate) async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         address: &str,

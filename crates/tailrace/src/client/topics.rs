@@ -1,4 +1,4 @@
-//! Topics: where their partitions are, and what their configuration says.
+//! Topics: where their partitions are, and their configuration.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,23 +11,24 @@ use tailrace_kafka_wire::messages::metadata_response::MetadataResponseTopic;
 
 use super::{Backoff, ClientError, Cluster, check, retrying};
 
-/// The number of "topic" among the kinds of things that have a configuration.
+/// The resource type of topics in requests about configurations.
 pub(crate) const RESOURCE_TOPIC: i8 = 2;
-/// The number of "node" among the same.
+/// The resource type of nodes.
 pub(crate) const RESOURCE_BROKER: i8 = 4;
-/// The number of "set for this topic" among the sources of a value.
+/// The source of a value that was set for the topic itself.
 pub(crate) const SOURCE_TOPIC: i8 = 1;
-/// How long a topic that is not there is looked for again: one that was just created shows up late on a real cluster.
+/// How long to retry for a topic that does not exist: on a real cluster, a topic that was just created
+/// appears late.
 const APPEAR_WAIT: Duration = Duration::from_millis(500);
 
-/// A topic as metadata describes it.
+/// A topic, from metadata.
 #[derive(Clone, Debug)]
 pub(crate) struct Topic {
     pub(crate) name: String,
-    /// All zero on servers that know no topic ids.
+    /// All zero if the server does not support topic ids.
     pub(crate) id: [u8; 16],
     pub(crate) internal: bool,
-    /// In the order of their numbers, which begin at 0.
+    /// Sorted by number, starting at 0.
     pub(crate) partitions: Vec<Partition>,
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct Topic {
 #[derive(Clone, Debug)]
 pub(crate) struct Partition {
     pub(crate) index: i32,
-    /// -1 if there is none.
+    /// -1 if the partition has no leader.
     pub(crate) leader: i32,
     pub(crate) leader_epoch: i32,
     pub(crate) replicas: Vec<i32>,
@@ -60,7 +61,7 @@ impl Topic {
         Self { name, id: answer.topic_id, internal: answer.is_internal, partitions }
     }
 
-    /// The partitions that `wanted` names, or all.
+    /// The wanted partitions, or all.
     pub(crate) fn choose(&self, wanted: &[i32]) -> Result<Vec<i32>, ClientError> {
         let unknown = wanted.iter().find(|index| !self.partitions.iter().any(|p| p.index == **index));
         if let Some(&partition) = unknown {
@@ -70,20 +71,20 @@ impl Topic {
         Ok(all.filter(|index| wanted.is_empty() || wanted.contains(index)).collect())
     }
 
-    /// That it has no such partition.
+    /// The error for a partition that the topic does not have.
     pub(crate) fn no_partition(&self, partition: i32) -> ClientError {
         let (topic, count) = (self.name.clone(), self.partitions.len());
         ClientError::NoPartition { topic, partition, count }
     }
 
-    /// The node that leads a partition now.
+    /// The current leader of a partition.
     pub(crate) fn leader(&self, partition: i32) -> Option<i32> {
         let found = self.partitions.iter().find(|p| p.index == partition)?;
         (found.leader >= 0).then_some(found.leader)
     }
 }
 
-/// Every topic of the cluster, sorted by name.
+/// Lists every topic of the cluster, sorted by name.
 pub(crate) async fn all_topics(cluster: &mut Cluster) -> Result<Vec<Topic>, ClientError> {
     let answer = retrying(cluster, async |cluster| {
         let answer = cluster.metadata(None, false).await?;
@@ -96,7 +97,7 @@ pub(crate) async fn all_topics(cluster: &mut Cluster) -> Result<Vec<Topic>, Clie
     Ok(topics)
 }
 
-/// The topics of these names, in their order.
+/// Finds the topics of these names, in the same order.
 pub(crate) async fn find_topics(cluster: &mut Cluster, names: &[String]) -> Result<Vec<Topic>, ClientError> {
     let mut topics = Vec::with_capacity(names.len());
     for name in names {
@@ -105,17 +106,17 @@ pub(crate) async fn find_topics(cluster: &mut Cluster, names: &[String]) -> Resu
     Ok(topics)
 }
 
-/// A topic that shall be there.
+/// Finds a topic that must exist.
 pub(crate) async fn find_topic(cluster: &mut Cluster, name: &str) -> Result<Topic, ClientError> {
     look_for(cluster, name, false, APPEAR_WAIT).await
 }
 
-/// A topic that the server may create on demand.
+/// Finds a topic that the server may create on demand.
 pub(crate) async fn wait_for_topic(cluster: &mut Cluster, name: &str) -> Result<Topic, ClientError> {
     look_for(cluster, name, true, Duration::from_secs(3)).await
 }
 
-/// Tries again while the topic is missing for `appear`, and while it has no leader for as long as the timeout allows.
+/// Retries for `appear` while the topic does not exist, and until the timeout while it has no leader.
 async fn look_for(
     cluster: &mut Cluster,
     name: &str,
@@ -146,7 +147,7 @@ async fn ask(cluster: &mut Cluster, name: &str, create: bool) -> Result<Topic, C
     Ok(Topic::from_answer(found))
 }
 
-/// The configurations of topics, by topic name.
+/// Fetches the configurations of topics, by topic name.
 pub(crate) async fn topic_configs(
     cluster: &mut Cluster,
     names: &[String],

@@ -17,12 +17,12 @@ pub(crate) struct ClusterArguments {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ClusterVerb {
-    /// Show nodes, the controller, partitions in trouble, and what is under way.
+    /// Show nodes, the controller, unhealthy partitions, and what is in progress.
     #[command(
         after_help = "Examples:\n  tailrace cluster status\n  tailrace cluster status --http 10.0.0.5:8222 -o json"
     )]
     Status(StatusArguments),
-    /// Move the replicas of partitions, or have more or fewer of them.
+    /// Move the replicas of partitions, or change how many there are.
     #[command(
         after_help = "Examples:\n  tailrace cluster reassign --topic orders --replicas 1,2,3 --wait 10m\n  \
         tailrace cluster reassign --topic orders --partition 0 --replicas 4,5,6\n  \
@@ -30,13 +30,13 @@ pub(super) enum ClusterVerb {
         tailrace cluster reassign --topic orders --cancel"
     )]
     Reassign(ReassignArguments),
-    /// Move everything off a node, and forget it once it is stopped.
+    /// Move all replicas off a node, and unregister it once it is stopped.
     #[command(
         after_help = "Examples:\n  tailrace cluster decommission 3\n  tailrace cluster decommission 3 --cancel\n\n\
-        What is interrupted goes on by itself, and can be waited for again with the same command."
+        After an interruption the moves go on by themselves. The same command waits for them again."
     )]
     Decommission(DecommissionArguments),
-    /// Check what lies on the disks of all nodes, now, and show what is found.
+    /// Verify the data on the disks of all nodes now, and show what is found.
     #[command(
         after_help = "Each node reads at most tailrace.scrub.bytes.per.second, 4 MiB/s by default: a terabyte takes three days \
         then. --rate raises or lowers that for this round alone.\n\nExamples:\n  \
@@ -44,20 +44,20 @@ pub(super) enum ClusterVerb {
         tailrace cluster scrub --rate 0 -o json"
     )]
     Scrub(ScrubArguments),
-    /// Show what is damaged of a topic while its nodes run, and give up what no replica has any more.
+    /// Show the damage in a topic while its nodes run, and give up the records that no replica has any more.
     #[command(
-        after_help = "Bytes that are put back in their place are served again within seconds, without this. A copy is restored with \
-        `tailrace log repair`, while the node is stopped. What is given up loses its records and keeps its offsets; the bytes that lay \
-        there are kept in a file beside. Exit status 1 if something stays damaged.\n\nExamples:\n  \
+        after_help = "Bytes that are put back in place are served again within seconds, without this command. `tailrace log repair` \
+        restores them from a copy while the node is stopped. Giving up loses the records and keeps their offsets; the damaged \
+        bytes are kept in a separate file. Exit status 1 if some damage stays.\n\nExamples:\n  \
         tailrace cluster repair --topic orders\n  tailrace cluster repair --topic orders --give-up --execute"
     )]
     Repair(RepairArguments),
 }
 
-/// Where the nodes show what Kafka's protocol has no words for.
+/// Address of the HTTP pages, which show what Kafka's protocol cannot express.
 #[derive(Debug, Args)]
 pub(super) struct PageArguments {
-    /// HTTP port of a node, where /clusterz is; the others are found from there
+    /// HTTP port of a node, for /clusterz; the other nodes are found from there
     #[arg(long, value_name = "HOST:PORT", env = "TAILRACE_HTTP_PORT", default_value = "127.0.0.1:8222", value_parser = address::http)]
     pub(super) http: String,
 }
@@ -85,19 +85,19 @@ pub(super) struct ReassignArguments {
     /// Only these partitions; comma list, may be repeated
     #[arg(short, long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) partition: Vec<i32>,
-    /// The nodes that each partition is to be on, the preferred leader first
+    /// The nodes for each partition, the preferred leader first
     #[arg(short, long, value_name = "NODES", value_delimiter = ',', group = "how", value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) replicas: Vec<i32>,
-    /// How many replicas each partition is to have; they stay where they are as far as possible
+    /// How many replicas each partition is to have; existing ones stay where they are if possible
     #[arg(long, value_name = "N", group = "how", value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) replication_factor: Option<u16>,
-    /// Give up what is under way, and go back to where the partitions were
+    /// Cancel the moves in progress, and return the partitions to where they were
     #[arg(long, group = "how")]
     pub(super) cancel: bool,
     /// Bytes per second that each node copies for this, as in 20MiB; lifted at the end of --wait
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(super) throttle: Option<u64>,
-    /// Wait until it is done, so long at most
+    /// Wait until it is done, at most this long
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) wait: Option<Duration>,
     #[command(flatten)]
@@ -106,16 +106,16 @@ pub(super) struct ReassignArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct DecommissionArguments {
-    /// Number of the node
+    /// Node id
     #[arg(value_name = "NODE", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) node: i32,
-    /// Do with fewer replicas where there is no other node for them
+    /// Accept fewer replicas if no other node can take them
     #[arg(long)]
     pub(super) fewer: bool,
-    /// Give up what is under way: the replicas stay on the node
+    /// Cancel the moves in progress: the replicas stay on the node
     #[arg(long)]
     pub(super) cancel: bool,
-    /// Longest wait for all of it
+    /// Longest wait for the whole operation
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_duration)]
     pub(super) wait: Duration,
     #[command(flatten)]
@@ -127,11 +127,11 @@ pub(super) struct ScrubArguments {
     /// Only this topic
     #[arg(short, long, value_name = "NAME")]
     pub(super) topic: Option<String>,
-    /// Bytes per second that each node reads in this round, as in 64MiB; 0: as many as the disk gives
+    /// Bytes per second that each node reads in this round, as in 64MiB; 0: as fast as the disk allows
     /// [default: the nodes' tailrace.scrub.bytes.per.second]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(super) rate: Option<u64>,
-    /// Longest wait for the end; the nodes go on without it [default: as long as it takes]
+    /// Longest wait for the end; the nodes go on after it [default: as long as it takes]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) wait: Option<Duration>,
     #[command(flatten)]
@@ -148,10 +148,10 @@ pub(super) struct RepairArguments {
     /// Only this partition
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) partition: Option<i32>,
-    /// Give up what no replica has any more: its offsets stay, without records
+    /// Give up records that no replica has any more: their offsets stay, without records
     #[arg(long)]
     pub(super) give_up: bool,
-    /// Do it, instead of showing what is damaged
+    /// Do it, instead of only showing the damage
     #[arg(long)]
     pub(super) execute: bool,
     /// Longest wait for the nodes

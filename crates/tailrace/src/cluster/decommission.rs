@@ -33,7 +33,7 @@ pub(super) async fn run(
     let began = Instant::now();
     let left = || arguments.wait.saturating_sub(began.elapsed());
     let mut moved = 0;
-    // A topic may be made meanwhile.
+    // A topic may be created meanwhile.
     loop {
         let (moves, waiting) = plan(cluster, arguments).await?;
         if waiting.is_empty() {
@@ -47,9 +47,13 @@ pub(super) async fn run(
         }
         moved += waiting.len();
     }
-    note(&format!("node {} holds nothing any more: stop it now, and it is forgotten", arguments.node));
+    note(&format!(
+        "node {} holds no replicas any more: stop it now, and it will be unregistered",
+        arguments.node
+    ));
     loop {
-        // It was known before: that it is not is the work of an earlier request, whose answer was lost.
+        // The node was known before. If the controller does not know it, an earlier request unregistered it,
+        // and its response was lost.
         if unregister(cluster, arguments.node).await? != Unregistered::There {
             return tell(arguments, moved, "forgotten", ExitCode::SUCCESS);
         }
@@ -77,7 +81,8 @@ fn tell(
     Ok(code)
 }
 
-/// Other nodes for all that the node has, or is about to get; and all that is on its way off it then.
+/// Plans moves for all replicas that are on the node or about to be. Also returns the partitions that are
+/// then moving off it.
 async fn plan(
     cluster: &mut Cluster,
     arguments: &DecommissionArguments,
@@ -112,12 +117,13 @@ fn elsewhere(places: &mut Placement, target: &[i32], arguments: &DecommissionArg
 
 fn no_room(which: &Which, count: usize, places: &Placement, node: i32) -> String {
     format!(
-        "{which} has {count} replicas, and without node {node} there are {} nodes: add a node, or do with --fewer",
+        "{which} has {count} replicas, and without node {node} there are {} nodes: add a node, or use --fewer",
         places.len()
     )
 }
 
-/// True if the node is there, or has replicas, or is about to lose some. One that is stopped and empty is known to the controller alone.
+/// Reports whether the node is registered, has replicas, or is about to lose some. Only the controller knows
+/// a node that is stopped and empty.
 async fn is_known(cluster: &mut Cluster, node: i32) -> Result<bool, Failure> {
     let (topics, nodes) = moves::look(cluster).await?;
     let mut partitions = topics.iter().flat_map(|topic| &topic.partitions);
@@ -127,16 +133,16 @@ async fn is_known(cluster: &mut Cluster, node: i32) -> Result<bool, Failure> {
 }
 
 fn no_node(node: i32) -> Failure {
-    format!("there is no node {node}; `tailrace cluster status` shows those there are").into()
+    format!("there is no node {node}; `tailrace cluster status` shows all nodes").into()
 }
 
-/// What came of an attempt to unregister a node.
+/// The outcome of an attempt to unregister a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unregistered {
     Done,
-    /// It runs still.
+    /// The node still runs.
     There,
-    /// The controller knows none of this number.
+    /// The controller knows no node with this id.
     Unknown,
 }
 

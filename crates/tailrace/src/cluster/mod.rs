@@ -1,4 +1,4 @@
-//! `tailrace cluster ...`: the nodes of a cluster, where replicas lie, and whether they are whole.
+//! `tailrace cluster ...`: the nodes of a cluster, where replicas are, and whether their data is intact.
 
 mod arguments;
 mod decommission;

@@ -1,4 +1,4 @@
-//! Reassignments, as Kafka's protocol has them.
+//! Reassignments, over Kafka's protocol.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::placement::Placement;
 use super::wait::POLL_INTERVAL;
 use crate::client::{ClientError, Cluster, Topic, all_topics, check, retrying};
 
-/// How long the server may take for a change, as a request says it.
+/// How long a request gives the server for a change.
 const CHANGE_TIMEOUT_MS: i32 = 30_000;
 
 /// A partition.
@@ -36,10 +36,10 @@ impl fmt::Display for Which {
     }
 }
 
-/// The nodes that a partition is to be on; `None` goes back to where it was.
+/// The target nodes of each partition; `None` cancels its move.
 pub(super) type Moves = BTreeMap<Which, Option<Vec<i32>>>;
 
-/// Begins moves.
+/// Starts moves.
 pub(super) async fn begin(cluster: &mut Cluster, moves: &Moves) -> Result<(), ClientError> {
     let mut topics: BTreeMap<&String, Vec<ReassignablePartition>> = BTreeMap::new();
     for (which, replicas) in moves {
@@ -74,7 +74,7 @@ pub(super) async fn begin(cluster: &mut Cluster, moves: &Moves) -> Result<(), Cl
     .await
 }
 
-/// What is under way: partitions, and the nodes that their replicas go away from.
+/// Lists the moves in progress: partitions, and the nodes that their replicas leave.
 pub(super) async fn under_way(cluster: &mut Cluster) -> Result<BTreeMap<Which, Vec<i32>>, ClientError> {
     let request = ListPartitionReassignmentsRequest {
         timeout_ms: CHANGE_TIMEOUT_MS,
@@ -96,7 +96,7 @@ pub(super) async fn under_way(cluster: &mut Cluster) -> Result<BTreeMap<Which, V
     .await
 }
 
-/// All topics, those of the server among them, and the nodes that are there.
+/// Lists all topics, internal ones included, and all nodes.
 pub(super) async fn look(cluster: &mut Cluster) -> Result<(Vec<Topic>, Vec<(i32, Option<String>)>), Failure> {
     let topics = all_topics(cluster).await?;
     let answer = cluster.metadata(Some(&[]), false).await?;
@@ -104,14 +104,14 @@ pub(super) async fn look(cluster: &mut Cluster) -> Result<(Vec<Topic>, Vec<(i32,
     Ok((topics, nodes.collect()))
 }
 
-/// The nodes but one, and the load that all replicas are.
+/// The placement over all nodes but `without`, loaded with all replicas.
 pub(super) fn places(topics: &[Topic], nodes: Vec<(i32, Option<String>)>, without: Option<i32>) -> Placement {
     let replicas =
         topics.iter().flat_map(|topic| &topic.partitions).flat_map(|partition| &partition.replicas);
     Placement::new(nodes.into_iter().filter(|(node, _)| Some(*node) != without), replicas.copied())
 }
 
-/// Waits until none of `which` is under way any more. False if the time was up.
+/// Waits until none of `which` is moving any more. Returns false if `patience` ran out.
 pub(super) async fn finished(
     cluster: &mut Cluster,
     which: &[Which],
@@ -126,7 +126,7 @@ pub(super) async fn finished(
             return Ok(true);
         }
         if before != Some(left) {
-            note(&format!("{left} of {} partitions are on their way", which.len()));
+            note(&format!("{left} of {} partitions are still moving", which.len()));
             before = Some(left);
         }
         if began.elapsed() >= patience {

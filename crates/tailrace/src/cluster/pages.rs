@@ -1,4 +1,4 @@
-//! `/clusterz` of each node.
+//! Fetches `/clusterz` from each node.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::http::{Site, get};
 
 const PAGE: &str = "/clusterz";
 
-/// What the nodes say.
+/// The nodes' pages.
 pub(super) struct Pages {
     /// The page of the node that was asked first.
     pub(super) first: Value,
-    /// By node: its page, or why there is none.
+    /// For each node: its page, or why there is none.
     pub(super) all: Vec<(i64, Result<Value, String>)>,
 }
 
-/// Asks one node, and then all others that it names.
+/// Asks one node, and then all the others that it lists.
 pub(super) async fn ask(site: &Site, timeout: Duration) -> Result<Pages, Failure> {
     let first: Value = get(site, PAGE, timeout).await?;
     let own = first["node"].as_i64().unwrap_or(-1);
@@ -40,12 +40,12 @@ async fn page(address: &str, tls: Option<Tls>, timeout: Duration) -> Result<Valu
     get(&site, PAGE, timeout).await.map_err(|error| error.to_string())
 }
 
-/// A list within a page.
+/// The elements of a list in a page.
 pub(super) fn list<'a>(page: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     page[name].as_array().into_iter().flatten()
 }
 
-/// A value as it stands in a table.
+/// A value as a table shows it.
 pub(super) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),

@@ -1,8 +1,9 @@
-//! Where replicas go that need another node: not where one is already, to another rack if there is one, to the node with the fewest.
+//! Chooses nodes for replicas that must move: a node without a replica of the partition, in another rack if
+//! there is one, with the fewest replicas.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The nodes that take replicas, and how many each has.
+/// The nodes that can take replicas, and the number of replicas on each.
 #[derive(Clone, Debug)]
 pub(super) struct Placement {
     racks: BTreeMap<i32, Option<String>>,
@@ -10,7 +11,7 @@ pub(super) struct Placement {
 }
 
 impl Placement {
-    /// `nodes` with their racks; `there` names the node of every replica.
+    /// Creates a placement. `nodes` lists nodes and racks; `there` yields the node of every replica.
     pub(super) fn new(
         nodes: impl IntoIterator<Item = (i32, Option<String>)>,
         there: impl IntoIterator<Item = i32>,
@@ -22,13 +23,13 @@ impl Placement {
         Self { racks: nodes.into_iter().collect(), load }
     }
 
-    /// How many nodes take replicas.
+    /// The number of nodes that can take replicas.
     pub(super) fn len(&self) -> usize {
         self.racks.len()
     }
 
-    /// `replicas` brought to `count`, without those that are on other nodes. Those that stay keep their order. `None` if there are too
-    /// few nodes.
+    /// Extends or cuts `replicas` to `count`. Replicas on nodes outside the placement are dropped; the others
+    /// keep their order. `None` if there are too few nodes.
     pub(super) fn fit(&mut self, replicas: &[i32], count: usize) -> Option<Vec<i32>> {
         let mut chosen: Vec<i32> =
             replicas.iter().copied().filter(|node| self.racks.contains_key(node)).take(count).collect();

@@ -19,7 +19,7 @@ use crate::client::{
 const SET: i8 = 0;
 const DELETE: i8 = 1;
 
-/// The settings of Kafka's throttle: of nodes, then of topics.
+/// The settings of Kafka's throttle: those of nodes, then those of topics.
 const RATES: [&str; 2] = ["leader.replication.throttled.rate", "follower.replication.throttled.rate"];
 const REPLICAS: [&str; 2] =
     ["leader.replication.throttled.replicas", "follower.replication.throttled.replicas"];
@@ -62,7 +62,7 @@ async fn plan(cluster: &mut Cluster, arguments: &ReassignArguments) -> Result<Mo
             let replicas = match arguments.replication_factor.map(usize::from) {
                 None => arguments.replicas.clone(),
                 Some(count) => places.fit(&partition.replicas, count).ok_or_else(|| {
-                    format!("{count} replicas need as many nodes, and {} are there", places.len())
+                    format!("{count} replicas need as many nodes, and there are {}", places.len())
                 })?,
             };
             if replicas != partition.replicas || under_way.contains_key(&which) {

@@ -1,4 +1,5 @@
-//! `tailrace cluster repair`: what is damaged on nodes that run, and giving up what no replica has any more.
+//! `tailrace cluster repair`: shows damage on running nodes, and gives up records that no replica has any
+//! more.
 
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -24,7 +25,8 @@ struct Damaged {
 }
 
 impl Damaged {
-    /// Others may have it, or it is of another kind: there is nothing to decide about.
+    /// Reports whether the records can be given up. Other damage needs no decision: another replica may have
+    /// the records, or it is of another kind.
     fn can_be_given_up(&self) -> bool {
         self.state.starts_with("not mended")
     }
@@ -51,7 +53,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &RepairArguments) -> R
         let waits = left.iter().any(Damaged::can_be_given_up);
         if !waits || began.elapsed() >= arguments.wait {
             if waits {
-                note("some of it is damaged still: look into the logs of those nodes");
+                note("some of it is still damaged: see the logs of those nodes");
             }
             return tell(arguments, &left, before.len().saturating_sub(left.len()));
         }
@@ -59,7 +61,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &RepairArguments) -> R
     }
 }
 
-/// One that was never used, with what is meant.
+/// The value of the request: a number that was never used, the topic and the partition.
 fn word(arguments: &RepairArguments) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let partition = arguments.partition.map_or_else(String::new, |partition| format!(":{partition}"));
@@ -117,7 +119,7 @@ fn summary(arguments: &RepairArguments, left: &[Damaged], given_up: usize) -> St
     let topic = &arguments.topic;
     match (left.len(), given_up) {
         (0, 0) => format!(
-            "nothing of {topic} is damaged, as far as its nodes know: `tailrace cluster scrub` has them read all of it\n"
+            "the nodes know of no damage in {topic}; `tailrace cluster scrub` makes them read all of it\n"
         ),
         (0, given_up) => format!("given up: {given_up} damaged places of {topic}\n"),
         (count, 0) if left.iter().any(Damaged::can_be_given_up) => format!(
@@ -125,7 +127,7 @@ fn summary(arguments: &RepairArguments, left: &[Damaged], given_up: usize) -> St
              give them up with --give-up --execute\n"
         ),
         (count, 0) => format!(
-            "{count} damaged places; there is nothing to give up: other replicas have them, or a node is to be repaired\n"
+            "{count} damaged places; there is nothing to give up: other replicas have the records, or a node must be repaired\n"
         ),
         (count, given_up) => format!("given up: {given_up} damaged places of {topic}; {count} are left\n"),
     }

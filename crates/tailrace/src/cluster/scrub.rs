@@ -21,7 +21,7 @@ use crate::interrupt::{FINISH, Interrupt, Stop, ended};
 
 const REQUEST: &str = "tailrace.scrub.request";
 
-/// How long a node may take to hear of the request.
+/// Longest time for a node to learn of the request.
 const BEGIN_MAX: Duration = Duration::from_secs(15);
 
 pub(super) async fn run(cluster: &mut Cluster, arguments: &ScrubArguments) -> Result<ExitCode, Failure> {
@@ -34,7 +34,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &ScrubArguments) -> Re
         ask(&site, timeout).await?.all.into_iter().filter(|(_, page)| page.is_ok()).collect();
     let reachable: Vec<i64> = reachable.into_iter().map(|(node, _)| node).collect();
     let request = word(arguments);
-    set_on_all(cluster, REQUEST, &request, "cannot begin to scrub").await?;
+    set_on_all(cluster, REQUEST, &request, "cannot start scrubbing").await?;
     let mut interrupt = Interrupt::install(FINISH)?;
     let began = Instant::now();
     let mut watch = Watch::new(arguments.rate.is_none());
@@ -60,11 +60,11 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &ScrubArguments) -> Re
 
 fn leave(watch: &mut Watch, stop: Stop) -> ExitCode {
     watch.clear();
-    note("the nodes go on with it; `tailrace cluster status` shows how far they are");
+    note("the nodes go on scrubbing; `tailrace cluster status` shows their progress");
     ended(Some(stop))
 }
 
-/// One that was never used, with the rate and the topic.
+/// The value of the request: a number that was never used, the rate and the topic.
 fn word(arguments: &ScrubArguments) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let rate = arguments.rate.map_or_else(String::new, |rate| format!("@{rate}"));
@@ -72,7 +72,7 @@ fn word(arguments: &ScrubArguments) -> String {
     format!("{now}{rate}{topic}")
 }
 
-/// Sets a setting of all nodes, by which they are asked for something. `failure` begins the error.
+/// Sets a setting on all nodes, which read it as a request. `failure` is the start of the error message.
 pub(super) async fn set_on_all(
     cluster: &mut Cluster,
     name: &str,
@@ -101,7 +101,8 @@ pub(super) async fn set_on_all(
     .await
 }
 
-/// A node that has died meanwhile, or never hears of it, holds nobody up.
+/// Reports whether a node has finished the request. A node counts as finished if it has died, or never learns
+/// of the request.
 fn is_done(pages: &Pages, node: i64, request: &str, began: Instant) -> bool {
     let page = pages.all.iter().find(|(id, _)| *id == node).and_then(|(_, page)| page.as_ref().ok());
     let Some(scrub) = page.map(|page| &page["scrub"]) else { return true };
@@ -120,7 +121,7 @@ fn tell(arguments: &ScrubArguments, pages: &Pages, request: &str, done: bool) ->
     let of_node = |node: i64, page: &Result<Value, String>| match page {
         Ok(page) if is_its(&page["scrub"], request) => json!({ "node": node, "scrub": page["scrub"] }),
         Ok(_) => {
-            json!({ "node": node, "error": "it has not begun, was restarted, or reads what somebody else asked for since" })
+            json!({ "node": node, "error": "it has not started, was restarted, or is serving a later request" })
         }
         Err(error) => json!({ "node": node, "error": error }),
     };

@@ -1,4 +1,4 @@
-//! What `tailrace cluster scrub` shows: how far the nodes are, and whether all of it was read in the end.
+//! The output of `tailrace cluster scrub`: progress on the nodes, and whether everything was read in the end.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -9,19 +9,20 @@ use tailrace_cli::text::units::{self, plural};
 
 use super::pages::{Pages, cell, list};
 
-/// Between two lines of progress where nobody watches.
+/// Time between two lines of progress if standard error is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
-/// A node that has read for so long shows by that what it can do; before, its limit does.
+/// After this long, a node's measured rate counts; before, its limit does.
 const MEASURED_AFTER_MS: u64 = 3_000;
-/// An estimate from which on it is said that the rate can be given.
+/// Estimates from this length on bring the advice to raise the rate.
 const LONG_SECONDS: f64 = 600.0;
 
-/// A count of a page; 0 where an older node does not tell.
+/// A count in a page; 0 if the node is too old to send it.
 pub(super) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
 
-/// Damaged files that a round has found. An older node tells only those that it names.
+/// Damaged files that a round has found. An older node sends no count, so the files that it lists are
+/// counted.
 pub(super) fn found_in(scrub: &Value) -> u64 {
     scrub["found_total"].as_u64().unwrap_or(list(scrub, "found").count() as u64)
 }
@@ -30,7 +31,7 @@ pub(super) fn damaged_files(count: u64) -> String {
     if count == 0 { "no damaged file".to_owned() } else { plural(count, "damaged file") }
 }
 
-/// How far a round is, all nodes together.
+/// The progress of a round on all nodes together.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Progress {
     nodes: usize,
@@ -39,11 +40,11 @@ pub(super) struct Progress {
     partitions_done: u64,
     bytes: u64,
     bytes_done: u64,
-    /// Read per second by all of them.
+    /// Bytes read per second by all nodes.
     rate: f64,
-    /// Of a node, where there is one.
+    /// The limit per node; 0 if there is none.
     limit: u64,
-    /// Until the last node is done, if that can be said.
+    /// Seconds until the last node is done, if they can be estimated.
     seconds_left: Option<f64>,
 }
 
@@ -57,7 +58,7 @@ impl Progress {
     }
 
     fn add(&mut self, scrub: &Value) {
-        // What is appended, or deleted, while it reads makes the total a little wrong.
+        // The total is slightly off if data is appended or deleted during the round.
         let done = number(&scrub["bytes_done"]);
         let total = number(&scrub["bytes"]).max(done);
         self.partitions += number(&scrub["partitions"]);
@@ -77,7 +78,7 @@ impl Progress {
         }
     }
 
-    /// False while no node has heard of it.
+    /// Reports whether any node has started.
     fn has_begun(&self) -> bool {
         self.partitions > 0
     }
@@ -98,7 +99,7 @@ impl Progress {
         )
     }
 
-    /// That it takes long because of a limit, and what to do about it.
+    /// Advice if the round takes long because of a limit.
     fn advice(&self) -> Option<String> {
         let is_long = self.limit > 0 && self.seconds_left.is_some_and(|seconds| seconds >= LONG_SECONDS);
         is_long.then(|| {
@@ -112,7 +113,8 @@ impl Progress {
     }
 }
 
-/// Shows progress on standard error: a line that is overwritten on a terminal, a line now and then elsewhere.
+/// Shows progress on standard error: on a terminal as a line that is overwritten, elsewhere as a line every
+/// ten seconds.
 pub(super) struct Watch {
     on_terminal: bool,
     advises: bool,
@@ -137,7 +139,7 @@ impl Watch {
             self.advises = false;
         }
         if self.on_terminal {
-            // That standard error cannot be written is nothing to die of.
+            // A write error on standard error does not matter.
             let _ = write!(std::io::stderr(), "\r{}\x1b[K", progress.line());
             self.line_is_there = true;
         } else if self.shown.is_none_or(|shown| shown.elapsed() >= LINE_INTERVAL) {
@@ -146,7 +148,7 @@ impl Watch {
         }
     }
 
-    /// Removes the line, before anything else is said.
+    /// Clears the line before other output.
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.line_is_there) {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -154,16 +156,16 @@ impl Watch {
     }
 }
 
-/// What came of it, all nodes together.
+/// The result of a round on all nodes.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     nodes: u64,
     pub(super) partitions: u64,
     pub(super) bytes: u64,
     pub(super) found: u64,
-    /// Damages that are known to the nodes, also those of earlier rounds.
+    /// Damage that the nodes know of, also from earlier rounds.
     pub(super) not_mended: u64,
-    /// Why it is not complete.
+    /// Why the round is not complete.
     missing: Vec<String>,
 }
 
@@ -251,7 +253,7 @@ mod tests {
         );
         let advice = slow.advice().unwrap();
         assert!(advice.contains("4.19 MB/s") && advice.contains("a terabyte in 2 d 18 h"), "{advice}");
-        // The slowest node counts, by what it was seen to do.
+        // The slowest node counts, at its measured rate.
         let both = progress(&[scrub(10_000, 10_000_000_000, 0), scrub(10_000, 500_000_000_000, 0)]);
         assert!(both.line().ends_with("51.0 GB/s, about 16 min left"), "{}", both.line());
         assert_eq!(both.advice(), None, "there is no limit");

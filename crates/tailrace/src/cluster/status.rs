@@ -23,7 +23,7 @@ pub(super) async fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first node's page, with what each of the others says of itself.
+/// The first node's page, with each other node's own parts merged in.
 fn as_json(pages: &Pages) -> Value {
     let mut whole = pages.first.clone();
     for own in ["node", "damaged", "scrub"] {
@@ -88,7 +88,7 @@ fn or_none(value: &Value) -> String {
     text.unwrap_or_else(|| "none".to_owned())
 }
 
-/// `orders-0`, or `orders 0-2,5` for several partitions of a topic: the server's own have fifty.
+/// `orders-0`, or `orders 0-2,5` for several partitions of a topic: internal topics have fifty.
 fn by_topic<'a>(names: impl Iterator<Item = &'a Value>) -> Vec<String> {
     let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
     let mut others = Vec::new();
@@ -121,7 +121,8 @@ fn nodes(page: &Value) -> String {
         cells.extend(["leaders", "replicas"].iter().map(|field| cell(&node[*field])));
         rows.push(cells);
     }
-    // What no node has, such as a rack, or the address of a node that is alone, is no column.
+    // A column that is empty for every node is left out, for example racks, or the addresses of a standalone
+    // node.
     let shown: Vec<usize> =
         (0..head.len()).filter(|&column| rows.iter().any(|row: &Vec<String>| row[column] != "-")).collect();
     let mut table = Table::new(2, &shown.iter().map(|&column| head[column]).collect::<Vec<_>>());
@@ -134,7 +135,7 @@ fn nodes(page: &Value) -> String {
 fn report(node: i64, page: Result<&Value, &String>) -> String {
     let page = match page {
         Ok(page) => page,
-        Err(error) => return format!("node {node} does not tell: {error}\n"),
+        Err(error) => return format!("node {node} does not answer: {error}\n"),
     };
     let mut out = String::new();
     for damaged in list(page, "damaged") {

@@ -1,6 +1,6 @@
-//! Waiting for what the nodes are at.
+//! Waits for operations on the nodes.
 
 use std::time::Duration;
 
-/// Pause between two looks at what is under way.
+/// Pause between two polls of an operation.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(500);

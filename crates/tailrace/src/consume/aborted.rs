@@ -1,16 +1,16 @@
-//! Leaves out what aborted transactions wrote.
+//! Filters out the records of aborted transactions.
 
 use std::collections::BTreeSet;
 
 use tailrace_kafka_wire::messages::fetch_response::AbortedTransaction;
 use tailrace_records::BatchHeader;
 
-/// Follows the batches of one fetch in order. The server lists the aborted transactions that touch them.
+/// Filters the batches of one fetch, in order. The server lists the aborted transactions that touch them.
 #[derive(Debug)]
 pub(super) struct AbortedFilter {
-    /// By first offset, the next one last.
+    /// Sorted by first offset in descending order, so the next one is last.
     upcoming: Vec<AbortedTransaction>,
-    /// Producers whose present transaction was aborted.
+    /// Producers whose current transaction was aborted.
     aborting: BTreeSet<i64>,
 }
 
@@ -20,13 +20,13 @@ impl AbortedFilter {
         Self { upcoming: aborted, aborting: BTreeSet::new() }
     }
 
-    /// True if the records of this batch may be shown.
+    /// Reports whether the records of this batch are shown.
     pub(super) fn shows(&mut self, header: &BatchHeader) -> bool {
         while self.upcoming.last().is_some_and(|next| next.first_offset <= header.last_offset().0) {
             self.aborting.extend(self.upcoming.pop().map(|transaction| transaction.producer_id));
         }
         if header.attributes.is_control() {
-            // The marker ends the transaction, whichever way; its kind does not matter here.
+            // The marker ends the transaction. It does not matter here whether it commits or aborts.
             self.aborting.remove(&header.producer_id.0);
             return false;
         }

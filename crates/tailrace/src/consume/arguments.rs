@@ -1,4 +1,4 @@
-//! What `tailrace consume` can be told.
+//! Arguments of `tailrace consume`.
 
 use clap::{Args, ValueEnum};
 use tailrace_cli::failure::Failure;
@@ -27,13 +27,13 @@ use crate::client::ConnectArguments;
     tailrace consume orders --from @-1h --format '%D %k: %v\\n'\n  \
     tailrace consume orders --from -10 -o json | jq .value\n  \
     tailrace consume orders -p 0 --from 4711 -c 1\n\n\
-    Without --follow it stops at the end that the partitions have when it starts. Records of one \
+    Without --follow it stops at the end of each partition as of its start. Records of one \
     partition come in order; there is no order between partitions.")]
 pub(crate) struct ConsumeArguments {
     /// The topic
     #[arg(value_name = "TOPIC")]
     pub(super) topic: String,
-    /// Where to begin: beginning, end, an offset, -N for the last N of each partition, or @TIME
+    /// Where to start: beginning, end, an offset, -N for the last N of each partition, or @TIME
     ///
     /// TIME is milliseconds since 1970, RFC 3339 such as 2026-11-20T09:30:00Z, or -1h for an hour ago.
     #[arg(long, value_name = "WHERE", default_value = "beginning", value_parser = parse_from, allow_hyphen_values = true)]
@@ -44,20 +44,20 @@ pub(crate) struct ConsumeArguments {
     /// Stop after N records
     #[arg(short, long, value_name = "N")]
     pub(super) count: Option<u64>,
-    /// Go on at the end and wait for new records
+    /// Wait for new records at the end
     #[arg(long)]
     pub(super) follow: bool,
-    /// Leave out batches that are damaged and name them, instead of ending there; the status is 1 all the same
+    /// Report damaged batches and skip them, instead of stopping there; the status is 1 all the same
     #[arg(long)]
     pub(super) skip_damaged: bool,
-    /// How each record is written; see below
+    /// The format of each record; see below
     #[arg(short, long, value_name = "FORMAT", default_value = "%v\\n", conflicts_with = "output",
         value_parser = legal_format)]
     format: String,
     /// Write keys instead of values: the same as --format '%k\n'
     #[arg(long, conflicts_with_all = ["format", "output"])]
     key_only: bool,
-    /// What stands for null in a format
+    /// Text for null in a format
     #[arg(long, value_name = "S", default_value = "", hide_default_value = true)]
     null: String,
     /// json: one object per line
@@ -66,7 +66,7 @@ pub(crate) struct ConsumeArguments {
     /// Whether records of unfinished and aborted transactions are shown
     #[arg(long, value_enum, default_value_t = Isolation::ReadCommitted)]
     isolation: Isolation,
-    /// Most bytes asked for at once
+    /// Most bytes per fetch
     #[arg(long, value_name = "BYTES", default_value = "4MiB", value_parser = parse_bytes)]
     fetch_bytes: u64,
     #[command(flatten)]
@@ -75,7 +75,7 @@ pub(crate) struct ConsumeArguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Isolation {
-    /// Only records that are final
+    /// Only committed records
     #[value(name = "read_committed", alias = "read-committed")]
     ReadCommitted,
     /// All records
@@ -112,7 +112,7 @@ impl ConsumeArguments {
     }
 }
 
-/// A format that can be read.
+/// Validates a format.
 fn legal_format(text: &str) -> Result<String, String> {
     Format::parse(text, b"").map(|_| text.to_owned())
 }

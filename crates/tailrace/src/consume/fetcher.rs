@@ -1,6 +1,8 @@
-//! Fetches: one request in flight per node, the next one sent before the records of the last are looked at.
+//! Fetches records. One request is in flight per node, and the next one is sent before the records of the
+//! last are decoded.
 //!
-//! Without fetch sessions: they save bytes for consumers of many idle partitions, and this one ends soon.
+//! Fetch sessions are not used: they save bytes for consumers of many idle partitions, and this one ends
+//! soon.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -19,14 +21,14 @@ use tokio::task::JoinSet;
 use super::range::Range;
 use crate::client::{ClientError, Cluster, OffsetQuery, Topic, check, find_topic, list_offsets};
 
-/// From this version on topics are named by their ids (KIP-516).
+/// First version that names topics by id (KIP-516).
 const VERSION_WITH_IDS: i16 = 13;
-/// How long the server may hold a fetch when there is nothing.
+/// How long the server may hold an empty fetch.
 const WAIT_MAX_MS: i32 = 500;
-/// Wait before something that failed is tried again.
+/// Wait before a failed fetch is retried.
 const RETRY_WAIT: Duration = Duration::from_millis(100);
 
-/// What is asked for.
+/// Options of each fetch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FetchRules {
     pub(super) read_committed: bool,
@@ -37,11 +39,11 @@ pub(super) struct FetchRules {
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) partition: i32,
-    /// Records outside it are not wanted: a batch may begin before and end after it.
+    /// The wanted offsets: a batch may start before and end after them.
     pub(super) range: Range,
     pub(super) batches: Bytes,
     pub(super) aborted: Vec<AbortedTransaction>,
-    /// What is wrong behind them, where no batch can be made out any more.
+    /// What is wrong after the batches, if no further batch can be decoded.
     pub(super) damage: Option<Damage>,
 }
 
@@ -49,11 +51,11 @@ pub(super) struct Chunk {
 #[derive(Debug)]
 pub(super) struct Damage {
     pub(super) what: String,
-    /// Which they are, the end exclusive, if reading can go on behind them.
+    /// Their offsets, the end exclusive, if reading can go on after them.
     pub(super) offsets: Option<(i64, i64)>,
 }
 
-/// What is said of a batch that cannot be read.
+/// The message about a batch that cannot be read.
 pub(super) fn damaged(topic: &str, partition: i32, offset: i64, reason: &dyn Display) -> String {
     format!("{topic}-{partition} is damaged at offset {offset}: {reason}")
 }
@@ -64,17 +66,17 @@ struct Answered {
     result: Result<FetchResponse, ClientError>,
 }
 
-/// See the module.
+/// Fetches ranges of offsets; see the module.
 pub(super) struct Fetcher {
     cluster: Cluster,
     topic: Topic,
     rules: FetchRules,
-    /// What is still wanted; `from` is the position.
+    /// The ranges still to fetch. `from` is the position.
     ranges: BTreeMap<i32, Range>,
     /// Nodes with a fetch in flight.
     busy: Vec<i32>,
     requests: JoinSet<Answered>,
-    /// Chosen first in the next fetch, so that one busy partition does not keep the others waiting.
+    /// The partition to put first in the next fetch, so that one busy partition does not starve the others.
     next_partition: i32,
     refresh_at: Option<Instant>,
     failing_since: Option<Instant>,
@@ -100,7 +102,7 @@ impl Fetcher {
         }
     }
 
-    /// Fetches until everything wanted is there, or nobody listens any more.
+    /// Fetches until all ranges are complete, or the receiver is gone.
     pub(super) async fn run(mut self, chunks: mpsc::Sender<Chunk>) -> Result<(), Failure> {
         self.drop_finished();
         while !self.ranges.is_empty() {
@@ -144,7 +146,7 @@ impl Fetcher {
         }
     }
 
-    /// Remembers to look again where the partitions are; fails if this has gone on for too long.
+    /// Schedules a refresh of the metadata. Fails if the error is final, or fetches have failed for too long.
     fn try_later(&mut self, error: ClientError) -> Result<(), ClientError> {
         let since = *self.failing_since.get_or_insert_with(Instant::now);
         if !error.is_retriable() || since.elapsed() >= self.cluster.timeout() {
@@ -288,8 +290,8 @@ impl Fetcher {
         Ok(Some(Chunk { partition, range: wanted, batches, aborted, damage }))
     }
 
-    /// What the server itself cannot read, and nobody can give back. tailrace says how far that reaches; with other servers it is found out
-    /// offset by offset.
+    /// Handles records that the server itself cannot read and no replica can restore. tailrace reports the
+    /// range of the damage. With other servers it is found offset by offset.
     fn take_corrupt(&mut self, data: &PartitionData) -> Option<Chunk> {
         self.failing_since = None;
         let partition = data.partition_index;
@@ -304,7 +306,8 @@ impl Fetcher {
         Some(Chunk { partition, range: wanted, batches: Bytes::new(), aborted: Vec::new(), damage })
     }
 
-    /// The records at the position were deleted meanwhile: goes on with the first that are left, and says so.
+    /// Handles records at the position that were deleted meanwhile: goes on with the first record that is
+    /// left, and prints a note.
     async fn catch_up(&mut self, partition: i32) -> Result<(), Failure> {
         let offsets =
             list_offsets(&mut self.cluster, &self.topic, &[partition], OffsetQuery::Earliest, false).await?;
@@ -313,7 +316,7 @@ impl Fetcher {
         if earliest <= range.from {
             let (topic, from) = (&self.topic.name, range.from);
             return Err(
-                format!("{topic}-{partition} no longer has offset {from}: its log became shorter").into()
+                format!("{topic}-{partition} no longer has offset {from}: its log was truncated").into()
             );
         }
         let topic = &self.topic.name;

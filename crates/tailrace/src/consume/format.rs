@@ -1,4 +1,4 @@
-//! `--format`: a template, read once, written for every record.
+//! `--format`: a template, parsed once, written for every record.
 
 use std::io::Write as _;
 
@@ -6,7 +6,7 @@ use tailrace_cli::text::escape::unescape;
 use tailrace_cli::text::time::format_instant;
 use tailrace_records::Record;
 
-/// Where a record comes from.
+/// The place of a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordOrigin<'a> {
     pub(crate) topic: &'a str,
@@ -29,7 +29,7 @@ enum Piece {
     Date,
 }
 
-/// A template.
+/// A parsed template.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Format {
     pieces: Vec<Piece>,
@@ -37,14 +37,14 @@ pub(crate) struct Format {
 }
 
 impl Format {
-    /// Reads a template.
+    /// Parses a template.
     pub(crate) fn parse(text: &str, null: &[u8]) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut parts = text.split('%');
         push_text(&mut pieces, parts.next().unwrap_or_default())?;
         while let Some(part) = parts.next() {
             let Some(directive) = part.chars().next() else {
-                // Two percent signs in a row: one of them, and the text that follows.
+                // Two percent signs in a row: one of them, and the text after it.
                 let rest = parts.next().ok_or("a percent sign at the end of the format: write %% for one")?;
                 push_bytes(&mut pieces, b"%");
                 push_text(&mut pieces, rest)?;

@@ -1,6 +1,6 @@
 //! `-o json`: one object per record and line.
 //!
-//! Keys and values that are no text appear in Base64, see [`tailrace_cli::text::json`].
+//! Keys and values that are not UTF-8 are written in Base64, see [`tailrace_cli::text::json`].
 
 use std::io::Write as _;
 

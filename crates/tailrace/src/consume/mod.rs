@@ -1,7 +1,8 @@
-//! `tailrace consume`: from a topic to standard output.
+//! `tailrace consume`: prints the records of a topic to standard output.
 //!
-//! Two threads share the work. One fetches ([`fetcher`]), and asks for the next records before it hands the last ones over; the
-//! other decodes, filters and writes ([`printer`]). Few fetches lie between them, which bounds the memory.
+//! Two threads share the work. One fetches ([`fetcher`]), and sends the next fetch before it hands over the
+//! last one. The other decodes, filters and writes ([`printer`]). The queue between them holds few fetches,
+//! which bounds the memory.
 
 mod aborted;
 mod arguments;
@@ -31,9 +32,9 @@ pub(crate) use json::write_record as write_json_record;
 pub(crate) use printer::DECOMPRESSED_BYTES_MAX;
 use printer::{Printed, Printer};
 
-/// Fetches that were received and are not written yet.
+/// Fetches that were received but not yet written.
 const CHUNKS_MAX: usize = 2;
-/// Partitions whose next offsets are named in a text.
+/// Most partitions whose next offsets the summary lists.
 const NEXT_MAX: usize = 8;
 
 pub(crate) fn run(arguments: &ConsumeArguments) -> Result<ExitCode, Failure> {
@@ -47,7 +48,7 @@ pub(crate) fn run(arguments: &ConsumeArguments) -> Result<ExitCode, Failure> {
         let mut interrupt = Interrupt::install(FINISH)?;
         let started = Instant::now();
         let (done, printed) = oneshot::channel();
-        // Nobody waits any more only if the verb has failed.
+        // The receiver is gone only if the verb has failed.
         std::thread::spawn(move || drop(done.send(printer.run(received))));
         let (fetched, stop) = tokio::select! {
             fetched = Fetcher::new(cluster, topic, arguments.fetch_rules(), ranges).run(chunks) => (fetched, None),
@@ -56,7 +57,8 @@ pub(crate) fn run(arguments: &ConsumeArguments) -> Result<ExitCode, Failure> {
         // What has been fetched is still written.
         let printed = printed.await.unwrap_or_else(|_| Err("writing failed unexpectedly".into()))?;
         fetched?;
-        // A signal is the only end that --follow has, and nothing is missing then. In any other case it came before the end.
+        // With --follow a signal is the normal end, and nothing is missing then. Otherwise the signal came
+        // before the end.
         let has_enough = arguments.count.is_some_and(|count| printed.records >= count);
         let is_complete = has_enough || (arguments.follow && arguments.count.is_none());
         if let Some(stop) = stop.filter(|_| !has_enough) {
@@ -70,7 +72,7 @@ pub(crate) fn run(arguments: &ConsumeArguments) -> Result<ExitCode, Failure> {
 }
 
 impl ConsumeArguments {
-    /// Says how far it came, after a signal.
+    /// Reports how far it got before a signal.
     fn tell(&self, printed: &Printed, stop: Stop, is_complete: bool, time: Duration) {
         let (records, bytes, seconds) = (printed.records, printed.bytes, time.as_secs_f64());
         if self.output == Output::Json {

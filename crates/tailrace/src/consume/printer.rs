@@ -1,4 +1,4 @@
-//! Decodes what was fetched and writes it to standard output, on a thread of its own.
+//! Decodes fetched records and writes them to standard output, on a thread of its own.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,41 +16,41 @@ use super::format::{Format, RecordOrigin};
 use super::json;
 use super::range::Range;
 
-/// Bytes that are collected for one write.
+/// Bytes that are buffered for one write.
 const BUFFER_BYTES: usize = 256 << 10;
 /// Most bytes that the records of one batch may expand to.
 pub(crate) const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
 
-/// What a record looks like.
+/// The output style of records.
 #[derive(Debug)]
 pub(super) enum Style {
     Format(Format),
     Json,
 }
 
-/// Which records are written.
+/// Rules for which records to write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PrintRules {
-    /// At most so many.
+    /// Most records to write.
     pub(super) count: Option<u64>,
     pub(super) read_committed: bool,
-    /// Damaged batches are named, and left out.
+    /// Damaged batches are reported and skipped.
     pub(super) skips_damaged: bool,
 }
 
-/// How far it came.
+/// How far the printer got.
 #[derive(Debug, Default)]
 pub(super) struct Printed {
     pub(super) records: u64,
-    /// Written to standard output.
+    /// Bytes written to standard output.
     pub(super) bytes: u64,
-    /// By partition, the first offset that was not looked at.
+    /// By partition, the first offset that was not processed.
     pub(super) next: BTreeMap<i32, i64>,
-    /// Damaged batches that were left out.
+    /// Damaged batches that were skipped.
     pub(super) skipped: u64,
 }
 
-/// See the module.
+/// Writes records; see the module.
 pub(super) struct Printer {
     topic: String,
     style: Style,
@@ -59,7 +59,8 @@ pub(super) struct Printer {
     rules: PrintRules,
     printed: Printed,
     buffer: Vec<u8>,
-    /// Standard output of the library searches for line ends, to flush there: a cost per byte, and for nothing here.
+    /// A `File`, because the standard library's `Stdout` searches for line ends to flush at, which costs time
+    /// per byte and gains nothing here.
     out: File,
 }
 
@@ -76,10 +77,10 @@ impl Printer {
         })
     }
 
-    /// Writes until the fetches end or enough is written. What is buffered goes out as soon as nothing more is at hand.
+    /// Writes until the fetches end or the count is reached. Flushes as soon as no more fetches are queued.
     ///
     /// # Errors
-    /// Standard output fails, or a batch is damaged; what is before that is written.
+    /// Standard output fails, or a batch is damaged. The records before it are written.
     pub(super) fn run(mut self, chunks: mpsc::Receiver<Chunk>) -> Result<Printed, Failure> {
         let printed = self.print_all(chunks);
         self.flush()?;
@@ -134,7 +135,7 @@ impl Printer {
         }
     }
 
-    /// Nothing of a batch is written before its checksum is known to be right.
+    /// Writes a batch. Writes none of it before its checksum has been verified.
     fn print_batch(&mut self, partition: i32, range: Range, bytes: &[u8]) -> Result<(), Stopped> {
         let batch = DecodedBatch::new(bytes, DECOMPRESSED_BYTES_MAX)?;
         for record in batch.records() {
@@ -164,7 +165,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Names a damaged batch, and goes on or does not.
+    /// Reports a damaged batch, and skips it or fails.
     fn skip(&mut self, partition: i32, header: &BatchHeader, error: &BatchError) -> Result<(), Failure> {
         let text = damaged(&self.topic, partition, header.base_offset.0, error);
         self.leave_out(&text, header.base_offset.0, header.last_offset().0)
@@ -172,7 +173,7 @@ impl Printer {
 
     fn leave_out(&mut self, what: &str, first: i64, last: i64) -> Result<(), Failure> {
         if !self.rules.skips_damaged {
-            return Err(format!("{what}; --skip-damaged goes on behind offset {last}").into());
+            return Err(format!("{what}; --skip-damaged goes on after offset {last}").into());
         }
         self.flush()?;
         self.printed.skipped += 1;

@@ -1,28 +1,28 @@
-//! Where to begin, as it can be said, and what is wanted of a partition.
+//! Where to start, as given to `--from`, and the wanted range of a partition.
 
 use tailrace_cli::text::time::{now_ms, parse_instant};
 
-/// Where to begin, as it was asked for.
+/// The value of `--from`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum From {
     Beginning,
     End,
     Offset(i64),
-    /// The last so many of each partition.
+    /// The last N of each partition.
     Last(i64),
     /// Milliseconds since 1970.
     Time(i64),
 }
 
-/// Offsets of a partition that are wanted.
+/// The wanted offsets of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) from: i64,
-    /// Not included; `None` goes on for ever.
+    /// Exclusive; `None` if there is no end.
     pub(super) until: Option<i64>,
 }
 
-/// Reads what `--from` was given.
+/// Parses the value of `--from`.
 pub(super) fn parse_from(text: &str) -> Result<From, String> {
     let number = |digits: &str| digits.parse::<i64>().map_err(|_| format!("'{digits}' is too large"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

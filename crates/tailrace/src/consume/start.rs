@@ -1,4 +1,4 @@
-//! Where consuming begins and ends, per partition.
+//! Where consuming starts and ends, per partition.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::arguments::ConsumeArguments;
 use super::range::{From, Range};
 use crate::client::{Cluster, OffsetQuery, Topic, list_offsets};
 
-/// The ranges of all chosen partitions.
+/// Finds the ranges of all chosen partitions.
 pub(super) async fn ranges(
     cluster: &mut Cluster,
     topic: &Topic,

@@ -24,19 +24,19 @@ pub(super) enum GroupVerb {
     /// Show members and what is assigned to them.
     #[command(after_help = "Examples:\n  tailrace group describe billing\n  tailrace group describe -o json")]
     Describe(DescribeArguments),
-    /// Show how far groups are behind.
+    /// Show the lag of groups.
     #[command(
         after_help = "Examples:\n  tailrace group lag billing\n  tailrace group lag billing --watch 5s\n  \
         tailrace group lag -o json"
     )]
     Lag(LagArguments),
-    /// Set the offsets of a group that nobody is in. Without --execute it only says what would be done.
+    /// Set the offsets of a group without members. Without --execute it only shows what it would do.
     #[command(after_help = "Examples:\n  tailrace group reset billing --all-topics --to-earliest\n  \
         tailrace group reset billing --topic orders:0,1 --to-datetime 2026-11-20T09:30:00Z --execute\n  \
         tailrace group reset billing --all-topics --to-current --export > offsets.csv\n  \
         tailrace group reset billing --from-file offsets.csv --execute")]
     Reset(ResetArguments),
-    /// Delete groups that nobody is in, or their offsets of single topics.
+    /// Delete groups without members, or their offsets of single topics.
     #[command(after_help = "Examples:\n  tailrace group delete billing audit\n  \
         tailrace group delete billing --topic orders")]
     Delete(DeleteArguments),
@@ -56,7 +56,7 @@ pub(super) struct ListArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct DescribeArguments {
-    /// Groups; without any, all
+    /// Groups; none for all
     #[arg(value_name = "GROUP")]
     pub(super) names: Vec<String>,
     #[command(flatten)]
@@ -65,13 +65,13 @@ pub(super) struct DescribeArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct LagArguments {
-    /// Groups; without any, all
+    /// Groups; none for all
     #[arg(value_name = "GROUP")]
     pub(super) names: Vec<String>,
     /// Only this topic; may be repeated
     #[arg(short, long, value_name = "TOPIC")]
     pub(super) topic: Vec<String>,
-    /// Show it again and again, with this time in between, until Ctrl-C or SIGTERM
+    /// Show it repeatedly, with this pause in between, until Ctrl-C or SIGTERM
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) watch: Option<Duration>,
     #[command(flatten)]
@@ -88,37 +88,39 @@ pub(super) struct ResetArguments {
     /// A topic, all of it or some partitions: orders, or orders:0,3; may be repeated
     #[arg(short, long, value_name = "TOPIC[:N,N]", group = "scope", value_parser = parse_choice)]
     pub(super) topic: Vec<TopicChoice>,
-    /// Every partition that the group has an offset of
+    /// Every partition that the group has an offset for
     #[arg(long, group = "scope")]
     pub(super) all_topics: bool,
-    /// To the first record that is kept
+    /// To the first record that is still retained
     #[arg(long, group = "target")]
     pub(super) to_earliest: bool,
-    /// Behind the last record
+    /// To the end, after the last record
     #[arg(long, group = "target")]
     pub(super) to_latest: bool,
-    /// To where the group is, within what is kept; with --export, to save it
+    /// To the group's current offset, clamped to what is retained; with --export, to save it
     #[arg(long, group = "target")]
     pub(super) to_current: bool,
     /// To this offset
     #[arg(long, value_name = "N", group = "target", value_parser = clap::value_parser!(i64).range(0..))]
     pub(super) to_offset: Option<i64>,
-    /// By so many offsets from where the group is: 10, or -10
+    /// By this many offsets from the current one: 10, or -10
     #[arg(long, value_name = "N", group = "target", allow_negative_numbers = true)]
     pub(super) shift_by: Option<i64>,
-    /// To the first record of this time or later: 2026-11-20T09:30:00Z, 2026-11-20, milliseconds since 1970, or -1h for an hour ago
+    /// To the first record of this time or later: 2026-11-20T09:30:00Z, 2026-11-20, milliseconds since 1970,
+    /// or -1h for an hour ago
     #[arg(long, value_name = "TIME", group = "target", value_parser = parse_time, allow_hyphen_values = true)]
     pub(super) to_datetime: Option<i64>,
     /// To the first record that is at most this old: 90m, 7d
     #[arg(long, value_name = "TIME", group = "target", value_parser = parse_duration)]
     pub(super) by_duration: Option<Duration>,
-    /// To what a file says: lines of TOPIC,PARTITION,OFFSET, as --export writes them; - is standard input
+    /// To the offsets in a file: lines of TOPIC,PARTITION,OFFSET, as --export writes them; - is standard
+    /// input
     #[arg(long, value_name = "FILE", groups = ["target", "scope"])]
     pub(super) from_file: Option<PathBuf>,
     /// Do it
     #[arg(long, conflicts_with = "dry_run")]
     pub(super) execute: bool,
-    /// Only say what would be done (the default)
+    /// Only show what would be done (the default)
     #[arg(long)]
     pub(super) dry_run: bool,
     /// Print TOPIC,PARTITION,OFFSET lines of what would be set, and change nothing
@@ -136,7 +138,7 @@ pub(super) struct DeleteArguments {
     /// Delete only the offsets of this topic; may be repeated
     #[arg(short, long, value_name = "TOPIC")]
     pub(super) topic: Vec<String>,
-    /// Succeed if a group is not there
+    /// Succeed if a group does not exist
     #[arg(long)]
     pub(super) if_exists: bool,
     #[command(flatten)]
@@ -164,7 +166,7 @@ fn kind(text: &str) -> Result<String, String> {
     one_of(TYPES, text)
 }
 
-/// Milliseconds since 1970.
+/// Parses a time to milliseconds since 1970.
 fn parse_time(text: &str) -> Result<i64, String> {
     parse_instant(text, now_ms())
 }

@@ -1,14 +1,14 @@
-//! Topics and partitions, as a reset is told them.
+//! Topics and partitions, as given to a reset.
 
 /// A topic, or some of its partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TopicChoice {
     pub(super) topic: String,
-    /// Empty: all.
+    /// Empty for all.
     pub(super) partitions: Vec<i32>,
 }
 
-/// Reads `orders` or `orders:0,3`.
+/// Parses `orders` or `orders:0,3`.
 pub(super) fn parse_choice(text: &str) -> Result<TopicChoice, String> {
     let (topic, partitions) = match text.split_once(':') {
         None => (text, Vec::new()),

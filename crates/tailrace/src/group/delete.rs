@@ -14,7 +14,7 @@ use crate::client::{
     delete_share_offsets, find_group, find_topic, share_offsets,
 };
 
-/// One group after the other, so that one that cannot be deleted does not keep the others.
+/// Deletes one group after the other, so that one failure does not stop the rest.
 pub(super) async fn run(cluster: &mut Cluster, arguments: &DeleteArguments) -> Result<ExitCode, Failure> {
     let mut deleted = Vec::new();
     let mut failed = false;
@@ -50,7 +50,8 @@ async fn delete_topics(cluster: &mut Cluster, name: &str, topics: &[String]) -> 
     } else {
         committed_offsets(cluster, name).await?.into_keys().collect()
     };
-    // The server takes topics that it does not know, or the group, as done.
+    // The server reports success for topics that do not exist, and for topics that the group has no offsets
+    // for.
     if let Some(unknown) = topics.iter().find(|name| !offsets.iter().any(|(topic, _)| topic == *name)) {
         find_topic(cluster, unknown).await?;
         return Err(ClientError::NoOffsets { group: name.to_owned(), topic: unknown.clone() });
@@ -62,13 +63,13 @@ async fn delete_topics(cluster: &mut Cluster, name: &str, topics: &[String]) -> 
     delete_offsets(cluster, name, &positions).await
 }
 
-/// What was to be deleted is not there.
+/// Reports whether the group, topic or offsets do not exist.
 fn is_missing(error: &ClientError) -> bool {
     error.code() == Some(ErrorCode::GroupIdNotFound)
         || matches!(error, ClientError::NoGroup(_) | ClientError::NoTopic(_) | ClientError::NoOffsets { .. })
 }
 
-/// The codes say what is wrong; what to do about it is said here.
+/// The error's text. Codes say what is wrong; this adds what to do about it.
 fn explained(error: &ClientError, name: &str) -> String {
     match error.code() {
         Some(ErrorCode::NonEmptyGroup) => {

@@ -23,7 +23,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &DescribeArguments) ->
     Ok(ExitCode::SUCCESS)
 }
 
-/// The groups of these names, or all.
+/// Returns the groups of these names, or all groups.
 pub(super) async fn chosen(cluster: &mut Cluster, names: &[String]) -> Result<Vec<Group>, Failure> {
     let mut groups = Vec::new();
     for name in names {
@@ -31,14 +31,14 @@ pub(super) async fn chosen(cluster: &mut Cluster, names: &[String]) -> Result<Ve
     }
     if names.is_empty() {
         for listed in list_groups(cluster).await? {
-            // One may be deleted meanwhile.
+            // A group may be deleted meanwhile.
             groups.extend(describe_group(cluster, &listed).await?);
         }
     }
     Ok(groups)
 }
 
-/// A group that shall be there.
+/// Returns a group that must exist.
 async fn existing(cluster: &mut Cluster, id: &str) -> Result<Group, Failure> {
     let found = find_group(cluster, id).await?;
     Ok(found.ok_or_else(|| ClientError::NoGroup(id.to_owned()))?)

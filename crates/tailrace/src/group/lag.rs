@@ -1,4 +1,4 @@
-//! `tailrace group lag`: for each partition how many records a group has still to read.
+//! `tailrace group lag`: the number of records that a group has yet to read, per partition.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal as _;
@@ -19,19 +19,19 @@ use crate::client::{
 };
 use crate::interrupt::{FINISH, Interrupt};
 
-/// Moves the cursor home and clears what is below it.
+/// Moves the cursor home and clears everything below it.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
-/// Shortest time between two looks.
+/// Shortest pause between two samples.
 const WATCH_MIN: Duration = Duration::from_millis(100);
 
 /// One partition of a group.
 struct Row {
     topic: String,
     partition: i32,
-    /// Where the group stands; `None` if it has committed nothing.
+    /// The group's committed offset. `None` if it has committed none.
     committed: Option<i64>,
-    /// Where somebody who has read everything stands; `None` if the partition is gone.
+    /// The offset of a consumer that has read everything. `None` if the partition no longer exists.
     end: Option<i64>,
     lag: Option<i64>,
     reader: Option<Member>,
@@ -43,7 +43,7 @@ struct Report {
 }
 
 impl Report {
-    /// Of all partitions whose lag is known.
+    /// The lag over all partitions where it is known.
     fn total(&self) -> i64 {
         self.rows.iter().filter_map(|row| row.lag).sum()
     }
@@ -52,7 +52,7 @@ impl Report {
 pub(super) async fn run(cluster: &mut Cluster, arguments: &LagArguments) -> Result<ExitCode, Failure> {
     let mut reports = look(cluster, arguments).await?;
     let unknown = |topic: &&String| !reports.iter().flat_map(|r| &r.rows).any(|row| row.topic == **topic);
-    // A topic that was deleted may have offsets still; one that no group reads has none.
+    // A deleted topic may still have offsets. A topic that no group reads has none.
     for topic in arguments.topic.iter().filter(unknown) {
         find_topic(cluster, topic).await?;
     }
@@ -60,7 +60,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &LagArguments) -> Resu
         show(&reports, arguments)?;
         return Ok(ExitCode::SUCCESS);
     };
-    // There is no other end.
+    // A signal is the only end.
     let mut interrupt = Interrupt::install(FINISH)?;
     let clears = arguments.common.output == Output::Text && std::io::stdout().is_terminal();
     loop {
@@ -78,7 +78,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &LagArguments) -> Resu
 
 fn show(reports: &[Report], arguments: &LagArguments) -> Result<(), Failure> {
     match arguments.common.output {
-        // One line each time, for who reads along.
+        // One line per sample, for programs that read along.
         Output::Json if arguments.watch.is_some() => {
             let line = Value::Array(reports.iter().map(json_of).collect());
             print(&format!("{line}\n"))
@@ -100,7 +100,7 @@ async fn look(cluster: &mut Cluster, arguments: &LagArguments) -> Result<Vec<Rep
     Ok(reports)
 }
 
-/// Where a group stands, and the server's own count of what is left, where it has one.
+/// A group's positions, each with the server's own count of the remaining records if it has one.
 async fn positions(
     cluster: &mut Cluster,
     group: &Group,
@@ -146,7 +146,7 @@ async fn rows(
     Ok(rows)
 }
 
-/// The last stable offset of each partition that there is.
+/// The last stable offset of each existing partition.
 async fn ends(
     cluster: &mut Cluster,
     topics: &BTreeMap<String, Topic>,

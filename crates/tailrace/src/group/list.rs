@@ -37,7 +37,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &ListArguments) -> Res
     Ok(ExitCode::SUCCESS)
 }
 
-/// Filters are applied here, not by the server, so that they work with every version.
+/// Applies the filters here, not on the server, so that they work with every version.
 fn is_wanted(group: &ListedGroup, arguments: &ListArguments) -> bool {
     let is_one = |wanted: &[String], found: &str| {
         wanted.is_empty() || wanted.iter().any(|wanted| is_same_name(wanted, found))

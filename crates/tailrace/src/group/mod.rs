@@ -1,4 +1,4 @@
-//! `tailrace group ...`: shows groups of consumers and how far they are, sets their offsets, deletes them.
+//! `tailrace group ...`: shows consumer groups and their lag, sets their offsets, deletes them.
 
 mod arguments;
 mod choice;

@@ -1,4 +1,4 @@
-//! `tailrace group reset`: sets the offsets of a group that nobody is in.
+//! `tailrace group reset`: sets the offsets of a group without members.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use crate::client::{
 pub(super) async fn run(cluster: &mut Cluster, arguments: &ResetArguments) -> Result<ExitCode, Failure> {
     let named = arguments.from_file.as_deref().map(read_file).transpose()?;
     let group = find_group(cluster, &arguments.name).await?;
-    // Saving where a group is disturbs nobody.
+    // An export changes nothing, so the group may have members.
     if !arguments.export {
         check_idle(group.as_ref())?;
     }
@@ -62,11 +62,12 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &ResetArguments) -> Re
     Ok(ExitCode::SUCCESS)
 }
 
-/// A member would go on from where it is, and its next commit would undo the reset.
+/// Fails if the group has members. A member would go on from its own position, and its next commit would undo
+/// the reset.
 fn check_idle(group: Option<&Group>) -> Result<(), Failure> {
     match group {
         Some(group) if !group.is_idle() => Err(format!(
-            "group '{}' is {} with {}: its offsets can only be set while nobody is in it; stop its consumers first",
+            "group '{}' is {} with {}: its offsets can only be set while it has no members; stop its consumers first",
             group.id,
             group.state,
             members(group.members.len())
@@ -76,12 +77,12 @@ fn check_idle(group: Option<&Group>) -> Result<(), Failure> {
     }
 }
 
-/// What the server says when somebody joined in the meantime tells little.
+/// The error's text. The server's message says little if a member joined meanwhile.
 fn explained(error: ClientError, group: &str) -> Failure {
     let joined = [ErrorCode::UnknownMemberId, ErrorCode::NonEmptyGroup, ErrorCode::RebalanceInProgress];
     match error.code() {
         Some(code) if joined.contains(&code) => {
-            format!("somebody joined group '{group}' meanwhile; stop its consumers first ({})", code.name())
+            format!("a consumer joined group '{group}' meanwhile; stop its consumers first ({})", code.name())
                 .into()
         }
         _ => error.into(),

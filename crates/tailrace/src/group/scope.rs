@@ -1,4 +1,4 @@
-//! Which partitions a reset is for.
+//! Which partitions a reset applies to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,14 +7,14 @@ use tailrace_cli::failure::Failure;
 use super::arguments::ResetArguments;
 use crate::client::{Cluster, Position, Topic, all_topics, find_topic};
 
-/// Topics by name, and the partitions of them that are meant.
+/// Topics by name, and their chosen partitions.
 pub(super) struct Scope {
     pub(super) topics: BTreeMap<String, Topic>,
     pub(super) positions: BTreeSet<Position>,
 }
 
 impl Scope {
-    /// What the arguments choose. `current` are the positions that the group has an offset of.
+    /// The scope that the arguments choose. `current` holds the partitions that the group has offsets for.
     pub(super) async fn of(
         cluster: &mut Cluster,
         arguments: &ResetArguments,
@@ -32,7 +32,7 @@ impl Scope {
             let known: BTreeMap<_, _> =
                 all_topics(cluster).await?.into_iter().map(|topic| (topic.name.clone(), topic)).collect();
             for (name, partition) in current {
-                // Offsets of topics that are gone stay as they are.
+                // Offsets of deleted topics stay as they are.
                 if let Some(topic) = known.get(name).filter(|topic| topic.leader(*partition).is_some()) {
                     scope.topics.insert(name.clone(), topic.clone());
                     scope.positions.insert((name.clone(), *partition));
@@ -42,7 +42,7 @@ impl Scope {
         Ok(scope)
     }
 
-    /// What a file names.
+    /// The scope that a file lists.
     pub(super) async fn named(
         cluster: &mut Cluster,
         positions: impl Iterator<Item = &Position>,
@@ -60,7 +60,7 @@ impl Scope {
         Ok(scope)
     }
 
-    /// The topics with the partitions of each that are meant.
+    /// The topics, each with its chosen partitions.
     pub(super) fn by_topic(&self) -> impl Iterator<Item = (&Topic, Vec<i32>)> {
         self.topics.values().map(|topic| {
             let own = self.positions.iter().filter(|(name, _)| *name == topic.name);

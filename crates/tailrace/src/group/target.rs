@@ -1,4 +1,4 @@
-//! To which offset each partition is set.
+//! Which offset each partition is set to.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,12 +10,12 @@ use super::arguments::ResetArguments;
 use super::scope::Scope;
 use crate::client::{Cluster, OffsetQuery, Position, list_offsets};
 
-/// Bytes of a file of offsets at most.
+/// Largest size of a file of offsets.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 type Offsets = BTreeMap<Position, i64>;
 
-/// How the offsets are found.
+/// How to find the offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Earliest,
@@ -43,7 +43,8 @@ fn rule(arguments: &ResetArguments) -> Rule {
     }
 }
 
-/// What each partition of `scope` is to be set to; `current` is where the group is. `named` comes from a file, and wins.
+/// The new offset of each partition in `scope`. `current` holds the group's offsets. Offsets from a file,
+/// `named`, win.
 pub(super) async fn offsets(
     cluster: &mut Cluster,
     arguments: &ResetArguments,
@@ -72,7 +73,7 @@ pub(super) async fn offsets(
                 Rule::Latest => latest,
                 Rule::Offset(offset) => offset,
                 Rule::Time(_) => Some(of(&by_time)).filter(|&offset| offset >= 0).unwrap_or(latest),
-                // As Kafka's tool has it: who has no offset is set to the end.
+                // As in Kafka's tool: a partition without an offset is set to the end.
                 Rule::Current => is_at.unwrap_or(latest),
                 Rule::Shift(count) => is_at
                     .ok_or_else(|| {
@@ -111,7 +112,7 @@ pub(super) fn read_file(path: &Path) -> Result<Offsets, Failure> {
 fn parse_lines(text: &str) -> Result<Offsets, (usize, String)> {
     let mut offsets = Offsets::new();
     for (number, line) in text.lines().enumerate() {
-        // Kafka's tool puts names into quotation marks.
+        // Kafka's tool puts names in quotation marks.
         let line = line.replace('"', "");
         if line.trim().is_empty() {
             continue;

@@ -1,4 +1,4 @@
-//! The verbs that speak NATS: `pub`, `sub`, `request`, `reply`, and `top`, which asks the monitoring port.
+//! The verbs that speak NATS: `pub`, `sub`, `request`, `reply`, and `top`, which polls the monitoring port.
 
 mod client;
 mod printer;

@@ -1,4 +1,4 @@
-//! Writes messages to standard output, for people, raw, or as JSON.
+//! Writes messages to standard output: described, raw, or as JSON.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,23 +13,23 @@ use tailrace_nats_wire::header_lines;
 
 use super::client::Received;
 
-/// Bytes that are collected for one write.
+/// Bytes that are buffered for one write.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What a message looks like.
+/// The output format of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// A line that says where it came from, headers, the payload, an empty line.
+    /// A line about the message's origin, headers, the payload, an empty line.
     Described,
-    /// The payload and a line end; headers, if they are asked for, with an empty line before it.
+    /// The payload and a line end. If headers are asked for, they come first, with an empty line after them.
     Payload,
     /// The payload and nothing else.
     Bare,
-    /// An object on a line.
+    /// One object per line.
     Json,
 }
 
-/// See the module.
+/// Writes messages; see the module.
 pub(super) struct Printer {
     look: Look,
     headers: bool,
@@ -45,12 +45,12 @@ impl Printer {
         Ok(Self { look, headers, timestamps, number: 0, buffer: Vec::new(), out })
     }
 
-    /// Messages written so far.
+    /// The number of messages written so far.
     pub(super) fn count(&self) -> u64 {
         self.number
     }
 
-    /// Writes a message; perhaps only to the buffer.
+    /// Writes a message, perhaps only to the buffer.
     pub(super) fn print(&mut self, message: &Received) -> Result<(), Failure> {
         self.number += 1;
         match self.look {
@@ -65,7 +65,7 @@ impl Printer {
         Ok(())
     }
 
-    /// To be called when nothing more is at hand.
+    /// Flushes the buffer. Call it when no more messages are queued.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         if !self.buffer.is_empty() {
             self.out.write_all(&self.buffer)?;
@@ -124,7 +124,7 @@ impl Printer {
     }
 }
 
-/// The lines of the block, an empty one behind them. A block that is none is shown as it came.
+/// Writes the lines of the header block and an empty line after them. A malformed block is shown as it is.
 fn write_headers(message: &Received, out: &mut Vec<u8>) {
     let Some(block) = message.headers() else { return };
     let Ok(lines) = header_lines(block) else {
@@ -169,13 +169,14 @@ fn now_ms() -> i64 {
     i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Ends when standard output is a pipe whose reader has left; otherwise never. It is waited for on a thread.
+/// Waits until standard output is a pipe whose reader has left. Never returns otherwise. A thread does the
+/// waiting.
 pub(super) async fn reader_left() {
     let (sender, left) = tokio::sync::oneshot::channel();
     let wait = move || {
         let Ok(out) = io::stdout().as_fd().try_clone_to_owned() else { return };
         loop {
-            // Nothing is asked for: errors and hang-ups are reported in any case.
+            // No events are requested: poll reports errors and hang-ups in any case.
             let mut polled = [PollFd::new(&out, PollFlags::empty())];
             match poll(&mut polled, None) {
                 Ok(_) if polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) => break,
@@ -185,7 +186,7 @@ pub(super) async fn reader_left() {
         }
         let _ = sender.send(());
     };
-    // Without the thread, leaving is seen at the next write.
+    // Without the thread, the next write notices that the reader has left.
     let thread = std::thread::Builder::new().name("reader".to_owned()).spawn(wait);
     if thread.is_err() || left.await.is_err() {
         std::future::pending().await

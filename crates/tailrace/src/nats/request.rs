@@ -1,4 +1,4 @@
-//! `tailrace request`: one question, one or more answers.
+//! `tailrace request`: sends one request and prints its replies.
 
 use std::io::Read as _;
 use std::process::ExitCode;
@@ -20,32 +20,32 @@ const SID: u64 = 1;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     tailrace request price.of '{\"article\": 7}'\n  \
-    tailrace request who.is.there --replies 0 --timeout 1s     # all who answer within a second\n  \
+    tailrace request who.is.there --replies 0 --timeout 1s     # all replies within a second\n  \
     tailrace request images.scale --raw < cat.png > small.png\n\n\
-    The answers go to standard output. Status 1: nobody listens, or too few answers came in time.")]
+    The replies go to standard output. Status 1: there is no responder, or too few replies came in time.")]
 pub(crate) struct RequestArguments {
-    /// Whom to ask, such as price.of
+    /// Subject of the request, such as price.of
     #[arg(value_name = "SUBJECT", value_parser = subject::literal)]
     subject: String,
-    /// The question [default: standard input]
+    /// The request [default: standard input]
     #[arg(value_name = "DATA", allow_hyphen_values = true)]
     data: Option<String>,
-    /// A header of the question; may be repeated
+    /// A header of the request; may be repeated
     #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = headers::name_value)]
     header: Vec<(String, String)>,
-    /// Answers to wait for; 0: all that come within --timeout
+    /// Replies to wait for; 0: all that come within --timeout
     #[arg(long, value_name = "N", default_value_t = 1)]
     replies: u64,
-    /// Show the headers of answers too
+    /// Show the headers of replies too
     #[arg(long)]
     headers: bool,
-    /// Payloads without a line end behind them
+    /// Payloads without a line end
     #[arg(short, long, conflicts_with_all = ["output", "headers"])]
     raw: bool,
-    /// json: one object per answer and line
+    /// json: one object per reply and line
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
-    /// Do not say how long each answer took
+    /// Do not show how long each reply took
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
@@ -62,7 +62,8 @@ impl RequestArguments {
         Ok(Printer::new(look, self.headers || look == Look::Json, false)?)
     }
 
-    /// The question. Standard input is read before there is a connection, which therefore has nothing to wait for.
+    /// The payload of the request. Standard input is read before connecting, so that the connection never
+    /// waits for it.
     fn payload(&self, bytes_max: usize) -> Result<Vec<u8>, Failure> {
         if let Some(data) = &self.data {
             return Ok(data.clone().into_bytes());
@@ -76,7 +77,7 @@ impl RequestArguments {
     }
 }
 
-/// No server takes larger messages.
+/// No server accepts larger messages.
 const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
 pub(crate) fn run(arguments: &RequestArguments) -> Result<ExitCode, Failure> {
@@ -141,7 +142,7 @@ impl Question<'_> {
     fn take(&mut self, incoming: Incoming) -> Result<(), Failure> {
         match incoming {
             Incoming::Message(answer) if answer.says_no_responders() => {
-                Err(format!("nobody listens to '{}'", self.arguments.subject).into())
+                Err(format!("there are no responders for '{}'", self.arguments.subject).into())
             }
             Incoming::Message(answer) => {
                 self.printer.print(&answer)?;

@@ -1,4 +1,4 @@
-//! `tailrace sub`: from subjects to standard output.
+//! `tailrace sub`: prints messages of subjects to standard output.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -14,20 +14,20 @@ use super::text::subject;
 use crate::client::block_on;
 use crate::interrupt::{FINISH, Interrupt};
 
-/// Time for messages that are on their way when the verb is told to stop.
+/// Time for messages in flight when the verb is stopped.
 const DRAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
-#[command(after_help = "In a subject `*` stands for one word and `>` for all that follow.\n\n\
+#[command(after_help = "In a subject `*` matches one word, and `>` all words from there on.\n\n\
     Examples:\n  \
     tailrace sub 'orders.>'\n  \
     tailrace sub 'orders.*.new' 'returns.>' --queue workers --raw\n  \
     tailrace sub 'metrics.>' -o json | jq .payload\n  \
     tailrace sub answer --count 1 --wait 10s --raw\n\n\
-    It shows what is published while it runs, until Ctrl-C, and connects again when the connection breaks; what is \
-    published meanwhile is not seen. Topics keep what they capture: see `tailrace consume`.")]
+    It shows messages that are published while it runs, until Ctrl-C. If the connection breaks it reconnects, and \
+    misses what is published meanwhile. Topics store what they capture: see `tailrace consume`.")]
 pub(crate) struct SubscribeArguments {
-    /// What to listen to, such as 'orders.>'
+    /// Subjects to subscribe to, such as 'orders.>'
     #[arg(value_name = "SUBJECT", required = true, value_parser = subject::pattern)]
     subjects: Vec<String>,
     /// Share the messages with the other members of this queue group
@@ -36,7 +36,7 @@ pub(crate) struct SubscribeArguments {
     /// Stop after N messages
     #[arg(short, long, value_name = "N")]
     count: Option<u64>,
-    /// Stop when no message came for this time; status 1 if --count was not reached
+    /// Stop when no message has come for this long; status 1 if --count was not reached
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     wait: Option<Duration>,
     /// Only payloads, each with a line end
@@ -54,7 +54,7 @@ pub(crate) struct SubscribeArguments {
     /// Show when each message arrived; JSON always does
     #[arg(long)]
     timestamps: bool,
-    /// Do not say that the subscription is there
+    /// Do not report the subscription
     #[arg(long)]
     quiet: bool,
     #[command(flatten)]
@@ -80,7 +80,8 @@ pub(crate) fn run(arguments: &SubscribeArguments) -> Result<ExitCode, Failure> {
     }
     block_on(async {
         let mut session = Session::open(&arguments.connect).await?;
-        // Of one subscription the server can see to the count, so that a queue group loses nothing by it.
+        // With a single subscription the server can enforce the count, so that a queue group loses no
+        // messages by it.
         let max = arguments.count.filter(|_| arguments.subjects.len() == 1);
         for subject in &arguments.subjects {
             session.subscribe(subject, arguments.queue.as_deref(), max);
@@ -148,7 +149,7 @@ impl Subscriber<'_> {
         self.arguments.count.is_some_and(|count| self.printer.count() >= count)
     }
 
-    /// `None` when --wait is over.
+    /// Returns what arrives next. `None` once --wait has passed.
     async fn next(&mut self) -> Result<Option<Incoming>, Failure> {
         let Some(wait) = self.arguments.wait else { return Ok(Some(self.session.next().await?)) };
         match tokio::time::timeout_at((self.seen + wait).into(), self.session.next()).await {
@@ -160,7 +161,7 @@ impl Subscriber<'_> {
     fn enough_waited(&self) -> Result<ExitCode, Failure> {
         match (self.arguments.count, self.arguments.wait) {
             (Some(count), Some(wait)) => {
-                Err(format!("{} of {count} messages came, and then none for {wait:?}", self.printer.count())
+                Err(format!("{} of {count} messages came, then none for {wait:?}", self.printer.count())
                     .into())
             }
             _ => Ok(ExitCode::SUCCESS),
@@ -175,7 +176,7 @@ impl Subscriber<'_> {
         }
     }
 
-    /// Shows what was on its way, and ends.
+    /// Prints messages in flight, and ends.
     async fn drain(&mut self) -> Result<ExitCode, Failure> {
         self.session.drain();
         let drained = async {

@@ -18,7 +18,7 @@ use super::arguments::DumpArguments;
 use super::folders::partitions;
 use crate::consume::{DECOMPRESSED_BYTES_MAX, RecordOrigin, write_json_record};
 
-/// Damage is said on standard error, and the dump goes on with the next segment.
+/// Runs the dump. It reports damage on standard error, and goes on with the next segment.
 pub(super) fn run(arguments: &DumpArguments) -> Result<ExitCode, Failure> {
     let mut dumper =
         Dumper { out: BufWriter::new(io::stdout().lock()), arguments, last: None, failed: false };
@@ -42,7 +42,7 @@ fn segments_or_folders(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         match metadata.is_dir() {
             true => found.extend(partitions(path)?),
             false if path.extension().is_some_and(|extension| extension == "log") => found.push(path.clone()),
-            false => return Err(format!("{} is no .log file and no folder", path.display()).into()),
+            false => return Err(format!("{} is neither a .log file nor a folder", path.display()).into()),
         }
     }
     Ok(found)
@@ -51,7 +51,7 @@ fn segments_or_folders(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 struct Dumper<'a, W: Write> {
     out: BufWriter<W>,
     arguments: &'a DumpArguments,
-    /// The segment that was shown last, and the offset after its last batch.
+    /// The last segment shown, and the offset after its last batch.
     last: Option<(PathBuf, Offset)>,
     failed: bool,
 }
@@ -113,7 +113,7 @@ impl<W: Write> Dumper<'_, W> {
     }
 }
 
-/// Topic and partition, as the folder's name has them.
+/// Topic and partition, from the folder's name.
 fn place_of(file: &Path) -> (String, i32) {
     let absolute = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let folder =

@@ -1,4 +1,4 @@
-//! Finds partitions in a data folder, and says whether a server uses it.
+//! Finds partitions in a data folder, and detects whether a server is using it.
 
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use tailrace_cli::failure::{Failure, plain};
 use tailrace_log::LOCK_FILE;
 
-/// The partition folders that `dir` names: itself, or those in it, by name.
+/// Returns the partition folders: `dir` itself, or those in it, sorted by name.
 pub(super) fn partitions(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     if is_partition(dir)? {
         return Ok(vec![dir.to_owned()]);
     }
     let mut found = Vec::new();
     for path in children(dir)? {
-        // These are on their way out, ours and Kafka's; or were given up and set aside.
+        // Ours and Kafka's folders that are being deleted, or ours that were set aside as damaged.
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let leaving = [".deleted", "-delete", ".damaged"].iter().any(|end| name.ends_with(end));
         if path.is_dir() && !leaving && is_partition(&path)? {
@@ -30,7 +30,7 @@ pub(super) fn partitions(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
 }
 
-/// It says that it is one, or it holds segments.
+/// Reports whether the folder has a partition's metadata, or segments.
 fn is_partition(dir: &Path) -> Result<bool, Failure> {
     let is_mark = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name == "partition.meta")
@@ -48,7 +48,7 @@ fn children(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(paths)
 }
 
-/// True if a server holds the lock of the data folder that `dir` is or lies in.
+/// Reports whether a server holds the lock of the data folder that `dir` is or is in.
 pub(super) fn is_in_use(dir: &Path) -> bool {
     [Some(dir), dir.canonicalize().ok().as_deref().and_then(Path::parent)]
         .into_iter()
@@ -57,14 +57,14 @@ pub(super) fn is_in_use(dir: &Path) -> bool {
         .any(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Bytes of the segments in a partition's folder, about: what cannot be looked at does not count.
+/// The approximate size of the segments in a partition's folder. Files that cannot be read do not count.
 pub(super) fn log_bytes(dir: &Path) -> u64 {
     let files = children(dir).unwrap_or_default().into_iter();
     let logs = files.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
     logs.filter_map(|path| path.metadata().ok()).map(|metadata| metadata.len()).sum()
 }
 
-/// The last part of a path, for people.
+/// The last part of a path, for display.
 pub(super) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

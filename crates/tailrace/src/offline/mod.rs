@@ -1,5 +1,5 @@
-//! `tailrace log ...`: looks into the files of a data folder, with or without a server, and changes nothing; but for `repair
-//! --execute`, which takes a server that is stopped.
+//! `tailrace log ...`: inspects the files of a data folder, with or without a running server, and changes
+//! nothing. The exception is `repair --execute`, which needs the server to be stopped.
 
 mod arguments;
 mod dump;

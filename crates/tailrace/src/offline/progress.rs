@@ -1,4 +1,4 @@
-//! How far reading a data folder is, on standard error; and its rate.
+//! Progress of reading a data folder, on standard error; and its rate limit.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,13 @@ use tailrace_cli::failure::tell;
 use tailrace_cli::text::units;
 use tailrace_log::{LogError, Pace};
 
-/// Time between two lines; the first one comes after it, too.
+/// Time between two lines, and before the first one.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Longest time that a single piece costs, whatever the rate.
+/// Longest pause after a single piece, whatever the rate.
 const COST_MAX: Duration = Duration::from_secs(60);
 
-/// Says every few seconds how much was read, and keeps to a rate.
+/// Reports progress every few seconds, and limits the rate.
 pub(super) struct Progress {
     total: u64,
     done: u64,
@@ -24,7 +24,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// `total` bytes are to be read, about.
+    /// Starts a progress of about `total` bytes.
     pub(super) fn new(total: u64, rate: Option<f64>) -> Self {
         let now = Instant::now();
         Self { total, done: 0, began: now, said: now, rate, next: now }

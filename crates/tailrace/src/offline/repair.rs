@@ -15,7 +15,7 @@ use super::folders::{file_name, is_in_use, partitions};
 /// Most bytes that a plan keeps in memory.
 const PLAN_BYTES_MAX: u64 = 1 << 30;
 
-/// What became of one partition, or would.
+/// The result for one partition, planned or done.
 struct Repaired {
     dir: PathBuf,
     result: Result<Vec<RepairStep>, LogError>,
@@ -32,7 +32,7 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<ExitCode, Failure> {
         .into());
     }
     if let Some(source) = arguments.from.iter().find(|source| !source.is_dir()) {
-        return Err(format!("{} is no folder to restore from", source.display()).into());
+        return Err(format!("{} is not a folder to restore from", source.display()).into());
     }
     let mut repaired = Vec::with_capacity(folders.len());
     for dir in folders {
@@ -90,7 +90,8 @@ fn summary(executed: bool, partitions: usize, steps: usize, unfinished: usize) -
 }
 
 impl RepairArguments {
-    /// Folders to restore the partition in `dir` from: those named, or the ones of the same name in them.
+    /// The folders to restore the partition in `dir` from: the given ones, or folders of the same name in
+    /// them.
     fn sources(&self, dir: &Path) -> Vec<PathBuf> {
         let name = dir
             .canonicalize()

@@ -16,7 +16,7 @@ use super::arguments::VerifyArguments;
 use super::folders::{file_name, is_in_use, log_bytes, partitions};
 use super::progress::Progress;
 
-/// A partition and what was found.
+/// A partition, with the report about it.
 struct Verified {
     dir: PathBuf,
     report: Report,
@@ -58,7 +58,7 @@ pub(super) fn run(arguments: &VerifyArguments) -> Result<ExitCode, Failure> {
     Ok(if damaged == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What is wrong with the ballot of a replica.
+/// Checks the ballot of a replica.
 fn ballot_problem(dir: &Path) -> Result<Option<Problem>, Failure> {
     match owner(&RealDisk, dir) {
         Ok(_) => Ok(None),
@@ -79,7 +79,8 @@ fn summary(verified: &[Verified], damaged: usize) -> String {
 }
 
 impl Verified {
-    /// In a folder that Kafka wrote, the indexes are Kafka's.
+    /// Reports whether the problem is in a file of ours. In a folder that Kafka wrote, the indexes are
+    /// Kafka's.
     fn matters(&self, problem: &Problem) -> bool {
         self.report.identity.is_some()
             || problem.file.extension().is_none_or(|extension| extension != "index")

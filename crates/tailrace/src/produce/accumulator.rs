@@ -1,4 +1,4 @@
-//! Fills batches, one per partition at a time, and hands complete ones to the sender.
+//! Fills one batch per partition at a time, and hands complete ones to the sender.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,26 +13,26 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::partitioner::Partitioner;
 
-/// More than the framing of a record and of each of its headers can take: lengths, deltas, counts.
+/// Upper bounds for the framing of a record and of each of its headers: lengths, deltas, counts.
 const RECORD_OVERHEAD_BYTES: usize = 32;
 const HEADER_OVERHEAD_BYTES: usize = 10;
-/// While the input never pauses, batches are sent unfilled only after this many times the linger.
+/// While the input never pauses, partial batches are sent only after this many times the linger.
 const LINGERS_WHILE_BUSY: u32 = 20;
 
-/// Sizes and times.
+/// Limits on sizes and times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Of a batch before compression, unless a single record is larger.
+    /// Size of a batch before compression, unless a single record is larger.
     pub(super) batch_bytes: u64,
-    /// Of a batch as it is sent.
+    /// Size of a batch on the wire.
     pub(super) message_bytes_max: u64,
-    /// Of all batches that are being filled.
+    /// Total size of the batches that are being filled.
     pub(super) open_bytes_max: u64,
     pub(super) linger: Duration,
     pub(super) compression: Compression,
 }
 
-/// Who we are to the server, if it shall recognize repeated batches.
+/// The producer's identity, if the server should recognize repeated batches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Producer {
     pub(super) id: ProducerId,
@@ -42,17 +42,17 @@ pub(super) struct Producer {
 /// One reading of the clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clocks {
-    /// The time of records.
+    /// The timestamp for records.
     pub(super) timestamp: TimestampMs,
-    /// The time that is waited by.
+    /// Monotonic time, for waits.
     pub(super) now: Instant,
 }
 
-/// A batch ready for sending.
+/// A batch ready to send.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) partition: i32,
-    /// Its place among the batches of its partition, from 0.
+    /// Its index among the batches of its partition, from 0.
     pub(super) number: u64,
     pub(super) bytes: Bytes,
     pub(super) records: u64,
@@ -63,11 +63,11 @@ pub(super) struct Batch {
     pub(super) last_record: u64,
     pub(super) has_sequence: bool,
     pub(super) first_sent: Option<Instant>,
-    /// Its share of the memory; returned when it is dropped.
+    /// Its share of the memory, which is returned on drop.
     _memory: OwnedSemaphorePermit,
 }
 
-/// The way to the sender, as wide as the memory allows.
+/// The queue to the sender. Its memory is limited.
 #[derive(Debug)]
 pub(super) struct Outlet {
     batches: mpsc::Sender<Batch>,
@@ -77,14 +77,14 @@ pub(super) struct Outlet {
 }
 
 impl Outlet {
-    /// To be called within the runtime that the sender runs on.
+    /// Creates an outlet. Call it within the runtime that the sender runs on.
     pub(super) fn new(batches: mpsc::Sender<Batch>, memory_bytes: u64) -> Self {
         let memory_bytes = u32::try_from(memory_bytes).unwrap_or(u32::MAX >> 4).clamp(1, u32::MAX >> 4);
         let memory = Arc::new(Semaphore::new(memory_bytes as usize));
         Self { batches, memory, memory_bytes, runtime: Handle::current() }
     }
 
-    /// Waits until there is room. A batch larger than all the room takes all of it.
+    /// Waits until there is room. A batch larger than the whole limit takes all of it.
     fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
         let share = u32::try_from(bytes).unwrap_or(u32::MAX).min(self.memory_bytes);
         let gone = |_| Failure::from("sending has ended");
@@ -95,7 +95,7 @@ impl Outlet {
         }
     }
 
-    /// Ends when the sender is gone, since then nothing returns memory any more.
+    /// Waits for memory. Fails if the sender is gone, since then no memory is returned any more.
     async fn wait_for_room(&self, share: u32) -> Result<OwnedSemaphorePermit, ()> {
         tokio::select! {
             permit = Arc::clone(&self.memory).acquire_many_owned(share) => permit.map_err(drop),
@@ -114,7 +114,7 @@ struct Open {
     content_bytes: u64,
 }
 
-/// What is remembered of a partition.
+/// The state of a partition.
 #[derive(Debug, Default)]
 struct PartitionState {
     open: Option<Open>,
@@ -122,14 +122,14 @@ struct PartitionState {
     next_number: u64,
 }
 
-/// See the module.
+/// Fills batches; see the module.
 #[derive(Debug)]
 pub(super) struct Accumulator {
     limits: Limits,
     producer: Option<Producer>,
     partitioner: Partitioner,
     partitions: Vec<PartitionState>,
-    /// Partitions with an open batch, in no order; and the bytes of those batches.
+    /// Partitions with an open batch, in no order, and the total size of those batches.
     open: Vec<usize>,
     open_bytes: usize,
     records: u64,
@@ -154,7 +154,7 @@ impl Accumulator {
     pub(super) fn record_bytes_max(&self) -> usize {
         match self.limits.compression {
             Compression::None => self.limits.message_bytes_max as usize,
-            // It may shrink; but then it must fit in memory twice.
+            // Compression may shrink it, but two copies must fit in memory.
             _ => (self.limits.message_bytes_max as usize).max(128 << 20),
         }
     }
@@ -188,8 +188,8 @@ impl Accumulator {
         Ok(())
     }
 
-    /// The partition of a record, after sending its batch if the record does not fit any more. A record without a key
-    /// then goes to the next partition.
+    /// Chooses the record's partition. If the record no longer fits into the partition's batch, that batch is
+    /// sent first, and a record without a key goes to the next partition.
     fn place(&mut self, key: Option<&[u8]>, bytes: usize) -> Result<usize, Failure> {
         loop {
             let partition = self.partitioner.choose(key);
@@ -207,7 +207,7 @@ impl Accumulator {
         }
     }
 
-    /// Sends the largest open batches until the new record fits the memory.
+    /// Sends the largest open batches until the new record fits into memory.
     fn make_room(&mut self, bytes: usize) -> Result<(), Failure> {
         while self.open.len() > 1 && self.open_bytes + bytes > self.limits.open_bytes_max as usize {
             let size =
@@ -244,14 +244,15 @@ impl Accumulator {
         self.open.push(partition);
     }
 
-    /// How long until a batch is due; `None` if nothing waits.
+    /// Time until the next batch is due. `None` if no batch is open.
     pub(super) fn next_due(&self, now: Instant) -> Option<Duration> {
         let since =
             self.open.iter().filter_map(|&p| self.partitions[p].open.as_ref().map(|o| o.since)).min()?;
         Some((since + self.limits.linger).saturating_duration_since(now))
     }
 
-    /// Sends what has waited long enough. `busy`: the input goes on, so that batches fill soon.
+    /// Sends batches that have lingered long enough. `busy` means that the input goes on, so that batches
+    /// fill soon.
     pub(super) fn flush_due(&mut self, now: Instant, busy: bool) -> Result<(), Failure> {
         let linger = if busy { self.limits.linger * LINGERS_WHILE_BUSY } else { self.limits.linger };
         let is_due = |&&p: &&usize| {
@@ -261,7 +262,7 @@ impl Accumulator {
         due.into_iter().try_for_each(|partition| self.flush(partition))
     }
 
-    /// Sends everything.
+    /// Sends all open batches.
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
         std::mem::take(&mut self.open).into_iter().try_for_each(|partition| self.flush(partition))
     }
@@ -275,7 +276,7 @@ impl Accumulator {
         let (records, number) = (open.builder.len() as u64, state.next_number);
         state.next_number += 1;
         if self.producer.is_some() {
-            // Sequences wrap as the server expects it: from the largest number to 0.
+            // Sequence numbers wrap as the server expects: from the largest one to 0.
             state.next_sequence = state.next_sequence.wrapping_add(records as i32) & i32::MAX;
         }
         let bytes = open.builder.build();
@@ -305,7 +306,7 @@ impl Accumulator {
         let which = if records == 1 {
             format!("record {first}")
         } else {
-            format!("the batch from record {first} on")
+            format!("the batch that starts at record {first}")
         };
         Err(format!(
             "{which} takes {}, but the topic takes batches of at most {max} bytes: compress it, split it, or raise the \
@@ -317,7 +318,7 @@ impl Accumulator {
 }
 
 impl Batch {
-    /// True if its records follow each other in the input, with none for another partition between them.
+    /// Reports whether the batch's records are consecutive in the input.
     pub(super) fn is_run(&self) -> bool {
         self.last_record - self.first_record + 1 == self.records
     }

@@ -1,4 +1,4 @@
-//! What `tailrace produce` can be told.
+//! Arguments of `tailrace produce`.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -17,13 +17,13 @@ use tailrace_records::Compression;
 use super::lines::LineFormat;
 use crate::client::ConnectArguments;
 
-/// An input at least this long gets a progress line, if somebody watches.
+/// An input of at least this size gets a progress line if standard error is a terminal.
 const PROGRESS_BYTES_MIN: u64 = 16 << 20;
 
 #[derive(Debug, Args)]
 #[command(
     after_help = "Each line is a record, without its line end; an empty line is a record with an empty value, and a last line \
-    needs no line end. With --key-separator, what stands before its first occurrence is the key; a line without it \
+    needs no line end. With --key-separator, the text before its first occurrence is the key; a line without it \
     has no key. Records with a key go to the partition where Kafka's Java client puts them (murmur2); those without \
     go to one partition per batch, in turn.\n\n\
     Examples:\n  \
@@ -32,7 +32,7 @@ const PROGRESS_BYTES_MIN: u64 = 16 << 20;
     tail -f app.log | tailrace produce logs -H host=web1\n  \
     tailrace produce images --files *.png\n\n\
     The records are acknowledged when the command ends with status 0. With --acks all, the default, a batch that \
-    had to be sent again is stored once and in order; with 0 or 1 it may be stored twice or out of order."
+    had to be retried is stored once and in order; with 0 or 1 it may be stored twice or out of order."
 )]
 pub(crate) struct ProduceArguments {
     /// The topic; created if the server's auto.create.topics.enable allows it
@@ -44,7 +44,7 @@ pub(crate) struct ProduceArguments {
     /// Each of these files is one record; standard input is not read
     #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with = "key_separator")]
     files: Vec<PathBuf>,
-    /// Text between key and value of a line; \t and the like are understood
+    /// Text between key and value of a line; \t and the like are escapes
     #[arg(short = 'K', long, value_name = "S", value_parser = non_empty_bytes)]
     key_separator: Option<Escaped>,
     /// Key of every record
@@ -65,7 +65,7 @@ pub(crate) struct ProduceArguments {
     /// Partition of every record, whatever its key
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) partition: Option<i32>,
-    /// Records are sent when a batch has this size before compression; at most the topic's max.message.bytes
+    /// Size, before compression, at which a batch is sent; at most the topic's max.message.bytes
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = parse_bytes)]
     pub(super) batch_bytes: u64,
     /// Longest wait for a batch to fill while the input pauses
@@ -77,10 +77,10 @@ pub(crate) struct ProduceArguments {
     /// Memory for records that are not acknowledged yet
     #[arg(long, value_name = "BYTES", default_value = "32MiB", value_parser = parse_bytes)]
     pub(super) buffer_bytes: u64,
-    /// Send without a producer id: a batch that is sent again may be stored twice
+    /// Send without a producer id: a retried batch may be stored twice
     #[arg(long)]
     pub(super) no_idempotence: bool,
-    /// Show progress on standard error, also where it is no terminal
+    /// Show progress on standard error even if it is no terminal
     #[arg(long, conflicts_with = "quiet")]
     progress: bool,
     /// No progress and no summary
@@ -99,7 +99,7 @@ pub(super) enum Acks {
     /// Never
     #[value(name = "0")]
     None,
-    /// When the leader appended
+    /// When the leader has appended
     #[value(name = "1")]
     Leader,
     /// When it is as durable as the topic promises
@@ -108,7 +108,7 @@ pub(super) enum Acks {
 }
 
 impl Acks {
-    /// As requests say it.
+    /// The value in a request.
     pub(super) const fn code(self) -> i16 {
         match self {
             Self::None => 0,
@@ -118,7 +118,8 @@ impl Acks {
     }
 }
 
-/// Bytes that were written with escapes. A type of its own, since clap takes a bare list of bytes for many values.
+/// Bytes that were written with escapes. A type of its own, since clap takes a bare list of bytes for
+/// multiple values.
 #[derive(Clone, Debug)]
 pub(super) struct Escaped(Vec<u8>);
 
@@ -152,7 +153,7 @@ impl Source {
         Ok(Self::Lines { input, regular_bytes: metadata.is_file().then_some(metadata.len()) })
     }
 
-    /// Length of the input, where it is known.
+    /// Size of the input, if known.
     pub(super) fn bytes_known(&self) -> Option<u64> {
         match self {
             Self::Lines { regular_bytes, .. } => *regular_bytes,

@@ -1,4 +1,4 @@
-//! Reads the input and fills batches with it. Runs on a thread of its own, since reading blocks.
+//! Reads the input and fills batches. Runs on a thread of its own, since reading blocks.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,11 +15,12 @@ use super::arguments::Source;
 use super::lines::{LineFormat, LineReader};
 use super::progress::Progress;
 
-/// Bytes asked for in one read: enough that system calls do not count, little enough to stay in the CPU's cache.
+/// Bytes to ask for in one read: enough to make system calls cheap, and few enough to stay in the CPU's
+/// cache.
 const READ_BYTES: usize = 256 << 10;
 
-/// Reads all of the source, or until the other end of `stop` is dropped. What was read by then, up to the last whole record, is sent.
-/// True if it was all there is.
+/// Reads the source to its end, or until the other end of `stop` is dropped. Sends what was read until then,
+/// up to the last whole record. Returns true if it reached the end.
 pub(super) fn run(
     source: Source,
     format: &LineFormat,
@@ -61,13 +62,13 @@ fn files(
     Ok(true)
 }
 
-/// A file, or standard input, that is read until it ends or the verb is told to stop.
+/// A file or standard input, read until it ends or the verb is stopped.
 struct Input<'a> {
     file: File,
     stop: &'a UnixStream,
 }
 
-/// What a read yields that was given up.
+/// The error of a read that was stopped.
 #[derive(Debug, thiserror::Error)]
 #[error("the verb was told to stop")]
 struct Stopped;
@@ -77,7 +78,8 @@ fn is_stopped(error: &io::Error) -> bool {
 }
 
 impl Input<'_> {
-    /// True if a read would not block within `wait`: there is input, or its end, or the verb is told to stop.
+    /// Reports whether a read would not block within `wait`: there is input, or its end, or the verb was
+    /// stopped.
     fn is_ready(&self, wait: Duration) -> Result<bool, Failure> {
         let wait = Timespec {
             tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX),
@@ -120,7 +122,7 @@ fn open(path: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// One record of all there is; false if the verb was told to stop before the end.
+/// Sends the whole input as one record. Returns false if the verb was stopped before the end.
 fn whole(
     input: Input<'_>,
     name: &str,
@@ -147,7 +149,7 @@ fn whole(
 
 fn too_long(what: &str, max: usize) -> Failure {
     let advice = "split it, compress it with --compression, or raise the topic's max.message.bytes";
-    format!("{what} is longer than the {max} bytes that a record may have here: {advice}").into()
+    format!("{what} is longer than a record may be here, {max} bytes: {advice}").into()
 }
 
 /// Standard input, line by line.
@@ -159,11 +161,11 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// False if the verb was told to stop before the end; a line whose end was not read is no record then.
+    /// Returns false if the verb was stopped before the end. An incomplete last line is no record then.
     fn run(&mut self, reader: &LineReader<'_>) -> Result<bool, Failure> {
         let line_bytes_max = self.accumulator.record_bytes_max();
         let mut buffer = vec![0; READ_BYTES];
-        // Bytes that were read and belong to a line whose end was not.
+        // Length of the incomplete line at the start of the buffer.
         let mut kept = 0;
         let mut lines = 0;
         loop {
@@ -183,7 +185,7 @@ impl Lines<'_> {
             let filled = kept + read;
             let clocks = clocks();
             let mut start = 0;
-            // What was kept is known to have no line end.
+            // The bytes kept from before have no line end.
             for end in memchr::memchr_iter(b'\n', &buffer[kept..filled]).map(|at| kept + at) {
                 self.push(reader, clocks, &buffer[start..end])?;
                 lines += 1;
@@ -205,7 +207,7 @@ impl Lines<'_> {
         self.accumulator.push(clocks, key, value, &reader.headers)
     }
 
-    /// Waits for input, and sends batches that wait too long meanwhile.
+    /// Waits for input, and meanwhile sends batches that have lingered long enough.
     fn wait(&mut self) -> Result<(), Failure> {
         if !self.pauses {
             return Ok(());
@@ -224,7 +226,7 @@ impl Lines<'_> {
     }
 }
 
-/// Called once per chunk, not per record.
+/// Reads the clocks. Called once per chunk, not per record.
 fn clocks() -> Clocks {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let timestamp = TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX));

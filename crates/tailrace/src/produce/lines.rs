@@ -1,4 +1,4 @@
-//! What a line means: key, value, headers.
+//! Parses lines into key, value and headers.
 
 use memchr::memmem;
 
@@ -11,7 +11,7 @@ pub(super) struct LineFormat {
     pub(super) headers: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A [`LineFormat`] made ready: the separator is prepared for searching, the headers for sending.
+/// A [`LineFormat`], prepared: the separator for searching, the headers for sending.
 pub(super) struct LineReader<'f> {
     format: &'f LineFormat,
     separator: Option<memmem::Finder<'f>>,
@@ -25,7 +25,7 @@ impl<'f> LineReader<'f> {
         Self { format, separator, headers: headers.collect() }
     }
 
-    /// Key and value of a line or file.
+    /// Returns key and value of a line or file.
     pub(super) fn read<'l>(&'l self, line: &'l [u8]) -> (Option<&'l [u8]>, Option<&'l [u8]>) {
         let (key, value) = match &self.separator {
             None => (self.format.key.as_deref(), line),

@@ -1,8 +1,8 @@
-//! `tailrace produce`: from standard input or files to a topic.
+//! `tailrace produce`: sends standard input or files to a topic.
 //!
-//! Two threads share the work. One reads, splits lines and fills batches ([`input`], [`accumulator`]); the other sends
-//! them, several requests in flight, and sends again what failed ([`sender`]). A limit on bytes between the two bounds the memory
-//! and slows the reader down to what the server takes.
+//! Two threads share the work. One reads, splits lines and fills batches ([`input`], [`accumulator`]). The
+//! other sends them, several requests in flight, and retries what failed ([`sender`]). A limit on the bytes
+//! between the two bounds the memory, and slows the reader down to the server's pace.
 
 mod accumulator;
 mod arguments;
@@ -37,9 +37,9 @@ use partitioner::Partitioner;
 use progress::Progress;
 use sender::{Delivery, Sender};
 
-/// Kafka's default of `max.message.bytes`, for servers that do not tell.
+/// Kafka's default of `max.message.bytes`, for servers that do not report it.
 const MESSAGE_BYTES_MAX: u64 = 1_048_588;
-/// Batches between the threads; their bytes have a limit of their own.
+/// Batches queued between the threads. Their bytes have a separate limit.
 const QUEUE_BATCHES_MAX: usize = 256;
 
 pub(crate) fn run(arguments: &ProduceArguments) -> Result<ExitCode, Failure> {
@@ -73,7 +73,7 @@ async fn produce(
     let format = arguments.line_format()?;
     let outlet = accumulator::Outlet::new(batches, arguments.buffer_bytes);
     let started = Instant::now();
-    // Once this end is dropped, no more is read.
+    // Dropping this end stops the reading.
     let (go_on, stopped) =
         UnixStream::pair().map_err(|error| format!("cannot start: {}", failure::plain(&error)))?;
     let mut interrupt = Interrupt::install(arguments.connect.timeout + FINISH)?;
@@ -88,12 +88,12 @@ async fn produce(
         sent = &mut sending => (sent, None),
         stop = interrupt.wait() => {
             drop(go_on);
-            // What was read is still sent, and waited for.
+            // What was read is still sent and acknowledged.
             (sending.await, Some(stop))
         }
     };
     progress.clear();
-    // If sending failed, the reader may still wait for input; the process ends without it.
+    // If sending failed, the reader may still wait for input. The process ends without it.
     let result = match sent {
         Ok(()) => reading.join().unwrap_or_else(|_| Err("reading the input failed unexpectedly".into())),
         Err(error) => Err(error.into()),
@@ -104,7 +104,7 @@ async fn produce(
     result.map(|_| ended(stop))
 }
 
-/// An id for this run, so that the server recognizes a batch that is sent again.
+/// Requests a producer id for this run, so that the server recognizes a batch that is sent again.
 async fn producer(
     cluster: &mut Cluster,
     arguments: &ProduceArguments,
@@ -112,7 +112,7 @@ async fn producer(
     if arguments.acks != Acks::All || arguments.no_idempotence {
         return Ok(None);
     }
-    // An empty transactional id is not the same as none.
+    // An empty transactional id differs from null.
     let request = InitProducerIdRequest {
         transactional_id: None,
         transaction_timeout_ms: i32::MAX,
@@ -128,7 +128,8 @@ async fn producer(
     .await
 }
 
-/// Batches as large as the topic takes. A server that does not tell is assumed to have Kafka's default.
+/// Limits that make batches as large as the topic accepts. A server that does not report its limit is assumed
+/// to have Kafka's default.
 async fn limits(cluster: &mut Cluster, arguments: &ProduceArguments) -> Limits {
     let topic = &arguments.topic;
     let configs = topic_configs(cluster, std::slice::from_ref(topic), Some(&["max.message.bytes"])).await;
@@ -144,7 +145,7 @@ async fn limits(cluster: &mut Cluster, arguments: &ProduceArguments) -> Limits {
     }
 }
 
-/// Says what was acknowledged, also when the rest was not.
+/// Reports what was acknowledged, also if the rest was not.
 fn finish(
     arguments: &ProduceArguments,
     progress: &Progress,

@@ -1,8 +1,8 @@
-//! Which partition a record goes to.
+//! Chooses the partition of a record.
 
 use tailrace_records::partition_of_key;
 
-/// Chooses partitions as Kafka's Java client does: by the key's murmur2 hash, or one after the other, batch by batch.
+/// Chooses partitions as Kafka's Java client does: by the key's murmur2 hash, or round-robin, batch by batch.
 #[derive(Debug)]
 pub(super) struct Partitioner {
     partitions: u32,
@@ -11,10 +11,10 @@ pub(super) struct Partitioner {
 }
 
 impl Partitioner {
-    /// For a topic of `partitions` partitions, at least one.
+    /// Creates a partitioner for `partitions` partitions, at least one.
     pub(super) fn new(partitions: usize, fixed: Option<i32>) -> Self {
         let partitions = u32::try_from(partitions).unwrap_or(u32::MAX).max(1);
-        // Many short runs shall not all begin with the same partition.
+        // Otherwise many short runs would all start with the same partition.
         Self { partitions, fixed, sticky: std::process::id() % partitions }
     }
 
@@ -27,7 +27,7 @@ impl Partitioner {
         }
     }
 
-    /// To be told when a batch is complete: records without a key go to the next partition then.
+    /// Moves records without a key on to the next partition. Call it when a batch is complete.
     pub(super) fn batch_done(&mut self, partition: usize) {
         if partition == self.sticky as usize {
             self.sticky = (self.sticky + 1) % self.partitions;

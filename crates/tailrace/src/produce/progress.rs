@@ -1,4 +1,4 @@
-//! How far a run has come: counters that both threads share, and a line on standard error.
+//! Progress of a run: counters that both threads share, and a line on standard error.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -51,7 +51,7 @@ impl Progress {
         (self.records.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
-    /// Writes the line over the one before.
+    /// Overwrites the last line.
     pub(super) fn show(&self) {
         if !self.shown {
             return;
@@ -75,7 +75,7 @@ impl Progress {
         self.line_is_there.store(true, Ordering::Relaxed);
     }
 
-    /// Removes the line, before anything else is said.
+    /// Clears the line before other output.
     pub(super) fn clear(&self) {
         if self.line_is_there.swap(false, Ordering::Relaxed) {
             let _ = write!(std::io::stderr(), "\r\x1b[K");

@@ -1,17 +1,17 @@
-//! The batches of one partition that are not acknowledged yet, in order.
+//! The unacknowledged batches of one partition, in order.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::accumulator::Batch;
 
-/// Batches are sent in order, several in flight. After a failure nothing is sent until all in flight are answered, so
-/// that what failed goes out first and in order.
+/// A queue that sends batches in order, several in flight. After a failure it sends nothing until all batches
+/// in flight are answered, so that the failed ones go out first, and in order.
 #[derive(Debug, Default)]
 pub(super) struct PartitionQueue {
-    /// Not in flight, by number.
+    /// Batches not in flight, by number.
     waiting: VecDeque<Batch>,
-    /// Numbers in flight, ascending.
+    /// Numbers of batches in flight, ascending.
     in_flight: VecDeque<u64>,
     recovering: bool,
 }
@@ -37,18 +37,19 @@ impl PartitionQueue {
         Some(batch)
     }
 
-    /// True if no earlier batch is still open: then what the server says about order is about this one.
+    /// Reports whether no earlier batch is unacknowledged. If so, a server's error about order is about this
+    /// batch.
     pub(super) fn is_first(&self, number: u64) -> bool {
         let before = |other: Option<u64>| other.is_none_or(|other| other >= number);
         before(self.in_flight.front().copied()) && before(self.waiting.front().map(|batch| batch.number))
     }
 
-    /// To be told when a batch in flight was answered for good.
+    /// Removes a batch from those in flight. Call it when the answer is final.
     pub(super) fn done(&mut self, number: u64) {
         self.in_flight.retain(|&other| other != number);
     }
 
-    /// Takes a batch in flight back, to send it again.
+    /// Returns a batch in flight to the queue, to be sent again.
     pub(super) fn back(&mut self, batch: Batch) {
         self.done(batch.number);
         self.recovering = true;
@@ -56,19 +57,19 @@ impl PartitionQueue {
         self.waiting.insert(at, batch);
     }
 
-    /// True if nothing is left to do.
+    /// Reports whether the queue is done.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.in_flight.is_empty()
     }
 
-    /// From now on the time of the next batch counts, as if it had been sent. False if none waits.
+    /// Starts the timeout of the next batch, as if it had been sent. Returns false if no batch waits.
     pub(super) fn count_first(&mut self) -> bool {
         let Some(batch) = self.waiting.front_mut() else { return false };
         batch.first_sent.get_or_insert_with(Instant::now);
         true
     }
 
-    /// When the oldest waiting batch was sent first, if it was.
+    /// When the oldest waiting batch was first sent. `None` if none was.
     pub(super) fn oldest_sent(&self) -> Option<Instant> {
         self.waiting.iter().filter_map(|batch| batch.first_sent).min()
     }

@@ -1,7 +1,8 @@
-//! Sends batches: several requests in flight to each node, in order per partition, again where the failure may pass.
+//! Sends batches: several requests in flight to each node, in order per partition. Retries failures that may
+//! pass.
 //!
-//! Retries of an idempotent producer keep the order: the server refuses a batch whose predecessor is missing, and that
-//! batch then waits for its predecessor (see [`PartitionQueue`]).
+//! Retries of an idempotent producer keep the order. The server rejects a batch whose predecessor is missing,
+//! and that batch then waits for its predecessor (see [`PartitionQueue`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,21 +21,21 @@ use super::progress::{self, Progress};
 use super::queue::PartitionQueue;
 use crate::client::{ClientError, Cluster, Connection, Topic, find_topic};
 
-/// From this version on topics are named by their ids (KIP-516).
+/// First version that names topics by id (KIP-516).
 const VERSION_WITH_IDS: i16 = 13;
-/// Batches that wait in the queues; beyond them the channel is left full.
+/// Batches waiting in the queues. Beyond them the channel fills up.
 const WAITING_MAX: usize = 64;
-/// Wait before something that failed is tried again.
+/// Wait before a failed request is retried.
 const RETRY_WAIT: Duration = Duration::from_millis(100);
 
-/// What is promised about delivery.
+/// Delivery guarantees and limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delivery {
     pub(super) acks: Acks,
     pub(super) in_flight_max: u8,
-    /// Of a request with several batches.
+    /// Size of a request with several batches.
     pub(super) request_bytes_max: u64,
-    /// From the first sending of a batch until it is given up.
+    /// Time from the first sending of a batch until it fails.
     pub(super) timeout: Duration,
 }
 
@@ -45,7 +46,7 @@ struct Answered {
     result: Result<ProduceResponse, ClientError>,
 }
 
-/// See the module.
+/// Sends batches; see the module.
 pub(super) struct Sender {
     cluster: Cluster,
     topic: Topic,
@@ -55,7 +56,7 @@ pub(super) struct Sender {
     waiting: usize,
     in_flight: BTreeMap<i32, u8>,
     requests: JoinSet<Answered>,
-    /// Metadata is asked for again, not before this time.
+    /// Metadata is due for a refresh, not before this time.
     refresh_at: Option<Instant>,
 }
 
@@ -74,8 +75,8 @@ impl Sender {
         }
     }
 
-    /// Sends everything that comes through `queue`. Ends when the queue has ended and all is acknowledged, or with the
-    /// first failure that does not pass.
+    /// Sends everything from `queue`. Returns when the queue has ended and all batches are acknowledged, or
+    /// at the first failure that is final.
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Batch>) -> Result<(), ClientError> {
         let mut ticks = tokio::time::interval(progress::INTERVAL);
         let mut ended = false;
@@ -109,7 +110,7 @@ impl Sender {
         self.partitions.entry(batch.partition).or_default().add(batch);
     }
 
-    /// Asks where the partitions are now.
+    /// Refreshes the metadata if it is due.
     async fn refresh_if_due(&mut self) -> Result<(), ClientError> {
         if self.refresh_at.is_none_or(|at| Instant::now() < at) {
             return Ok(());
@@ -117,7 +118,7 @@ impl Sender {
         self.refresh_at = None;
         match find_topic(&mut self.cluster, &self.topic.name).await {
             Ok(topic) if topic.id != self.topic.id => Err(ClientError::refused(
-                format!("topic '{}' was deleted and made anew meanwhile", topic.name),
+                format!("topic '{}' was deleted and created again meanwhile", topic.name),
                 ErrorCode::UnknownTopicId.code(),
                 None,
             )),
@@ -134,7 +135,7 @@ impl Sender {
         }
     }
 
-    /// The time that a batch waits for somebody to lead its partition counts, too.
+    /// Counts the time that batches wait for a partition without a leader toward their timeout.
     fn count_without_leader(&mut self) -> Result<(), ClientError> {
         let mut missing = None;
         for (&partition, queue) in &mut self.partitions {
@@ -151,7 +152,7 @@ impl Sender {
         self.refresh_at.get_or_insert_with(|| Instant::now() + RETRY_WAIT);
     }
 
-    /// The oldest batch decides. `error` is what was wrong the last time.
+    /// Fails if the oldest batch has timed out. `error` is the latest failure.
     fn give_up_if_late(&self, error: &ClientError) -> Result<(), ClientError> {
         let timeout = self.delivery.timeout;
         let oldest = self.partitions.values().filter_map(PartitionQueue::oldest_sent).min();
@@ -182,7 +183,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Batches for one node that may take another request: the first ready one of each partition, while they fit.
+    /// Batches for a node that can take another request: the first ready one of each partition, while they
+    /// fit.
     fn next_request(&mut self) -> Option<(i32, Vec<Batch>)> {
         let mut chosen: Option<i32> = None;
         let (mut batches, mut bytes) = (Vec::new(), 0);
@@ -307,7 +309,7 @@ impl Sender {
             && batch.has_sequence
             && !queue.is_first(batch.number);
         match code {
-            // Stored by an earlier try whose answer was lost.
+            // An earlier attempt stored it, and the response was lost.
             Some(ErrorCode::None | ErrorCode::DuplicateSequenceNumber) => {
                 queue.done(batch.number);
                 if queue.is_empty() {
@@ -334,26 +336,30 @@ impl Sender {
     fn refusal(&self, batch: &Batch, result: &PartitionProduceResponse) -> ClientError {
         let place = format!("in {}-{}", self.topic.name, batch.partition);
         let first = batch.first_record;
-        // The server counts the records of a batch from 0, and its message may say so: ours of the input count from 1.
+        // The server counts the records of a batch from 0, and its message may say so. Records of the input
+        // count from 1.
         if let Some(error) = result.record_errors.first() {
             let index = u64::try_from(error.batch_index).unwrap_or(0);
             let what = if batch.is_run() || index == 0 {
                 format!("record {} was not stored {place}", first + index)
             } else {
-                format!("of the batch from record {first} on, the {}. was not stored {place}", index + 1)
+                format!(
+                    "record {} of the batch that starts at record {first} was not stored {place}",
+                    index + 1
+                )
             };
             let reason = error.batch_index_error_message.clone();
             return ClientError::refused(what, result.error_code, reason.or(result.error_message.clone()));
         }
         let what = match batch.records {
             1 => format!("record {first} was not stored {place}"),
-            _ => format!("records of the batch from record {first} on were not stored {place}"),
+            _ => format!("records of the batch that starts at record {first} were not stored {place}"),
         };
         ClientError::refused(what, result.error_code, result.error_message.clone())
     }
 
-    /// With acks=0 a refusal closes the connection. One question after all the records shows whether that happened, since a
-    /// connection is served in order.
+    /// With acks=0 the server rejects records by closing the connection. One request after all the records
+    /// shows whether it did, since a connection is served in order.
     async fn confirm_unanswered(&mut self) -> Result<(), ClientError> {
         if self.delivery.acks != Acks::None {
             return Ok(());
@@ -372,7 +378,7 @@ impl Sender {
 fn missing() -> PartitionProduceResponse {
     PartitionProduceResponse {
         error_code: ErrorCode::UnknownServerError.code(),
-        error_message: Some("the answer says nothing about this partition".to_owned()),
+        error_message: Some("the response has no entry for this partition".to_owned()),
         ..Default::default()
     }
 }

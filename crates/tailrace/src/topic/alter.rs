@@ -20,7 +20,7 @@ use crate::client::{ClientError, Cluster, RESOURCE_TOPIC, check, find_topic, ret
 const SET: i8 = 0;
 const DELETE: i8 = 1;
 
-/// The configuration is changed first: it can be undone, added partitions cannot.
+/// Changes the configuration first: that can be undone, and adding partitions cannot.
 pub(super) async fn run(cluster: &mut Cluster, arguments: &AlterArguments) -> Result<ExitCode, Failure> {
     let changes = changes(arguments);
     find_topic(cluster, &arguments.name).await?;
@@ -44,7 +44,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &AlterArguments) -> Re
     Ok(ExitCode::SUCCESS)
 }
 
-/// The server takes it as done that a key it does not know is not set.
+/// Checks the keys to delete. The server reports success for a key that it does not know.
 async fn check_deleted(cluster: &mut Cluster, arguments: &AlterArguments) -> Result<(), Failure> {
     if arguments.delete_config.is_empty() {
         return Ok(());
@@ -54,7 +54,7 @@ async fn check_deleted(cluster: &mut Cluster, arguments: &AlterArguments) -> Res
     let is_unknown = |key: &&String| !known.iter().any(|config| config.name == **key);
     match arguments.delete_config.iter().find(is_unknown) {
         Some(key) => Err(format!(
-            "topics have no setting '{key}'; `tailrace topic describe {} --all-configs` shows those there are",
+            "topics have no setting '{key}'; `tailrace topic describe {} --all-configs` shows all settings",
             arguments.name
         )
         .into()),

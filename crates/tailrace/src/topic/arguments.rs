@@ -13,14 +13,14 @@ pub(crate) struct TopicArguments {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TopicVerb {
-    /// Make a topic.
+    /// Create a topic.
     #[command(after_help = "Examples:\n  tailrace topic create orders\n  \
         tailrace topic create orders --partitions 12 --config retention.ms=604800000 --if-not-exists\n  \
         tailrace topic create orders --subjects 'orders.>'")]
     Create(CreateArguments),
     /// Show the names of all topics.
     List(ListArguments),
-    /// Show partitions, leaders, offsets and the configuration that was set.
+    /// Show partitions, leaders, offsets and the settings of the topic.
     #[command(after_help = "Examples:\n  tailrace topic describe orders\n  tailrace topic describe -o json")]
     Describe(DescribeArguments),
     /// Change the configuration, or add partitions.
@@ -40,7 +40,7 @@ pub(super) struct CreateArguments {
     /// Number of partitions [default: the server's num.partitions]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     pub(super) partitions: Option<i32>,
-    /// Copies of each partition [default: the server's default.replication.factor]
+    /// Replicas of each partition [default: the server's default.replication.factor]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i16).range(1..))]
     pub(super) replication_factor: Option<i16>,
     /// A setting of the topic; may be repeated
@@ -49,10 +49,10 @@ pub(super) struct CreateArguments {
     /// Capture what NATS clients publish to these subjects, as in 'orders.>'; comma list, may be repeated
     #[arg(short, long, value_name = "SUBJECTS")]
     pub(super) subjects: Vec<String>,
-    /// Succeed if the topic is there already, whatever its partitions and settings
+    /// Succeed if the topic exists already, whatever its partitions and settings
     #[arg(long)]
     pub(super) if_not_exists: bool,
-    /// Only say whether it would work
+    /// Only check whether it would work
     #[arg(long)]
     pub(super) validate_only: bool,
     #[command(flatten)]
@@ -61,7 +61,7 @@ pub(super) struct CreateArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
-    /// Also those the server keeps for itself
+    /// Also internal topics
     #[arg(long)]
     pub(super) internal: bool,
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub(super) struct ListArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct DescribeArguments {
-    /// Topics; without any, all but those the server keeps for itself
+    /// Topics; none for all but internal ones
     #[arg(value_name = "NAME")]
     pub(super) names: Vec<String>,
     /// Every setting, not only those set for the topic
@@ -98,7 +98,7 @@ pub(super) struct AlterArguments {
     /// Return a key to the server's default; may be repeated
     #[arg(short, long, value_name = "KEY", group = "change")]
     pub(super) delete_config: Vec<String>,
-    /// Only say whether it would work
+    /// Only check whether it would work
     #[arg(long)]
     pub(super) validate_only: bool,
     #[command(flatten)]
@@ -110,7 +110,7 @@ pub(super) struct DeleteArguments {
     /// Topics
     #[arg(value_name = "NAME", required = true)]
     pub(super) names: Vec<String>,
-    /// Succeed if a topic is not there
+    /// Succeed if a topic does not exist
     #[arg(long)]
     pub(super) if_exists: bool,
     #[command(flatten)]

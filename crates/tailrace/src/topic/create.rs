@@ -76,11 +76,11 @@ fn config(name: String, value: String) -> CreatableTopicConfig {
     CreatableTopicConfig { name, value: Some(value), ..Default::default() }
 }
 
-/// `None` if the topic was there already.
+/// Prints the result. `result` is `None` if the topic existed already.
 fn show(arguments: &CreateArguments, result: Option<&CreatableTopicResult>) -> Result<(), Failure> {
     let name = &arguments.name;
     let done = if arguments.validate_only { "would be created" } else { "created" };
-    // Servers before version 5 do not say how many there are.
+    // Servers before version 5 do not report it.
     let known = result.filter(|result| result.num_partitions > 0);
     match arguments.common.output {
         Output::Json => print_json(&json!({

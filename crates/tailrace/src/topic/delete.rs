@@ -13,10 +13,10 @@ use super::arguments::DeleteArguments;
 use super::change::CHANGE_TIMEOUT_MS;
 use crate::client::{ClientError, Cluster, check, retrying};
 
-/// From this version on a topic may be named by its id instead, which changes the layout.
+/// First version that can name a topic by id, which changes the layout.
 const VERSION_WITH_IDS: i16 = 6;
 
-/// One topic after the other, so that a name that is wrong does not keep the others.
+/// Deletes one topic after the other, so that one wrong name does not stop the rest.
 pub(super) async fn run(cluster: &mut Cluster, arguments: &DeleteArguments) -> Result<ExitCode, Failure> {
     let mut deleted = Vec::new();
     let mut failed = false;

@@ -17,7 +17,7 @@ use crate::client::{
     topic_configs,
 };
 
-/// A topic with everything that is shown of it.
+/// A topic, with everything that is shown about it.
 struct Description {
     topic: Topic,
     earliest: BTreeMap<i32, i64>,
@@ -96,7 +96,7 @@ fn text_of(description: &Description) -> String {
         text.push_str(&format!("  {} = {value}\n", config.name));
     }
     let head = ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "IN SYNC", "EARLIEST", "LATEST", "OFFSETS"];
-    // What the server keeps for itself has many partitions that are alike, and empty.
+    // Internal topics have many partitions that are alike, and empty. They share a row.
     let mut rows: Vec<(Vec<i32>, Vec<String>)> = Vec::new();
     for partition in &topic.partitions {
         let (from, to) = (earliest.get(&partition.index), latest.get(&partition.index));

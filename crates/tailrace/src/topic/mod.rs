@@ -1,4 +1,4 @@
-//! `tailrace topic ...`: make, show, change and delete topics.
+//! `tailrace topic ...`: creates, shows, changes and deletes topics.
 
 mod alter;
 mod arguments;

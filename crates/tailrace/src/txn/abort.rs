@@ -17,7 +17,7 @@ use super::arguments::AbortArguments;
 use super::coordinator::coordinator;
 use crate::client::{ClientError, Cluster, check, find_topic, retrying};
 
-/// A transaction timeout for a producer that never begins a transaction.
+/// The transaction timeout of a producer that never starts a transaction.
 const TIMEOUT_MS: i32 = 1000;
 
 pub(super) async fn run(cluster: &mut Cluster, arguments: &AbortArguments) -> Result<ExitCode, Failure> {
@@ -28,8 +28,8 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &AbortArguments) -> Re
     }
 }
 
-/// Comes as a new producer of the id, upon which its coordinator aborts what is open. Refuses ids that are not known:
-/// they would be known from then on.
+/// Initializes a new producer with the id, so that its coordinator aborts the open transaction. Rejects
+/// unknown ids, since the request would create them.
 async fn by_id(cluster: &mut Cluster, id: &str, arguments: &AbortArguments) -> Result<ExitCode, Failure> {
     let described = retrying(cluster, async |cluster| {
         let connection = coordinator(cluster, id).await?;
@@ -121,7 +121,7 @@ async fn in_partition(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The leader of a partition.
+/// Returns the leader of a partition.
 async fn leader(cluster: &mut Cluster, topic: &str, partition: i32) -> Result<i32, ClientError> {
     let topic = find_topic(cluster, topic).await?;
     let found = topic.partitions.iter().find(|candidate| candidate.index == partition);
@@ -176,7 +176,8 @@ async fn write_marker(
             producer_epoch,
             transaction_result: false,
             topics: vec![place],
-            // No coordinator has ended a transaction of this producer there: any will do.
+            // No coordinator has ended a transaction of this producer in this partition, so any epoch will
+            // do.
             coordinator_epoch: producer.coordinator_epoch.max(0),
             ..Default::default()
         };

@@ -22,11 +22,11 @@ pub(super) enum TxnVerb {
     List(ListArguments),
     /// Show producer, age and partitions of transactions.
     Describe(DescribeArguments),
-    /// End a transaction that hangs, without committing it.
+    /// Abort a hanging transaction.
     #[command(
-        after_help = "By transactional id the coordinator aborts what is open and fences the producer off, as a new \
-        producer of that id would. In one partition a marker is written whatever the coordinator says: for transactions \
-        that hold readers up and that no coordinator knows.\n\nExamples:\n  \
+        after_help = "With a transactional id, the coordinator aborts the open transaction and fences its producer, as a new \
+        producer with that id would. With a topic and a partition, an abort marker is written there without asking the \
+        coordinator: for transactions that block readers and that no coordinator knows.\n\nExamples:\n  \
         tailrace txn abort --transactional-id orders-1\n  \
         tailrace txn abort --topic orders --partition 3 --start-offset 4711"
     )]
@@ -35,16 +35,17 @@ pub(super) enum TxnVerb {
 
 #[derive(Debug, Args)]
 pub(super) struct ListArguments {
-    /// Only in this state: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort; may be repeated
+    /// Only in this state: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort; may be
+    /// repeated
     #[arg(short, long, value_name = "STATE", value_parser = state)]
     pub(super) state: Vec<String>,
-    /// Only of this producer id; may be repeated
+    /// Only with this producer id; may be repeated
     #[arg(short, long, value_name = "ID", value_parser = clap::value_parser!(i64).range(0..))]
     pub(super) producer_id: Vec<i64>,
-    /// Only those that began longer ago than this: 30s, 10m, 2h
+    /// Only transactions that started longer ago than this: 30s, 10m, 2h
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) longer_than: Option<Duration>,
-    /// Only ids that match this regular expression from end to end
+    /// Only ids that match this regular expression as a whole
     #[arg(long, value_name = "REGEX")]
     pub(super) pattern: Option<String>,
     #[command(flatten)]
@@ -73,10 +74,10 @@ pub(super) struct AbortArguments {
     /// The partition
     #[arg(long, value_name = "N", requires = "topic", value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) partition: Option<i32>,
-    /// That begins at this offset of the partition
+    /// The transaction that starts at this offset of the partition
     #[arg(long, value_name = "OFFSET", requires = "topic", value_parser = clap::value_parser!(i64).range(0..))]
     pub(super) start_offset: Option<i64>,
-    /// That is of this producer id
+    /// The transaction of this producer id
     #[arg(long, value_name = "ID", requires = "topic", value_parser = clap::value_parser!(i64).range(0..))]
     pub(super) producer_id: Option<i64>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Finding the node that coordinates a transactional id.
+//! Finds the coordinator of a transactional id.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use tailrace_kafka_wire::messages::FindCoordinatorRequest;
 
 use crate::client::{ClientError, Cluster, Connection, check};
 
-/// Type of the coordinator of transactions.
+/// The coordinator type for transactions.
 const TRANSACTION: i8 = 1;
 
-/// First version that asks for several at once.
+/// First version that takes several keys.
 const VERSION_WITH_KEYS: i16 = 4;
 
-/// The connection to the coordinator of a transactional id.
+/// Returns the connection to the coordinator of a transactional id.
 pub(super) async fn coordinator(
     cluster: &mut Cluster,
     transactional_id: &str,

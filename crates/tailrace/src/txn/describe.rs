@@ -15,7 +15,7 @@ use super::arguments::DescribeArguments;
 use super::coordinator::coordinator;
 use crate::client::{ClientError, Cluster, check, retrying};
 
-/// One after the other, so that an id that is wrong does not keep the others.
+/// Describes one id after the other, so that one wrong id does not stop the rest.
 pub(super) async fn run(cluster: &mut Cluster, arguments: &DescribeArguments) -> Result<ExitCode, Failure> {
     let mut all = Vec::with_capacity(arguments.ids.len());
     let mut failed = false;

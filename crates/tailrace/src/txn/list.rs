@@ -11,7 +11,7 @@ use tailrace_kafka_wire::messages::ListTransactionsRequest;
 use super::arguments::ListArguments;
 use crate::client::{ClientError, Cluster, check, retrying};
 
-/// Versions that first know the two newer filters.
+/// First versions with the two newer filters.
 const VERSION_WITH_DURATION: i16 = 1;
 const VERSION_WITH_PATTERN: i16 = 2;
 
@@ -53,7 +53,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &ListArguments) -> Res
     Ok(ExitCode::SUCCESS)
 }
 
-/// Every node coordinates some of them.
+/// Lists the transactional ids that one node coordinates.
 async fn of_node(
     cluster: &mut Cluster,
     node: i32,

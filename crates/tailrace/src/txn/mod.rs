@@ -1,4 +1,4 @@
-//! `tailrace txn ...`: show transactions, and end those that hang.
+//! `tailrace txn ...`: shows transactions, and aborts hanging ones.
 
 mod abort;
 mod arguments;

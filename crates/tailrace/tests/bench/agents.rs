@@ -35,7 +35,7 @@ const LOAD: [&str; 14] = [
     "json",
 ];
 
-/// Messages due in the measured time of [`LOAD`] on these of four connections.
+/// Messages due in the measured time of [`LOAD`] on these of its four connections.
 fn due(connections: &[u32]) -> u64 {
     let schedule = Schedule::poisson("400".parse().unwrap(), 7).unwrap();
     let measured = SECOND_NS / 2..SECOND_NS * 3 / 2;
@@ -64,7 +64,7 @@ impl Workshop {
         Agent::start(&[&["--key-file", &self.key], more].concat())
     }
 
-    /// The words of a run over four connections from these agents.
+    /// The arguments of a run over four connections from these agents.
     fn words<'a>(&'a self, agents: &[&'a Agent], more: &[&'a str]) -> Vec<&'a str> {
         let mut words = vec!["bench", "run", "--connections", "4", "--agent-key-file", &self.key];
         agents.iter().for_each(|agent| words.extend(["--agent", &agent.address]));
@@ -81,7 +81,7 @@ impl Workshop {
     }
 }
 
-/// An agent that runs.
+/// A running agent.
 struct Agent {
     child: Child,
     address: String,
@@ -101,7 +101,7 @@ impl Agent {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// SIGTERM, the exit status, and what was said on standard error.
+    /// Sends SIGTERM, and returns the exit status and standard error.
     fn end(mut self) -> (Option<i32>, String) {
         self.signal(Signal::TERM);
         let mut said = String::new();
@@ -123,7 +123,7 @@ fn echo() -> (EchoServer, String) {
     (echo, address)
 }
 
-/// The result on standard output. A busy machine may make the generator late; counts hold all the same.
+/// The result on standard output. On a busy machine the generator may be late; the counts hold all the same.
 fn result(output: &Output) -> Value {
     let errors = String::from_utf8_lossy(&output.stderr);
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {errors}"))
@@ -133,7 +133,7 @@ fn read(folder: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(folder.join("result.json")).unwrap()).unwrap()
 }
 
-/// Nothing was lost, came twice, or was damaged.
+/// Asserts that no message was lost, duplicated or damaged.
 fn assert_whole(result: &Value, due: u64) {
     let counts = &result["counts"];
     for name in ["due", "sent", "received"] {
@@ -169,13 +169,13 @@ fn together_is_the_schedule_of_one_machine() {
     assert_eq!(read(&out), result);
     let alone = [&["bench", "run", "--connections", "4"], &LOAD[..], &system].concat();
     assert_eq!(self::result(&run(&alone))["counts"], result["counts"]);
-    // Each agent drove its connections, and them only.
+    // Each agent drove its own connections, and no others.
     let agents = &result["remote"]["agents"];
     for (number, connections) in [[0, 2], [1, 3]].into_iter().enumerate() {
         assert_eq!(agents[number]["connections"], serde_json::json!(connections));
         assert_eq!(agents[number]["counts"]["received"], due(&connections));
     }
-    // Whatever the second clock says, it is found out, and enters no latency.
+    // However far the second clock is off, the offset is measured, and no latency contains it.
     for (agent, shift) in [(0, 0), (1, 3600 * SECOND_NS as i64)] {
         let (offset, bound) = clock(&result, agent);
         assert!(offset.abs_diff(shift) <= bound && bound < SECOND_NS, "{result}");
@@ -197,7 +197,7 @@ fn together_is_the_schedule_of_one_machine() {
     success(run(&["bench", "report", out.to_str().unwrap(), "--html", page.to_str().unwrap()]));
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("placement together: each latency is of one clock"), "{page}");
-    // The key is in nothing that was written or said.
+    // The key appears in no output.
     let key = std::fs::read_to_string(&workshop.key).unwrap();
     assert!(!page.contains(key.trim()) && !result.to_string().contains(key.trim()));
     let (status, said) = one.end();
@@ -223,10 +223,10 @@ fn apart_publishers_and_subscribers_have_two_clocks() {
     let remote = &result["remote"];
     assert_eq!(remote["receipt_bound_ns"], first_bound + second_bound);
     assert_eq!(remote["offsets_in_latencies"], true);
-    // An hour between the clocks is in no latency.
+    // No latency contains the hour between the clocks.
     let receipt = &result["latency"]["receipt"];
     assert!(receipt["max_ns"].as_u64().unwrap() < 60 * SECOND_NS, "{result}");
-    // What is smaller than the bound is not told, and invalid if that is the median.
+    // Values below the bound are not printed. If the median is one of them, the run is invalid.
     let bound = first_bound + second_bound;
     let told = receipt["quantiles_ns"].as_object().unwrap();
     assert!(told.values().filter_map(Value::as_u64).all(|ns| ns >= bound), "{result}");
@@ -242,7 +242,8 @@ fn apart_publishers_and_subscribers_have_two_clocks() {
     );
 }
 
-/// The way to the second agent takes 100 ms and the way back nothing, so its clock is known to 50 ms, and taken to be wrong by as much.
+/// Packets to the second agent take 100 ms, and packets back take no time. So its clock is known to within 50
+/// ms, and the estimate is off by as much.
 #[test]
 fn receipts_that_the_clocks_cannot_tell_are_neither_printed_nor_valid() {
     let workshop = Workshop::new();
@@ -277,7 +278,7 @@ fn receipts_that_the_clocks_cannot_tell_are_neither_printed_nor_valid() {
     assert!(printed.into_iter().all(|milliseconds| milliseconds >= bound - 0.001), "{bound} {shown}");
     assert!(shown.contains("<: smaller than what the clocks may be wrong by"), "{shown}");
     assert!(shown.contains("INVALID: ") && !shown.contains("\nvalid"), "{shown}");
-    // Nor in files and on the page.
+    // They are not in files or on the page, either.
     let csv = std::fs::read_to_string(out.join("percentiles.csv")).unwrap();
     let median = csv.lines().find(|line| line.starts_with("receipt,0.5,")).unwrap();
     assert!(median.starts_with("receipt,0.5,,") && median.contains("the clocks tell only that"), "{csv}");
@@ -300,7 +301,7 @@ fn an_agent_that_is_killed_takes_only_its_own_with_it() {
     let load = ["--rate", "400", "--warm-up", "0s", "--duration", "4s"];
     let words = workshop.words(&[&one, &two], &[&system[..], &load].concat());
     let child = command(&words).spawn().unwrap();
-    // More than the first second's report is on its way.
+    // By then more than the first second's report has been sent.
     until("the load", || server.answers() > 700);
     two.signal(Signal::KILL);
     let output = child.wait_with_output().unwrap();
@@ -320,19 +321,19 @@ fn an_agent_that_is_killed_takes_only_its_own_with_it() {
     let kept = agents[1]["counts"]["received"].as_u64().unwrap();
     assert!((1..800).contains(&kept) && agents[1]["lost"].is_string(), "{result}");
     assert_eq!(result["counts"]["received"], 800 + kept);
-    // The other one serves again.
+    // The other agent serves again.
     let output = workshop.run(&[&one], &[&LOAD[..], &system[..4]].concat());
     assert_eq!(self::result(&output)["counts"]["received"], due(&[0, 1, 2, 3]));
 }
 
-/// A long run over two agents that has begun.
+/// Starts a long run over two agents, and waits until it is under way.
 fn long_run(workshop: &Workshop, agents: &[&Agent], server: &EchoServer) -> Child {
     let echo = server.address().to_string();
     let system = ["--system", "tcp-echo", "--address", &echo, "-o", "json"];
     let load = ["--rate", "400", "--warm-up", "0s", "--duration", "10m"];
     let before = server.answers();
     let child = command(&workshop.words(agents, &[&system[..], &load].concat())).spawn().unwrap();
-    // More than the first second's report is on its way.
+    // By then more than the first second's report has been sent.
     until("the load", || server.answers() > before + 700);
     child
 }
@@ -358,13 +359,13 @@ fn a_coordinator_that_is_killed_leaves_no_load_behind() {
     let (workshop, (server, echo)) = (Workshop::new(), echo());
     let agent = workshop.agent(&[]);
     let mut child = long_run(&workshop, &[&agent], &server);
-    // Meanwhile nobody else is served.
+    // Meanwhile the agent serves no other coordinator.
     let more = [&LOAD[..], &["--system", "tcp-echo", "--address", &echo]].concat();
     let said = failure(&workshop.run(&[&agent], &more), 1);
     assert!(said.contains("the agent is busy with another coordinator"), "{said}");
     child.kill().unwrap();
     child.wait().unwrap();
-    // The run that finds the agent free counts, whatever this machine makes of its schedule meanwhile.
+    // The run that finds the agent free counts, even if this machine is too busy to keep its schedule.
     let mut free = None;
     until("the agent is free again", || {
         let output = workshop.run(&[&agent], &more);
@@ -376,7 +377,7 @@ fn a_coordinator_that_is_killed_leaves_no_load_behind() {
     assert!(counts["received"] == due(&[0, 1, 2, 3]) && counts["lost"] == 0, "{counts}");
     let (status, said) = agent.end();
     assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("lost 127.0.0.1") && said.contains("its load was taken down"), "{said}");
+    assert!(said.contains("lost 127.0.0.1") && said.contains("its load was torn down"), "{said}");
 }
 
 #[test]
@@ -400,7 +401,7 @@ fn wrong_keys_and_wrong_runs_are_named() {
     let other = Workshop::new();
     let said = failure(&other.run(&[&agent], &system), 1);
     assert!(
-        said.contains(&format!("agent {}: ", agent.address)) && said.contains("key is another one"),
+        said.contains(&format!("agent {}: ", agent.address)) && said.contains("key is a different one"),
         "{said}"
     );
     for (more, words) in [
@@ -423,12 +424,12 @@ fn wrong_keys_and_wrong_runs_are_named() {
         let said = failure(&workshop.run(&[&agent, &second], &[more, &["--placement", "apart"]].concat()), 1);
         assert!(said.contains(words), "{said}");
     }
-    // Still there.
+    // The agent is still up.
     let result = result(&workshop.run(&[&agent], &[&LOAD[..], &system].concat()));
     assert_eq!(result["counts"]["received"], due(&[0, 1, 2, 3]));
     let (_, said) = agent.end();
     assert!(said.contains("the coordinator does not have the same key"), "{said}");
-    // Keys that others may read, or that are there already.
+    // Keys that others can read, and key files that exist already.
     let path = Path::new(&workshop.key);
     assert!(failure(&run(&["bench", "agent", "--new-key", &workshop.key]), 1).contains("exists"));
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644)).unwrap();
@@ -450,7 +451,7 @@ fn a_plan_has_agents() {
         one.address, two.address, workshop.key
     );
     std::fs::write(&plan, &text).unwrap();
-    // A busy machine may make the generator late; counts hold all the same.
+    // On a busy machine the generator may be late; the counts hold all the same.
     run(&["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]);
     for round in ["round-1", "round-2"] {
         let result = read(&out.join("tcp-echo/w").join(round));
@@ -459,10 +460,10 @@ fn a_plan_has_agents() {
             (&100.into(), &"together".into())
         );
     }
-    // What agents cannot do is found before the first run.
+    // What agents cannot do is reported before the first run.
     for (from, to, words) in [
         ("rounds = 2", "rounds = 2\nplacement = 'apart'", "tcp-echo cannot be apart"),
-        ("[[workload]]", "[trouble]\nboth = 'latency=1ms'\n[[workload]]", "does not go with agents"),
+        ("[[workload]]", "[trouble]\nboth = 'latency=1ms'\n[[workload]]", "cannot be combined with agents"),
     ] {
         std::fs::write(&plan, text.replace(from, to)).unwrap();
         let other = workshop.path("other");

@@ -1,4 +1,4 @@
-//! Plans in temporary folders, and what they leave there.
+//! Plans in temporary folders, and their results.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::path::PathBuf;
@@ -6,11 +6,12 @@ use std::process::Output;
 
 use serde_json::Value;
 
-/// The least that a plan needs beside a system.
+/// The minimum that a plan needs besides a system.
 pub(crate) const WORKLOAD: &str =
     "[[workload]]\nname = 'w'\nrate = 100\nduration = '200ms'\nwarm-up = '0s'\n";
 
-/// Standard output of a plan that came to its end. That a busy machine made the generator late is no fault of what is tested.
+/// Standard output of a plan that ran to its end. The generator may have been late on a busy machine; that is
+/// not what is tested.
 #[track_caller]
 pub(crate) fn ran(output: &Output) -> &[u8] {
     let text = String::from_utf8_lossy(&output.stderr);
@@ -20,7 +21,7 @@ pub(crate) fn ran(output: &Output) -> &[u8] {
     &output.stdout
 }
 
-/// A plan in a folder, with room for its results.
+/// A plan in a folder, with a folder for its results.
 pub(crate) struct Plan {
     dir: tempfile::TempDir,
     path: String,
@@ -36,12 +37,12 @@ impl Plan {
         Self { dir, path, out }
     }
 
-    /// Behind `bench run`.
+    /// The arguments after `bench run`.
     pub(crate) fn words(&self) -> [&str; 3] {
         [&self.path, "--out", &self.out]
     }
 
-    /// In the folder of results.
+    /// A path in the folder of results.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join("out").join(name)
     }
@@ -51,7 +52,7 @@ impl Plan {
         serde_json::from_slice(&std::fs::read(self.file(run).join("result.json")).unwrap()).unwrap()
     }
 
-    /// Puts a result there, as if it had been measured.
+    /// Writes a result as if it had been measured.
     pub(crate) fn put(&self, run: &str, result: &Value) {
         std::fs::create_dir_all(self.file(run)).unwrap();
         std::fs::write(self.file(run).join("result.json"), result.to_string()).unwrap();

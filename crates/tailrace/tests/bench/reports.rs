@@ -1,4 +1,4 @@
-//! What a person sees of results: the page, its pictures, and what they say when something went wrong.
+//! Reports as a person sees them: the page, its pictures, and what they show when something went wrong.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use tailrace_bench::recorder::Recorder;
 use tailrace_bench::recorder::interval_log::IntervalLogWriter;
 use tailrace_bench::systems::{EchoProtocol, EchoServer};
 
-/// A run that was never run: 1,000 receipts per second for three seconds.
+/// Writes the results of an invented run: 1,000 receipts per second for three seconds.
 fn made_up(folder: &Path, median_us: u64, more: &Value) {
     std::fs::create_dir_all(folder).unwrap();
     let file = std::fs::File::create(folder.join("intervals.hlog")).unwrap();
@@ -64,14 +64,14 @@ fn before_and_after_are_in_one_chart_with_their_difference() {
     let chart = text.split("<svg").find(|chart| chart.contains("latency by percentile")).unwrap();
     assert!(chart.contains("before: receipt") && chart.contains("after: receipt"), "{chart}");
     assert!(chart.contains("more than noise."), "the picture says it too: {chart}");
-    // Runs that were not made alike are drawn, and not compared.
+    // Runs with different options are drawn, but not compared.
     made_up(&after.join("4"), 2000, &json!({"rate_per_second": 2000.0}));
     let text = report(&[&before, &after], &[], &page);
     assert!(
         text.contains("before and after are not compared: rate_per_second is 1000.0 and 2000.0"),
         "{text}"
     );
-    // One folder alone has a line for each run.
+    // A report of one folder has a line for each run.
     let text = report(&[&before], &[], &page);
     assert!(
         text.contains("0: receipt") && text.contains("3: receipt") && !text.contains("The difference"),
@@ -123,13 +123,13 @@ fn a_stall_is_seconds_with_nothing_in_them() {
     );
     std::fs::write(&plan, text).unwrap();
     let output = run(&["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]);
-    // The page is there and is named, last of all.
+    // The page exists, and its name is the last line of output.
     let said = String::from_utf8(output.stdout).unwrap();
     let page = out.join("report.html");
     assert_eq!(said.lines().last(), Some(format!("to look at: {}", page.display()).as_str()), "{said}");
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("w: the longest wait over time") && !page.contains("not recorded"), "{page}");
-    // Between the signals nothing came, and somebody waited.
+    // No message came between the signals, and at least one waited.
     let timeline = std::fs::read_to_string(out.join("echo/w/round-1/timeline.csv")).unwrap();
     let head: Vec<&str> = timeline.lines().next().unwrap().split(',').collect();
     let column = |name: &str| head.iter().position(|found| *found == name).unwrap();

@@ -10,7 +10,8 @@ use tailrace_bench::systems::{EchoProtocol, EchoServer};
 
 const SHORT: [&str; 8] = ["--duration", "1s", "--warm-up", "200ms", "--rate", "500", "--drain", "2s"];
 
-/// An echo server, and the lines of a plan that start a proxy before it as the server under test, with the proxy's address.
+/// Starts an echo server. Also returns the lines of a plan that start a proxy in front of it as the server
+/// under test, and the proxy's address.
 fn proxied_echo() -> (EchoServer, String, String) {
     let echo = EchoServer::start(EchoProtocol::Tcp).unwrap();
     let address = free_addresses(1).remove(0);
@@ -31,7 +32,7 @@ fn bench_run(more: &[&str]) -> std::process::Output {
 #[test]
 fn a_run_counts_every_message() {
     let output = bench_run(&["--system", "tcp-echo", "--connections", "2", "--threads", "2", "-o", "json"]);
-    // On a busy machine the generator may be late; then the run says so, and the counts hold all the same.
+    // On a busy machine the generator may be late. The run reports that, and the counts hold all the same.
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(output.status.success(), result["valid"].as_bool().unwrap(), "{result}");
     assert_eq!(result["counts"]["due"], 500);
@@ -39,7 +40,7 @@ fn a_run_counts_every_message() {
     assert_eq!(result["latency"]["receipt"]["count"], 500);
     assert_eq!(result["mode"], "open-loop");
     assert!(result["latency"]["lateness"]["count"].as_u64().unwrap() > 0);
-    // What it takes to repeat it.
+    // What is needed to repeat the run.
     assert_eq!(result["tailrace_version"], env!("CARGO_PKG_VERSION"));
     assert!(result["tailrace_commit"].as_str().is_none_or(|commit| commit.len() >= 40), "{result}");
     let arguments: Vec<&str> =
@@ -106,8 +107,8 @@ fn messages_that_end_within_the_warm_up_are_no_fault_of_the_generator() {
 fn wrong_options_are_named() {
     for (more, words) in [
         (&["--system", "noop", "--size", "10"][..], "size is 10: expected 24 to"),
-        (&["--system", "noop", "--steps", "1000"], "'1000' is no step"),
-        (&["--system", "noop", "--set", "a=b"], "'a' is no setting of the system noop"),
+        (&["--system", "noop", "--steps", "1000"], "'1000' is not a step"),
+        (&["--system", "noop", "--set", "a=b"], "'a' is not a setting of the system noop"),
         (&["--system", "nats", "--address", "127.0.0.1:1"], "cannot connect to 127.0.0.1:1"),
         (&["plan.toml"], "cannot read plan.toml"),
         (&["--system", "noop", "--out", "x", "--server-pid", "4194305"], "there is no process 4194305"),
@@ -119,10 +120,10 @@ fn wrong_options_are_named() {
     let text = failure(&bench_run(&["--system", "pigeon"]), 2);
     assert!(text.contains("'pigeon'") && text.contains("there are noop, "), "{text}");
     let text = failure(&run(&["bench", "proxy", "--to", "127.0.0.1:1", "--both", "rain=1s"]), 1);
-    assert!(text.contains("'rain' is no trouble"), "{text}");
+    assert!(text.contains("'rain' is not a kind of trouble"), "{text}");
 }
 
-/// Everything that a folder holds, and what stands in the files.
+/// The names and contents of all files in a folder.
 fn contents(folder: &std::path::Path) -> String {
     let mut text = String::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -151,18 +152,18 @@ fn secrets_stay_out_of_results_reports_and_messages() {
          [[workload]]\nname = 'w'\nrate = 50\nduration = '200ms'\nwarm-up = '0s'\n",
     );
     let tcp = "system = 'tcp-echo'";
-    // The echo server speaks no STOMP: what it answers wrongly may be told, and the settings not.
+    // The echo server does not speak STOMP. The error may show its wrong answer, but not the settings.
     let stomp = "system = 'stomp'\nset = { user = 'me', password = 'hush-5' }";
     let mut seen = String::new();
     for (name, system, version, expected) in [
         ("works", tcp, "sh", "p99"),
         ("answers", stomp, "sh", "answered wrongly"),
-        ("version", tcp, "false", "'false -c echo 7 --key=*** --token ***' told no version"),
+        ("version", tcp, "false", "'false -c echo 7 --key=*** --token ***' reported no version"),
     ] {
         std::fs::write(&plan, text.replace("SYSTEM", system).replace("VERSION", version)).unwrap();
         let out = dir.path().join(name);
         let arguments = ["bench", "run", plan.to_str().unwrap(), "--out", out.to_str().unwrap()];
-        // The second time it is recognised as the same plan.
+        // The second time it is recognized as the same plan.
         for _ in 0..2 {
             let output = run(&arguments);
             let told = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
@@ -213,7 +214,7 @@ fn interruption_keeps_what_was_measured() {
     let result: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(result["interrupted"], true);
     assert!(result["counts"]["sent"].as_u64().unwrap() > 100, "{result}");
-    // What was due in that moment is neither a failure nor a latency.
+    // Messages due at that moment are neither failures nor latencies.
     assert_eq!((&result["counts"]["unsent"], &result["counts"]["lost"]), (&0.into(), &0.into()), "{result}");
     assert_eq!(result["counts"]["due"], result["counts"]["sent"], "{result}");
     assert_eq!(result["latency"]["receipt"]["count"], result["counts"]["sent"], "{result}");
@@ -314,7 +315,8 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     ];
     success(run(&report));
     let text_of_page = std::fs::read_to_string(&page).unwrap();
-    // Four charts of messages and those of resources that are not all 0; each of them as SVG and as PNG, with an index.
+    // Four charts of messages, and charts of resources that are not all 0; each of them as SVG and as PNG,
+    // with an index.
     let charts = text_of_page.matches("<div class=\"wide\">").count();
     assert!(text_of_page.contains("<h2>w <span") && (7..=11).contains(&charts), "{charts}");
     assert_eq!(std::fs::read_dir(&svg).unwrap().count(), 2 * charts + 1);
@@ -326,21 +328,21 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     assert!(text_of_page.contains("<td>commit of the system</td>") && text_of_page.contains("deadbeef"));
     assert!(text_of_page.contains(&version) && text_of_page.contains("--system=tcp-echo"), "{text_of_page}");
     assert!(text_of_page.contains("name = 'echo'"), "the plan is shown");
-    // Three curves of resources: two generators, one server.
+    // Three curves of resources: two generators and one server.
     let memory = text_of_page.split("<svg").find(|chart| chart.contains("w: memory in RAM")).unwrap();
     assert_eq!(memory.matches("<polyline").count(), 3, "{memory}");
     assert!(memory.contains("echo: server") && memory.contains(">MiB<"), "{memory}");
-    // What is there and valid is not run again; what is missing is.
+    // A valid result is not measured again; a missing one is.
     let valid = serde_json::json!({"valid": true, "interrupted": false, "system": "kept"}).to_string();
     std::fs::write(folder.join("result.json"), &valid).unwrap();
     std::fs::remove_file(out.join("noop/w/round-1/result.json")).unwrap();
     plans::ran(&run(&arguments));
     assert_eq!(std::fs::read_to_string(folder.join("result.json")).unwrap(), valid);
     assert!(out.join("noop/w/round-1/result.json").exists());
-    // Another plan does not mix with it.
+    // Results of another plan are not mixed in.
     std::fs::write(&plan, text.replace("rounds = 2", "rounds = 3")).unwrap();
     assert!(failure(&run(&arguments), 1).contains("belongs to another plan"));
-    // A server that does not start fails its runs, and the others go on.
+    // If a server does not start, its runs fail, and the others go on.
     std::fs::write(
         &plan,
         text.replace(&format!("start = ['{}'", crate::support::TAILRACE), "start = ['/bin/false'"),
@@ -353,7 +355,7 @@ fn a_plan_takes_turns_starts_servers_and_goes_on_where_it_stopped() {
     assert!(other.join("noop/w/round-2/result.json").exists());
 }
 
-/// A result of a run in full throttle, with the throughput that a law says.
+/// The result of a run in full throttle, with the throughput that the law predicts.
 fn scaled_run(folder: &std::path::Path, connections: u32, mode: &str) {
     let n = f64::from(connections);
     let throughput = 5000.0 * n / (1.0 + 0.04 * (n - 1.0) + 0.0006 * n * (n - 1.0));
@@ -386,7 +388,7 @@ fn scalability_is_fitted_from_results() {
         "--png",
         png.to_str().unwrap(),
     ];
-    // With two in flight for each connection the curve is the same over twice the load.
+    // With two messages in flight per connection the curve is the same, over twice the load.
     for (load, gamma, peak) in [
         ("connections", 5000.0, 40.0),
         ("measured", 5000.0, 40.0),
@@ -410,7 +412,7 @@ fn scalability_is_fitted_from_results() {
     assert!(std::fs::read(&png).unwrap().starts_with(b"\x89PNG"));
     let picture = std::fs::read_to_string(&svg).unwrap();
     assert_eq!((picture.matches("<circle").count(), picture.matches("<polyline").count()), (14, 1));
-    // What cannot be fitted is refused.
+    // Data that cannot be fitted is rejected.
     let of = |connections: &str| js.join(connections).to_str().unwrap().to_owned();
     let text = failure(&run(&["bench", "usl", &of("1"), &of("2"), &of("4")]), 1);
     assert!(text.contains("4 different loads or more: found 3 (1, 2, 4)"), "{text}");
@@ -445,7 +447,8 @@ fn a_killed_server_is_started_again_within_the_run() {
         .unwrap_or_else(|| panic!("{trouble:?}"));
     let ready: f64 = ready.strip_suffix(" s").unwrap().parse().unwrap();
     assert!(started.parse::<f64>().unwrap() >= 1.1 && ready >= 1.1, "{trouble:?}");
-    // Both lives wrote into one log; every message was sent, and whoever waited longest waited for the second life.
+    // Both processes wrote to one log. Every message was sent, and the longest wait was for the second
+    // process.
     let log = std::fs::read_to_string(folder.join("server.log")).unwrap();
     assert_eq!(log.matches("ready proxy=").count(), 2, "{log}");
     let counts = &result["counts"];
@@ -454,16 +457,16 @@ fn a_killed_server_is_started_again_within_the_run() {
     let back = result["breaks"][0]["back_at_ns"].as_f64().unwrap() / 1e9;
     let longest = result["latency"]["receipt"]["quantiles_ns"]["1"].as_f64().unwrap() / 1e9;
     assert!(back >= 1.1 && longest >= 0.5 && result["failures"] == serde_json::json!([]), "{result}");
-    // The second one is sampled as the first one was: it has memory at the end.
+    // The second process is sampled as the first one was: it has memory at the end.
     let resources = std::fs::read_to_string(folder.join("resources.csv")).unwrap();
     let last = resources.lines().rfind(|line| line.contains(",server,")).unwrap();
     let resident: u64 = last.split(',').nth(3).unwrap().parse().unwrap();
     assert!(resident > 0, "{resources}");
-    // A plan with this key can be drawn.
+    // The result of a plan with this key can be drawn.
     let page = dir.path().join("report.html");
     success(run(&["bench", "report", out.to_str().unwrap(), "--html", page.to_str().unwrap()]));
     let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.contains("1 times broken, 1 times made again: at 0.5"), "{page}");
+    assert!(page.contains("1 times broken, 1 times reconnected: at 0.5"), "{page}");
 }
 
 #[test]
@@ -471,7 +474,7 @@ fn a_plan_makes_trouble() {
     let dir = tempfile::tempdir().unwrap();
     let (_echo, address, server) = proxied_echo();
     let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
-    // On the way to the proxy that is stopped is the plan's own.
+    // The trouble in front of the stopped proxy is the plan's own.
     let text = format!(
         "rounds = 1\npause = '0s'\n[trouble]\nboth = 'latency=20ms'\n\
          signals = [{{ at = '1s', signal = 'SIGCONT' }}, {{ at = '300ms', signal = 'SIGSTOP' }}]\n[[system]]\n\
@@ -491,7 +494,8 @@ fn a_plan_makes_trouble() {
     };
     let (stopped, went_on) = (sent_at(trouble[1], "SIGSTOP"), sent_at(trouble[2], "SIGCONT"));
     assert!(stopped >= 0.3 && went_on >= 1.0, "{trouble:?}");
-    // Nothing is lost, everything takes the proxy's 40 ms, and who was due first in the stall waited for its end.
+    // No message is lost, every message takes the proxy's 40 ms, and the first one due in the stall waited
+    // for its end.
     assert_eq!((&result["counts"]["received"], &result["counts"]["lost"]), (&300.into(), &0.into()));
     let quantiles = &result["latency"]["receipt"]["quantiles_ns"];
     assert!(quantiles["0.5"].as_u64().unwrap() >= 40_000_000, "{quantiles}");

@@ -1,4 +1,4 @@
-//! Systems as people reach them: Kafka in every build, secrets from files, and what a killed run leaves.
+//! Systems as people use them: Kafka in every build, secrets from files, and leftovers of a killed run.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::io::{BufRead, BufReader};
@@ -36,7 +36,7 @@ fn kafka_is_measured_by_every_build() {
     assert!(
         errors.contains("makes the topics tailrace-bench.") && errors.contains("bench clean tailrace-kafka")
     );
-    // What was made is gone.
+    // The topics that the run created are deleted.
     assert!(!server.output(&["topic", "list"]).contains("tailrace-bench"));
     let arguments = ["--system", "tailrace-kafka", "--address", &server.kafka, "--set", "client.acks=1"];
     let text = failure(&run(&[&SHORT[..], &["text"], &arguments[..]].concat()), 1);
@@ -46,7 +46,7 @@ fn kafka_is_measured_by_every_build() {
     );
 }
 
-/// Lists what is left on the server; nothing is removed unless `--yes` is among `more`.
+/// Lists leftovers on the server. Removes them only if `--yes` is among `more`.
 fn left(server: &Server, more: &[&str]) -> Vec<Value> {
     let clean = ["bench", "clean", "tailrace-kafka", "--address", &server.kafka, "-o", "json"];
     serde_json::from_slice(&success(run(&[&clean, more].concat()))).unwrap()
@@ -63,7 +63,7 @@ fn what_a_killed_run_leaves_is_listed_and_removed() {
         command(&[&arguments[..], &["--duration", "60s"]].concat()).stderr(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
-    // It says what it makes before it does.
+    // The run announces its topics before it creates them.
     let deadline = Instant::now() + Duration::from_secs(30);
     while left(&server, &[]).len() < 2 {
         assert!(Instant::now() < deadline, "{said}");
@@ -75,7 +75,7 @@ fn what_a_killed_run_leaves_is_listed_and_removed() {
     let names: Vec<&str> = found.iter().map(|one| one["name"].as_str().unwrap()).collect();
     assert!(names.iter().all(|name| said.contains(name)), "{names:?} {said}");
     assert!(found.iter().all(|one| one["kind"] == "topic" && one["removed"] == false), "{found:?}");
-    // Nobody is there to be asked: nothing happens.
+    // There is no terminal to ask, so nothing is removed.
     let text = ["bench", "clean", "tailrace-kafka", "--address", &server.kafka];
     let output = run(&text);
     assert!(String::from_utf8_lossy(&output.stderr).contains("2 left as they are; --yes removes them"));
@@ -83,7 +83,7 @@ fn what_a_killed_run_leaves_is_listed_and_removed() {
     let removed = left(&server, &["--yes"]);
     assert!(removed.len() == 2 && removed.iter().all(|one| one["removed"] == true), "{removed:?}");
     assert_eq!(left(&server, &[]), [] as [Value; 0]);
-    // What only looks alike is somebody's.
+    // A topic with a similar name belongs to someone else.
     assert!(server.output(&["topic", "list"]).contains("tailrace-bench.mine"));
 }
 
@@ -93,7 +93,7 @@ fn what_cannot_be_cleaned_is_said() {
         (&["noop"][..], 1, "runs leave nothing on the system noop"),
         (&["pigeon"], 2, "'pigeon'"),
         (&["kafka", "--address", "127.0.0.1:1"], 1, "cannot connect to 127.0.0.1:1"),
-        (&["kafka", "--set", "colour=red"], 1, "'colour' is no setting of the system kafka"),
+        (&["kafka", "--set", "colour=red"], 1, "'colour' is not a setting of the system kafka"),
         (
             &["rabbitmq", "--address", "127.0.0.1:1", "--set", "management=127.0.0.1:1"],
             1,

@@ -14,10 +14,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tailrace_bench::systems::{EchoProtocol, EchoServer};
 
-/// No run that is interrupted here takes nearly as long by itself.
+/// Without the interrupt, every run here would take much longer than this.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// What the server of the only run has said.
+/// The log of the only run's server.
 fn log(plan: &Plan) -> String {
     std::fs::read_to_string(plan.file("noop/w/round-1/server.log")).unwrap_or_default()
 }
@@ -26,7 +26,7 @@ fn interrupt(child: &Child) {
     kill_process(Pid::from_child(child), Signal::INT).unwrap();
 }
 
-/// How it ended; fails if it does not.
+/// Waits for the end and returns the output. Fails if the process does not end.
 fn ended(mut child: Child) -> Output {
     let deadline = Instant::now() + PATIENCE;
     while child.try_wait().unwrap().is_none() {
@@ -39,7 +39,7 @@ fn ended(mut child: Child) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Waits until something is so.
+/// Waits until `is_so` holds.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
@@ -57,7 +57,8 @@ fn while_it_connects() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let child = bench(&["--system", "nats", "--address", &address, "--connections", "100"]);
-    // It never says INFO; each of the connections would be waited for for ten seconds. The first asks for the version.
+    // The listener never sends INFO, so each connection would be waited for for ten seconds. The first one is
+    // to query the version.
     let (_version, _) = listener.accept().unwrap();
     let (_first, _) = listener.accept().unwrap();
     interrupt(&child);
@@ -85,7 +86,7 @@ fn in_the_warm_up() {
     assert!(out.join("result.json").exists() && !out.join("result.part").exists());
 }
 
-/// An echo server that answers the first message only, and tells when it has read so many.
+/// An echo server that answers only the first message, and reports when it has read this many more.
 fn silent_after_one(bytes: usize, messages: usize) -> (String, Receiver<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -126,15 +127,15 @@ fn between_two_runs() {
     let output = ended(child);
     let text = failure(&output, 1);
     assert!(text.ends_with("tailrace: interrupted: the same command goes on from here\n"), "{text}");
-    // What was measured is told.
+    // The result of the first round is printed.
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(shown.contains("acknowledgement") && shown.contains(" of 1"), "{shown}");
     assert!(!plan.file("noop/w/round-2").exists());
 }
 
-/// A plan whose server is a script that says its process number first.
+/// A plan whose server is a script that first prints its process id.
 fn scripted(script: &str) -> Plan {
-    // Nobody listens on port 1.
+    // Nothing listens on port 1.
     Plan::new(&format!(
         "rounds = 1\n[[system]]\nsystem = 'noop'\nready = '127.0.0.1:1'\nready-timeout = '600s'\n\
          start = ['sh', '-c', 'echo up $$; {script}']\n{WORKLOAD}"
@@ -166,7 +167,7 @@ fn twice_while_a_server_does_not_end() {
     let plan = scripted("trap \"echo no\" TERM; echo deaf; while :; do sleep 1; done");
     let child = bench(&plan.words());
     let process = process_of(&plan);
-    // Before that the signal would end it.
+    // Before the trap is set, the signal would end the script.
     until("the server's trap", || log(&plan).contains("deaf\n"));
     interrupt(&child);
     until("the server heard it", || log(&plan).contains("no\n"));
@@ -175,18 +176,18 @@ fn twice_while_a_server_does_not_end() {
     until("the server's end", || !is_alive(&process));
 }
 
-/// Who was killed may wait for the machine's first process to notice.
+/// Reports whether the process is alive. A killed process may stay a zombie until init reaps it.
 fn is_alive(process: &str) -> bool {
     let stat = std::fs::read_to_string(format!("{process}/stat")).unwrap_or_default();
     stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z")
 }
 
-/// Without the line about a generator that was late: the machine may be busy.
+/// The text without the line about a late generator: the machine may be busy.
 fn without_verdict(text: &str) -> String {
     text.lines().filter(|line| !line.contains("the run is invalid")).map(|line| format!("{line}\n")).collect()
 }
 
-/// Files of more than 512 bytes cannot be written.
+/// Runs the command where files cannot grow beyond 512 bytes.
 fn on_a_full_disk(arguments: &[&str]) -> Output {
     let limited = ["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\"", TAILRACE, "bench", "run"];
     Command::new("sh").args(limited).args(arguments).output().unwrap()
@@ -200,7 +201,7 @@ fn a_full_disk_loses_the_files_and_not_the_result() {
     let output =
         on_a_full_disk(&[&load[..], &["--interval", "100ms", "--out", out.to_str().unwrap()]].concat());
     let text = without_verdict(&failure(&output, 1));
-    // Named once, with the place.
+    // The error appears once, with the path.
     let place = format!("tailrace: cannot write {}", out.display());
     assert!(
         text.starts_with(&place) && text.contains("file too large") && text.lines().count() == 1,
@@ -227,7 +228,7 @@ fn a_plan_goes_on_when_the_disk_has_room_again() {
     assert!(result.exists());
 }
 
-/// A file system with room for 16 KiB, where the test may mount one.
+/// A file system with room for 16 KiB, if the test may mount one.
 #[test]
 fn a_disk_that_fills_up() {
     let dir = tempfile::tempdir().unwrap();
@@ -252,7 +253,7 @@ fn a_disk_that_fills_up() {
     assert_eq!(without_verdict(&text), "tailrace: cannot write r: no space left on device\n");
 }
 
-/// A plan with trouble for packets, whose server is tailrace itself; with the folder of its data.
+/// A plan with packet trouble, whose server is tailrace itself; and the server's data folder.
 fn packets_in_trouble() -> (Plan, tempfile::TempDir) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let data = tempfile::tempdir().unwrap();
@@ -266,7 +267,7 @@ fn packets_in_trouble() -> (Plan, tempfile::TempDir) {
     (plan, data)
 }
 
-/// Whoever asks for trouble that this machine cannot make gets no result that looks as if it had been made.
+/// If this machine cannot make the requested trouble, no result looks as if it had been made.
 #[test]
 fn trouble_that_cannot_be_made_fails_the_run() {
     let (plan, _data) = packets_in_trouble();
@@ -278,7 +279,7 @@ fn trouble_that_cannot_be_made_fails_the_run() {
     assert!(text.contains("--without-trouble-if-impossible runs without it"), "{text}");
     assert!(text.ends_with("tailrace: 1 runs failed; the same command tries them again\n"), "{text}");
     assert!(!plan.file("noop/w/round-1/result.json").exists());
-    // With leave it runs, and everything that is shown says so.
+    // With permission the run goes on without it, and everything that is shown says so.
     let words = [&["bench", "run", "--without-trouble-if-impossible"], &plan.words()[..]].concat();
     let output = command(&words).env("PATH", "/nonexistent").output().unwrap();
     plans::ran(&output);
@@ -294,7 +295,7 @@ fn trouble_that_cannot_be_made_fails_the_run() {
     assert!(top.contains("trouble that was asked for was not made: to server: tc netem"), "{top}");
 }
 
-/// Signals are trouble, too: one for which the run was too short was not sent.
+/// Signals are trouble, too. A signal that was not sent because the run was too short counts as not made.
 #[test]
 fn a_signal_that_was_not_sent_makes_the_run_invalid() {
     let address = crate::support::free_addresses(1).remove(0);
@@ -310,7 +311,7 @@ fn a_signal_that_was_not_sent_makes_the_run_invalid() {
     let output = run(&words);
     let text = failure(&output, 1);
     assert!(text.contains("1 of 1 runs are invalid or measured nothing: echo/w/round-1"), "{text}");
-    // Once more by itself, and no more than that.
+    // The run is repeated once, and only once.
     assert_eq!(text.matches("repeats echo/w/round-1, which was INVALID: trouble").count(), 1, "{text}");
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(
@@ -325,11 +326,12 @@ fn a_signal_that_was_not_sent_makes_the_run_invalid() {
     assert!(shown.contains(" 0 of 1, 1 repeated"), "{shown}");
 }
 
-/// The plan's server is tailrace itself, in a namespace where the machine allows that, and on the loopback where not.
+/// The plan's server is tailrace itself, in a network namespace if the machine allows that, and otherwise on
+/// loopback.
 #[test]
 fn packets_are_lost_on_purpose_or_the_run_says_why_not() {
     let (plan, _data) = packets_in_trouble();
-    // Something that a run of a dead process left, as far as that can be made here.
+    // A leftover of a dead process's run, if it can be made here.
     let stale = "tailrace-bench-4194304-1";
     let ip = |words: &[&str]| {
         Command::new("ip").args(words).output().ok().filter(|output| output.status.success())
@@ -352,7 +354,7 @@ fn packets_are_lost_on_purpose_or_the_run_says_why_not() {
         assert!(address.starts_with("127.0.0.1:") && result["trouble_not_made"][0] == told, "{shown}");
         eprintln!("not tried: {reason}");
     } else {
-        // There and back, and TCP hides the rest.
+        // 20 ms each way; TCP hides the rest.
         assert!(median >= 40_000_000 && address.starts_with("198.1"), "{shown}");
         assert_eq!(result["trouble_not_made"], serde_json::json!([]));
     }
@@ -363,7 +365,7 @@ fn packets_are_lost_on_purpose_or_the_run_says_why_not() {
     );
     // Nothing is left, neither of this run nor of the dead one.
     if made {
-        assert!(text.contains(&format!("left behind: {stale}")), "{text}");
+        assert!(text.contains(&format!("leftovers of a killed run: {stale}")), "{text}");
         let left = String::from_utf8(ip(&["netns", "list"]).unwrap().stdout).unwrap();
         assert!(!left.contains(stale) && !left.contains(&format!("tailrace-bench-{pid}-")), "{left}");
         assert!(ip(&["link", "show", &format!("tb{pid:x}h")]).is_none());

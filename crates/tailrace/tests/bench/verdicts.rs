@@ -1,4 +1,4 @@
-//! What is said of runs that went wrong: on the screen, in JSON, and by the status.
+//! What failed runs report: on the screen, in JSON, and by the exit status.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use serde_json::{Value, json};
@@ -11,13 +11,13 @@ fn text(output: &std::process::Output) -> (String, String) {
     (String::from_utf8(output.stdout.clone()).unwrap(), String::from_utf8(output.stderr.clone()).unwrap())
 }
 
-/// Lines that begin with the word of a verdict.
+/// Lines that start with the word of a verdict.
 fn verdicts(shown: &str) -> Vec<&str> {
     let words = ["valid", "doubtful", "INTERRUPTED", "INVALID", "NOTHING MEASURED"];
     shown.lines().filter(|line| words.iter().any(|word| line.starts_with(word))).collect()
 }
 
-/// A target that takes no time: all that is seen is the instrument.
+/// A target that takes no time: every latency is the instrument's own.
 #[test]
 fn no_op_has_one_verdict_and_the_floor_beside_it() {
     let (shown, _) = text(&run(&[
@@ -34,7 +34,7 @@ fn no_op_has_one_verdict_and_the_floor_beside_it() {
     ]));
     let found = verdicts(&shown);
     assert_eq!(found.len(), 1, "{shown}");
-    // How far up depends on what else the machine does.
+    // How many percentiles it covers depends on the machine's other load.
     assert!(found[0].starts_with("doubtful: at p50, ") || found[0].starts_with("INVALID: "), "{shown}");
     let floor = shown.lines().find(|line| line.starts_with("floor: ")).unwrap();
     assert!(
@@ -47,7 +47,7 @@ fn no_op_has_one_verdict_and_the_floor_beside_it() {
     );
 }
 
-/// p99.9 of 500 messages is the longest but none, and nothing that could be told.
+/// p99.9 of 500 messages would be close to the longest one, which says nothing.
 #[test]
 fn percentiles_that_the_messages_do_not_carry_are_not_printed() {
     let words =
@@ -81,7 +81,7 @@ fn percentiles_that_the_messages_do_not_carry_are_not_printed() {
         receipt["intervals_ns"]["0.99"].is_array() && receipt["intervals_ns"]["0.999"].is_null(),
         "{result}"
     );
-    // A screen and a program read the same verdict.
+    // The screen and the JSON show the same verdict.
     let headline = result["verdict"]["headline"].as_str().unwrap();
     assert!(headline.starts_with(result["verdict"]["word"].as_str().unwrap()), "{result}");
     let doubtful = result["verdict"]["doubtful_quantiles"].as_array().unwrap();
@@ -112,7 +112,7 @@ fn files_and_page_have_no_percentile_that_the_messages_do_not_carry() {
     let rows = tailrace_bench::report::read_hgrm("receipt.hgrm", &hgrm).unwrap();
     assert!(rows.iter().all(|row| row.quantile < 0.993 || row.quantile >= 1.0), "{hgrm}");
     assert!(hgrm.contains("#[Left out: ") && hgrm.contains(" that 500 messages do not tell;"), "{hgrm}");
-    // A second of 500 messages tells no p99.9 either.
+    // A second of 500 messages does not tell p99.9, either.
     let timeline = read("timeline.csv");
     let second: Vec<&str> = timeline.lines().nth(1).unwrap().split(',').collect();
     assert!(!second[8].is_empty() && second[10].is_empty() && !second[11].is_empty(), "{timeline}");
@@ -170,7 +170,7 @@ fn force_names_what_it_repeats() {
     failure(&run(&["bench", "run", "--system", "noop", "--force"]), 2);
 }
 
-/// A proxy as the server: it can be killed, and the echo server behind it cannot.
+/// A proxy as the server: it can be killed, unlike the echo server behind it.
 fn killed() -> (EchoServer, Plan) {
     let echo = EchoServer::start(EchoProtocol::Tcp).unwrap();
     let address = free_addresses(1).remove(0);
@@ -213,7 +213,7 @@ fn losses_errors_and_breaks_are_columns() {
     assert_eq!(all.unwrap()[0]["mishaps"]["broken_connections"], 1);
 }
 
-/// Four runs on each side, of which one of the second lost messages.
+/// Two sets of four runs. One run of the second set lost messages.
 fn sets(dir: &std::path::Path) -> [String; 2] {
     let of = |set: &str, lost: u64| {
         for number in 0..4_u64 {

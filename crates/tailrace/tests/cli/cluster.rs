@@ -1,4 +1,5 @@
-//! Three real nodes, on loopback: what happens when they begin, when one dies, when they are told nonsense.
+//! Three real nodes on loopback: how they start, what happens when one dies, and how they handle wrong
+//! settings.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Server, copy_dir, failure, free_addresses, run};
 
-/// Longest wait for anything that has to happen.
+/// Longest wait for any condition.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A node of a cluster, on free ports.
@@ -24,7 +25,7 @@ pub(crate) fn start_node(dir: &Path, node: u32, more: &[&str]) -> Node {
     Node { server, cluster }
 }
 
-/// Three nodes that know each other.
+/// Starts three nodes that know each other.
 pub(crate) fn three(dir: &Path) -> BTreeMap<u32, Node> {
     let first = start_node(dir, 1, &[]);
     let seed = first.cluster.clone();
@@ -35,12 +36,12 @@ pub(crate) fn three(dir: &Path) -> BTreeMap<u32, Node> {
     nodes
 }
 
-/// All three vote about metadata: with two that do, neither may die.
+/// Waits until all three are voters of the metadata log: with two voters, neither may die.
 fn wait_for_voters(dir: &Path) {
     eventually("all three nodes vote", || members_changed(dir, "change=Promote") >= 2);
 }
 
-/// Tries until it holds.
+/// Retries until it holds.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
@@ -50,14 +51,14 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// What a node tells of a topic.
+/// A topic as a node describes it.
 pub(crate) fn describe(node: &Node, topic: &str) -> serde_json::Value {
     let text = node.server.output(&["topic", "describe", topic, "-o", "json"]);
     let topics: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     topics.as_array().map_or(topics.clone(), |topics| topics[0].clone())
 }
 
-/// Leader of each partition of a topic, as a node tells it; none for one without.
+/// The leader of each partition of a topic, as a node reports it. `None` for a partition without one.
 pub(crate) fn leaders(node: &Node, topic: &str) -> Vec<Option<u32>> {
     let topic = describe(node, topic);
     let partitions = topic["partitions"].as_array().expect("partitions");
@@ -74,7 +75,7 @@ pub(crate) fn sorted(text: &str) -> Vec<&str> {
     lines
 }
 
-/// Every acknowledged record is there once, whichever node is killed.
+/// Every acknowledged record exists exactly once, whichever node is killed.
 #[test]
 fn what_three_nodes_acknowledged_survives_the_death_of_each_of_them() {
     let dir = tempfile::tempdir().unwrap();
@@ -105,7 +106,7 @@ fn what_three_nodes_acknowledged_survives_the_death_of_each_of_them() {
     }
 }
 
-/// A node that is told to stop hands over first: nobody waits for an election.
+/// A node that is told to stop hands its partitions over first: no client waits for an election.
 #[test]
 fn a_node_that_stops_hands_its_partitions_over() {
     let dir = tempfile::tempdir().unwrap();
@@ -117,8 +118,8 @@ fn a_node_that_stops_hands_its_partitions_over() {
     assert!(left.iter().all(|leader| matches!(leader, Some(2 | 3))), "{left:?}");
 }
 
-/// The number of a node whose disk is gone is given to a new folder once the old one is known to be gone; what it had comes back from
-/// the others, and counts: another node may die then.
+/// A node that lost its disk gets its id back with a new folder, once the old replica is known to be gone.
+/// The other nodes send it everything that it had, and its replicas count again: another node may die then.
 #[test]
 fn a_node_that_lost_its_disk_gets_everything_back() {
     let dir = tempfile::tempdir().unwrap();
@@ -143,7 +144,8 @@ fn a_node_that_lost_its_disk_gets_everything_back() {
             && members_changed(dir.path(), "change=Promote") >= 5
             && members_changed(dir.path(), "change=Remove") >= 3
     });
-    // What lies before these records in the partitions' logs is committed with them: also that the lost replicas are out.
+    // Entries before these records in the partitions' logs are committed with them, among them the removal of
+    // the lost replicas.
     first.server.produce("t", &["--batch-bytes", "1000"], lines(600..900).as_bytes());
     first.server.kill();
     let found = second.server.consume_text("t", &[]);
@@ -151,7 +153,7 @@ fn a_node_that_lost_its_disk_gets_everything_back() {
     assert_eq!(third.server.stop(), Some(0));
 }
 
-/// Nobody leads the partition any more: that is an error after the timeout, and no silence for ever.
+/// Once a partition has no leader, producing fails after the timeout instead of hanging.
 #[test]
 fn records_for_a_partition_without_a_leader_end_with_an_error() {
     let dir = tempfile::tempdir().unwrap();
@@ -173,7 +175,7 @@ fn records_for_a_partition_without_a_leader_end_with_an_error() {
     }
 }
 
-/// How often nodes have said that members of a partition changed so.
+/// How often nodes have logged that a partition's members changed in this way.
 pub(crate) fn members_changed(dir: &Path, how: &str) -> usize {
     let logs = (1..=3).map(|node| dir.join(format!("node{node}.stderr")));
     let logs = logs.map(|log| std::fs::read_to_string(log).unwrap_or_default());
@@ -183,11 +185,11 @@ pub(crate) fn members_changed(dir: &Path, how: &str) -> usize {
     .sum()
 }
 
-/// All are told the same seeds, their own address among them: the first of the list founds the cluster.
+/// All nodes get the same seeds, their own address among them. The first in the list founds the cluster.
 #[test]
 fn one_list_of_seeds_for_all_begins_one_cluster() {
     let dir = tempfile::tempdir().unwrap();
-    // A list that is known before any of them runs.
+    // A list that is known before any node runs.
     let addresses = free_addresses(3);
     let started: Vec<_> = std::thread::scope(|scope| {
         let start = |number: usize| {
@@ -199,7 +201,7 @@ fn one_list_of_seeds_for_all_begins_one_cluster() {
                 Server::start_on(&dir.join(&id), "127.0.0.1:0", "off", &more)
             }
         };
-        // The founder last: nobody else may take its place.
+        // The founder starts last: no other node may take its role.
         let threads: Vec<_> = [2, 1, 0].map(|number| scope.spawn(start(number))).into();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
@@ -224,7 +226,7 @@ fn folders_and_clusters_are_not_mixed_up() {
     assert!(error.contains("set cluster.listen"), "{error}");
     let error = serve(&["--node-id", "3", "--cluster-listen", "127.0.0.1:0"]);
     assert!(error.contains("belongs to node 2, not 3"), "{error}");
-    // A node number that is taken, by a node that lives: the seed itself.
+    // A node id that is taken by a live node: the seed itself.
     let fresh = other.path().join("fresh").to_str().unwrap().to_owned();
     let twin =
         ["serve", "--data-dir", &fresh, "--kafka", "127.0.0.1:0", "--nats", "off", "--http", "127.0.0.1:0"];
@@ -242,8 +244,8 @@ fn folders_and_clusters_are_not_mixed_up() {
     assert!(error.contains("holds a cluster of its own"), "{error}");
 }
 
-/// Somebody changes a node's disk within its session: the new folder waits until the old one is known to be gone. One whose number
-/// belongs to a node that lives waits no longer than that takes.
+/// A node's disk is replaced within its session. The new folder waits until the old replica is known to be
+/// gone. A node whose id belongs to a live node waits no longer than that takes.
 #[test]
 fn a_node_with_an_empty_folder_waits_until_the_old_one_is_known_to_be_gone() {
     let dir = tempfile::tempdir().unwrap();
@@ -264,10 +266,10 @@ fn a_node_with_an_empty_folder_waits_until_the_old_one_is_known_to_be_gone() {
     assert_eq!(said.matches("does not know yet that its last bearer is gone").count(), 1, "{said}");
     assert!(!said.contains("waiting to be let into a cluster"), "{said}");
     eventually("its replicas count again", || {
-        // That of the metadata, and that of the topic.
+        // The replicas of the metadata log and of the topic.
         members_changed(dir.path(), "change=Remove") >= removed + 2
     });
-    // What lies before these in the logs is committed with them: also that the lost replicas are out.
+    // Entries before these in the logs are committed with them, among them the removal of the lost replicas.
     nodes[&1].server.produce("t", &["--batch-bytes", "1000"], lines(500..600).as_bytes());
     nodes[&1].server.output(&["topic", "create", "u", "--replication-factor", "3"]);
     nodes.remove(&3).unwrap().server.kill();
@@ -286,7 +288,7 @@ fn a_node_with_an_empty_folder_waits_until_the_old_one_is_known_to_be_gone() {
     assert_eq!(sorted(&nodes[&2].server.consume_text("t", &[])), sorted(&lines(0..600)));
 }
 
-/// Two processes that are the same node would both answer clients; the second one has nothing new to say.
+/// Two processes that are the same node would both answer clients. The second one refuses to start.
 #[test]
 fn a_copy_of_a_running_nodes_folder_does_not_become_a_node() {
     let dir = tempfile::tempdir().unwrap();
@@ -301,7 +303,7 @@ fn a_copy_of_a_running_nodes_folder_does_not_become_a_node() {
     nodes[&3].server.output(&["topic", "create", "t", "--partitions", "1", "--replication-factor", "3"]);
 }
 
-/// What a node had when it was alone is there when it is one of three.
+/// Data of a standalone node is still there when it is one of three.
 #[test]
 fn a_node_that_was_alone_begins_a_cluster_with_what_it_has() {
     let dir = tempfile::tempdir().unwrap();

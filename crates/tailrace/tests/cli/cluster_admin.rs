@@ -1,4 +1,4 @@
-//! Administrators' requests that concern partitions of several nodes, as the tools of Kafka put them.
+//! Admin requests about partitions on several nodes, as Kafka's tools send them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use tailrace_kafka_wire::messages::alter_share_group_offsets_request::{
@@ -30,7 +30,7 @@ fn heartbeat(wire: &mut Wire, member_epoch: i32) -> ShareGroupHeartbeatResponse 
     wire.call(1, &request)
 }
 
-/// A connection to the group's coordinator, once the group is there, and nobody in it.
+/// A connection to the group's coordinator, once the group exists and is empty.
 fn empty_share_group<'a>(nodes: impl Iterator<Item = &'a Node> + Clone) -> Wire {
     let mut found = None;
     eventually("a node coordinates the group", || {
@@ -45,7 +45,7 @@ fn empty_share_group<'a>(nodes: impl Iterator<Item = &'a Node> + Clone) -> Wire 
     wire
 }
 
-/// The coordinator leads some of the partitions at most, and knows how far the others are from who leads them.
+/// The coordinator leads at most some of the partitions. It asks the leaders of the others for their offsets.
 #[test]
 fn offsets_of_a_share_group_are_set_for_partitions_of_all_nodes() {
     let dir = tempfile::tempdir().unwrap();
@@ -90,7 +90,7 @@ fn offsets_of_a_share_group_are_set_for_partitions_of_all_nodes() {
     assert_eq!(found, [(0, 3, 2), (1, 3, 2), (2, 3, 2), (3, 5, 0), (4, 5, 0), (5, 5, 0)]);
 }
 
-/// A node tells the sizes of all that lies on its disk, not only of what it leads.
+/// A node reports the sizes of all its replicas, not only of those that it leads.
 #[test]
 fn every_replica_tells_its_size() {
     let dir = tempfile::tempdir().unwrap();
@@ -111,7 +111,7 @@ fn every_replica_tells_its_size() {
     }
 }
 
-/// `kafka-transactions find-hanging` asks one node about all that it has replicas of.
+/// `kafka-transactions find-hanging` asks one node about all its replicas.
 #[test]
 fn every_replica_tells_its_producers() {
     let dir = tempfile::tempdir().unwrap();
@@ -121,7 +121,7 @@ fn every_replica_tells_its_producers() {
     nodes[&1].server.produce("t", &[], b"a\nb\n");
     for (number, node) in &nodes {
         let mut wire = Wire::connect(&node.server);
-        // A replica that follows has the batch a moment later.
+        // A follower receives the batch a moment later.
         eventually("the replica knows the producer", || {
             let topic =
                 TopicRequest { name: "t".to_owned(), partition_indexes: vec![0], ..Default::default() };

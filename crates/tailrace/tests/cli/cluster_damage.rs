@@ -1,5 +1,6 @@
-//! Three real nodes: one flipped byte in a file that names a stopped node, or in its metadata log, and two whole copies beside it.
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+//! Three real nodes. A byte is flipped in the identity file of a stopped node, or in its metadata log; the
+//! other two nodes have intact copies.
+#![expect(clippy::unwrap_used, reason = "a test reports failures by panicking")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use serde_json::Value;
 use crate::cluster::{Node, eventually, leaders, lines, members_changed, sorted, start_node};
 use crate::support::{Server, failure, run};
 
-/// Quick to find that a node is gone.
+/// Makes nodes notice quickly that another one is gone.
 const QUICK: [&str; 2] = ["--set", "broker.session.timeout.ms=1000"];
 
 fn three(dir: &Path) -> BTreeMap<u32, Node> {
@@ -27,7 +28,8 @@ fn status(node: &Node) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// Nothing is damaged, moved, or without a leader, as a node sees it; and all vote about the metadata.
+/// Reports whether the node sees no damage, no moves and no partition without a leader, and all nodes as
+/// voters of the metadata log.
 fn is_whole(node: &Node) -> bool {
     let status = status(node);
     let empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
@@ -40,7 +42,7 @@ fn is_whole(node: &Node) -> bool {
         && voters == 3
 }
 
-/// The files of the metadata log with this ending.
+/// The files of the metadata log with this suffix.
 fn metadata_files(data: &Path, end: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(data.join("__cluster_metadata-0")).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -55,18 +57,19 @@ fn flip(path: &Path, at: usize) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// Where a byte is flipped in a file of this size.
+/// Where to flip a byte in a file of this size.
 fn positions(bytes: usize) -> [usize; 3] {
     [9.min(bytes - 1), bytes / 2, bytes - 3]
 }
 
-/// Whichever byte it is, the node starts, and becomes whole; its other partitions are as they were.
+/// Whichever byte it is, the node starts and recovers, and its other partitions are unharmed.
 fn one_flipped_byte(victim: u32) {
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = three(dir.path());
     nodes[&1].server.output(&["topic", "create", "t", "--replication-factor", "3"]);
     eventually("the topic has a leader", || leaders(&nodes[&1], "t").iter().all(Option::is_some));
-    // A topic that was deleted and made again must not be taken for the first while the metadata are read again.
+    // A topic that was deleted and created again must not be confused with the first one while the metadata
+    // log is replayed.
     nodes[&1].server.output(&["topic", "create", "again", "--replication-factor", "3"]);
     nodes[&1].server.output(&["topic", "delete", "again"]);
     nodes[&1].server.output(&["topic", "create", "again", "--replication-factor", "3"]);
@@ -92,7 +95,7 @@ fn one_flipped_byte(victim: u32) {
             let seed = nodes[&other].cluster.clone();
             let node = start_node(dir.path(), victim, &[&QUICK[..], &["--seed", &seed]].concat());
             nodes.insert(victim, node);
-            // Another loss while one replica takes the place of the other would leave two of four voters.
+            // Another loss before the replacement is complete would leave two of four voters.
             eventually(&format!("the replica that was given up is out after {what}"), || {
                 let log = std::fs::read_to_string(dir.path().join(format!("node{victim}.stderr"))).unwrap();
                 let given_up = log.matches("this node has another replica of the metadata log").count();
@@ -105,7 +108,7 @@ fn one_flipped_byte(victim: u32) {
     }
     let log = std::fs::read_to_string(dir.path().join(format!("node{victim}.stderr"))).unwrap();
     assert!(!log.contains("is given up: another one"), "its partitions are whole: {log}");
-    // It counts: another node may die.
+    // Its replica counts: another node may die.
     let third = 6 - victim - other;
     nodes.remove(&third).unwrap().server.kill();
     eventually("there are leaders", || {
@@ -125,7 +128,7 @@ fn one_flipped_byte_of_the_node_that_founded_the_cluster_is_mended_from_the_othe
     one_flipped_byte(1);
 }
 
-/// Nobody else has what it has: it says what is wrong, and what to do.
+/// No other node has its data. It says what is wrong, and what to do.
 #[test]
 fn a_node_that_is_alone_says_where_its_metadata_log_is_damaged() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
-//! Three real nodes: what rots on one of them is found and mended from the others; nodes that are to leave are emptied.
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+//! Three real nodes: bit rot on one of them is found and repaired from the others, and nodes that leave are
+//! emptied.
+#![expect(clippy::unwrap_used, reason = "a test reports failures by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use crate::cluster::{
 };
 use crate::support::{Wire, run, success};
 
-/// A topic with several segments on all three nodes, and what is in it.
+/// Fills a topic with several segments on all three nodes. Returns its content.
 fn filled(nodes: &BTreeMap<u32, Node>, topic: &str) -> String {
     filled_with(nodes, topic, "3")
 }
@@ -32,7 +33,7 @@ fn filled_with(nodes: &BTreeMap<u32, Node>, topic: &str, replicas: &str) -> Stri
     text
 }
 
-/// The segments of a partition, the oldest first.
+/// The segments of a partition, oldest first.
 fn segments(dir: &Path, node: u32, topic: &str) -> Vec<PathBuf> {
     let folder = dir.join(format!("node{node}")).join(format!("{topic}-0"));
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -41,7 +42,7 @@ fn segments(dir: &Path, node: u32, topic: &str) -> Vec<PathBuf> {
     logs
 }
 
-/// Changes a byte, in the middle of a record.
+/// Flips a byte in the middle of a record.
 fn rot(path: &Path) {
     rot_at(path, path.metadata().unwrap().len() / 2);
 }
@@ -70,7 +71,7 @@ fn nothing_is_damaged(node: &Node) -> bool {
     reports.iter().all(|report| report["damaged"].as_array().is_some_and(Vec::is_empty))
 }
 
-/// What becomes of each damaged place, on all nodes.
+/// The state of each damaged place, on all nodes.
 fn damage_states(node: &Node) -> Vec<String> {
     let status = status(node);
     let reports = status["reports"].as_array().unwrap().iter();
@@ -78,17 +79,17 @@ fn damage_states(node: &Node) -> Vec<String> {
     damaged.map(|damaged| damaged["state"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Waits until `count` replicas know that none of them has what is damaged.
+/// Waits until `count` replicas know that none of them has the damaged records.
 fn lost_everywhere(node: &Node, count: usize) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(180);
     while damage_states(node) != vec!["not mended: no replica has it"; count] {
         assert!(std::time::Instant::now() < deadline, "{}", status(node));
-        // A pause between two looks, with a deadline above.
+        // A pause between two polls, with the deadline above.
         std::thread::sleep(std::time::Duration::from_millis(500));
     }
 }
 
-/// All nodes stop, and their folders hold the same, all of it sound.
+/// Stops all nodes, and checks that their folders hold the same data, all of it intact.
 fn stop_and_compare(dir: &Path, nodes: BTreeMap<u32, Node>, topic: &str, text: &str) {
     let ids: Vec<u32> = nodes.keys().copied().collect();
     for node in nodes.into_values() {
@@ -130,7 +131,7 @@ fn rot_on_one_node_is_found_by_a_scrub_and_mended() {
     stop_and_compare(dir.path(), nodes, "t", &text);
 }
 
-/// Each batch is whole on two of three nodes.
+/// Each batch is intact on two of three nodes.
 #[test]
 fn three_copies_that_rot_in_different_places_of_one_segment_mend_each_other() {
     let dir = tempfile::tempdir().unwrap();
@@ -150,7 +151,8 @@ fn three_copies_that_rot_in_different_places_of_one_segment_mend_each_other() {
     stop_and_compare(dir.path(), nodes, "t", &text);
 }
 
-/// Nobody has the batch: readers and operators are told, and the rest of the segment is served by all until somebody decides.
+/// No replica has the batch. Consumers and operators get an error, and all nodes serve the rest of the
+/// segment until an operator decides.
 #[test]
 fn a_batch_that_rots_on_all_three_is_named_and_given_up_when_somebody_says_so() {
     let dir = tempfile::tempdir().unwrap();
@@ -181,7 +183,7 @@ fn a_batch_that_rots_on_all_three_is_named_and_given_up_when_somebody_says_so() 
     }
 }
 
-/// What another replica may have is no operator's to give up, also while that one does not answer.
+/// An operator cannot give up records that another replica may have, even while that one does not answer.
 #[test]
 fn what_rots_on_one_of_two_replicas_is_not_given_up_with_what_both_have_lost() {
     let dir = tempfile::tempdir().unwrap();
@@ -228,7 +230,7 @@ fn what_rots_on_one_of_two_replicas_is_not_given_up_with_what_both_have_lost() {
             .collect()
     };
     eventually("the rot is found", || places().len() == 2);
-    // Again and again: while batches of the other one are waited for, nothing is given up anyway.
+    // Repeats the request: while a batch is still expected from the other replica, no damage is given up.
     let mut asked = 0;
     eventually("the request is answered", || {
         asked += 1;
@@ -257,7 +259,8 @@ fn what_rots_on_one_of_two_replicas_is_not_given_up_with_what_both_have_lost() {
     }
 }
 
-/// A segment that rots while its node is down is mended in place, and so is one that is too short: no replica is given up.
+/// A segment that rots while its node is down is repaired in place, and so is a segment that is too short. No
+/// replica is discarded.
 #[test]
 fn rot_while_a_node_is_down_is_mended_after_its_start() {
     let dir = tempfile::tempdir().unwrap();
@@ -284,7 +287,8 @@ fn rot_while_a_node_is_down_is_mended_after_its_start() {
     stop_and_compare(dir.path(), nodes, "cut", &cut);
 }
 
-/// It must not vote as if it had never voted: it comes back as another one, and counts once it has everything.
+/// The replica must not vote as if it had never voted. It comes back as a new replica, and counts once it has
+/// all data.
 #[test]
 fn a_folder_that_was_removed_by_hand_is_a_lost_replica() {
     let dir = tempfile::tempdir().unwrap();
@@ -304,7 +308,7 @@ fn a_folder_that_was_removed_by_hand_is_a_lost_replica() {
     });
     nodes.remove(&1).unwrap().server.kill();
     assert_all_there(&nodes[&2], "t", &text);
-    // The same of the metadata log: the others give it another replica, and nothing else is lost.
+    // The same for the metadata log: the others give the node a new replica, and nothing else is lost.
     let seed = nodes[&3].cluster.clone();
     nodes.insert(1, start_node(dir.path(), 1, &["--seed", &seed]));
     nodes.remove(&2).unwrap().server.kill();
@@ -316,7 +320,8 @@ fn a_folder_that_was_removed_by_hand_is_a_lost_replica() {
     assert_eq!(log().matches("is given up").count(), given_up, "{}", log());
 }
 
-/// What lies where a replica begins anew is not its own: it is set aside, and the replica is replaced once.
+/// Files in the folder of a new replica are not its own: they are set aside, and the replica is replaced
+/// once.
 #[test]
 fn a_replica_begins_anew_beside_what_lies_in_its_folder() {
     let dir = tempfile::tempdir().unwrap();
@@ -344,7 +349,7 @@ fn a_replica_begins_anew_beside_what_lies_in_its_folder() {
     assert!(log().contains(aside[0].file_name().unwrap().to_str().unwrap()), "{}", log());
     nodes.remove(&1).unwrap().server.kill();
     assert_all_there(&nodes[&2], "t", &text);
-    // With the topic goes what was kept of it.
+    // Deleting the topic deletes the files that were set aside.
     nodes[&2].server.output(&["topic", "delete", "t"]);
     eventually("nothing is left of it", || set_aside(&data).is_empty() && !data.join("t-0").exists());
 }
@@ -388,14 +393,14 @@ fn a_node_is_emptied_and_forgotten() {
     let again = crate::support::failure(&nodes[&1].server.run(&["cluster", "decommission", "3"]), 1);
     assert!(again.contains("there is no node 3"), "{again}");
     assert_all_there(&nodes[&2], "t", &text);
-    // More replicas than there are nodes are refused in words.
+    // A factor above the number of nodes fails with a clear error.
     let grow = ["cluster", "reassign", "--topic", "t", "--replication-factor", "3"];
     let error = crate::support::failure(&nodes[&1].server.run(&grow), 1);
-    assert!(error.contains("3 replicas need as many nodes, and 2 are there"), "{error}");
+    assert!(error.contains("3 replicas need as many nodes, and there are 2"), "{error}");
     let fewer = ["cluster", "reassign", "--topic", "t", "--replication-factor", "1", "--wait", "1m"];
     assert!(nodes[&1].server.output(&fewer).ends_with("done\n"));
     assert_all_there(&nodes[&2], "t", &text);
-    // With its old folder the node is no member; with an empty one it joins anew.
+    // With its old folder the node is not a member. With an empty one it joins as a new node.
     let old = dir.path().join("node3");
     let own = ["serve", "--data-dir", old.to_str().unwrap(), "--node-id", "3"];
     let free = ["--kafka", "127.0.0.1:0", "--nats", "off", "--http", "127.0.0.1:0"];

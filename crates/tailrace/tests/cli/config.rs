@@ -12,7 +12,7 @@ fn check_says_ok_or_what_is_wrong() {
     assert!(error.contains("no.such.key"), "{error}");
     let output = command(&["config", "check"]).env("TAILRACE_NO_SUCH_THING", "1").output().unwrap();
     assert!(failure(&output, 1).contains("TAILRACE_NO_SUCH_THING"));
-    // The client's variable is no setting of the server, and no mistake.
+    // The client's variable is not a setting of the server, but not an error, either.
     let output = command(&["config", "check"]).env("TAILRACE_BOOTSTRAP", "localhost:1").output().unwrap();
     success(output);
 }

@@ -1,4 +1,4 @@
-//! How `produce` and `consume` end that do not get to their end: signals, and damaged batches.
+//! `produce` and `consume` when they do not reach their end: signals, and damaged batches.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::io::{BufRead as _, Write as _};
@@ -27,9 +27,10 @@ fn produce_sends_what_it_has_read_when_it_is_told_to_stop() {
         server.create(topic, 1);
         let mut producing = begin(&server, &["produce", topic, "--linger-ms", "60000"]);
         let mut input = producing.stdin();
-        // The last one has no end yet, and is no record. A minute would pass before the others are sent by themselves.
+        // The last line has no line end yet, so it is no record. The others would only be sent after a
+        // minute.
         input.write_all(b"a\nb\nunfinished").unwrap();
-        // Nothing shows from outside that it was read, but that it no longer lies in the pipe.
+        // The only outside sign that the input was read is that the pipe is empty.
         until("the input is read", || rustix::io::ioctl_fionread(&input).unwrap() == 0);
         if term {
             producing.terminate()
@@ -103,7 +104,7 @@ fn consume_says_how_far_it_came() {
     );
 }
 
-/// Three batches of three records; a byte of a value in the second one is changed while the server runs.
+/// Three batches of three records. A byte of a value in the second one is changed while the server runs.
 fn damaged() -> (tempfile::TempDir, Server) {
     let (dir, server) = start();
     server.create("t", 1);
@@ -124,7 +125,7 @@ fn consume_writes_the_whole_batches_before_a_damaged_one_and_names_it() {
     let output = server.run(&["consume", "t"]);
     let said = failure(&output, 1);
     assert!(said.contains("t-0 is damaged at offset 3: ") && said.contains("checksum"), "{said}");
-    assert!(said.contains("--skip-damaged goes on behind offset 5"), "{said}");
+    assert!(said.contains("--skip-damaged goes on after offset 5"), "{said}");
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "a0\na1\na2\n");
 }
 
@@ -141,7 +142,8 @@ fn consume_goes_on_behind_a_damaged_batch_where_that_is_asked_for() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "a0\na1\na2\nc6\nc7\nc8\n");
 }
 
-/// Found by the server before anybody asked for it: there is nothing to send, and nobody to wait for.
+/// The server finds the damage before any request for it, so it has nothing to send, and no replica to wait
+/// for.
 #[test]
 fn consume_names_what_the_server_knows_to_be_damaged_and_goes_on_behind_it_if_told_to() {
     let (_dir, server) = damaged();
@@ -151,7 +153,7 @@ fn consume_names_what_the_server_knows_to_be_damaged_and_goes_on_behind_it_if_to
     let output = server.run(&["consume", "t"]);
     let said = failure(&output, 1);
     assert!(said.contains("t-0 is damaged at offset 3: ") && said.contains("CORRUPT_MESSAGE"), "{said}");
-    assert!(said.contains("--skip-damaged goes on behind offset 5"), "{said}");
+    assert!(said.contains("--skip-damaged goes on after offset 5"), "{said}");
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "a0\na1\na2\n");
     assert!(
         began.elapsed() < std::time::Duration::from_secs(5),
@@ -165,7 +167,7 @@ fn consume_names_what_the_server_knows_to_be_damaged_and_goes_on_behind_it_if_to
     assert!(said.contains("left out: offsets 3 to 5") && said.lines().count() == 1, "{said}");
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "a0\na1\na2\nc6\nc7\nc8\n");
 
-    // From within, and only up to there.
+    // From within the damage, and up to its end.
     let output = server.run(&["consume", "t", "--skip-damaged", "--from", "4", "--count", "1"]);
     assert!(failure(&output, 1).contains("left out: offsets 4 to 5"));
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "c6\n");

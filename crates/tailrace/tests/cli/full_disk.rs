@@ -1,5 +1,6 @@
-//! A disk that is full, for real: nothing acknowledged is lost, a transaction is whole or not visible, kill -9 or not, and the server
-//! goes on by itself when there is room. On a file system of a few megabytes, which only root may mount.
+//! A real full disk. Nothing acknowledged is lost, and a transaction is complete or invisible, with or
+//! without kill -9. The server resumes by itself once there is room. The disk is a file system of a few
+//! megabytes, which only root may mount.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,13 +17,13 @@ use tailrace_kafka_wire::{ErrorCode, Records};
 use tailrace_records::{BatchBuilder, BatchOptions};
 use tailrace_types::{ProducerEpoch, ProducerId, TimestampMs};
 
-/// A tmpfs of its own. Unmounted when dropped.
+/// A tmpfs of its own, unmounted on drop.
 struct SmallDisk {
     folder: tempfile::TempDir,
 }
 
 impl SmallDisk {
-    /// `None`, after a line that says so, where this process may not mount.
+    /// Mounts a disk. `None`, after a line that says so, if this process may not mount.
     fn mount(bytes: u64) -> Option<Self> {
         let disk = Self { folder: tempfile::tempdir().unwrap() };
         std::fs::create_dir(disk.path()).unwrap();
@@ -68,12 +69,12 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Lazily: a server that still ends may have files open.
+        // Lazily: a server that is still shutting down may have files open.
         let _ = Command::new("umount").arg("-l").arg(self.path()).output();
     }
 }
 
-/// Status and warnings of `/healthz`, which must not fail on a full disk.
+/// The warnings of `/healthz`, which must succeed on a full disk.
 fn warnings(server: &Server) -> Vec<String> {
     let answer = http_get(&server.http, "/healthz");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
@@ -97,13 +98,13 @@ fn metric(server: &Server, name: &str) -> f64 {
 }
 
 fn start(disk: &Path, more: &[&str]) -> Server {
-    // The disk is small, and a warning below a gigabyte would never end.
+    // The disk is small: with the default threshold of a gigabyte the warning would never end.
     let base = ["tailrace.disk.free.warning.bytes=65536", "tailrace.segment.preallocate.bytes=65536"];
     let set: Vec<&str> = base.iter().chain(more).flat_map(|setting| ["--set", setting]).collect();
     Server::start(disk, &set)
 }
 
-/// Sends a batch to a partition; yields the error code.
+/// Sends a batch to a partition, and returns the error code.
 fn send(
     wire: &mut Wire,
     (topic, partition): (&str, i32),
@@ -127,8 +128,8 @@ fn send(
 
 const REFUSED: i16 = ErrorCode::KafkaStorageError as i16;
 
-/// Produces batches of ten records from `next` on until the disk takes no more, and notes what was acknowledged. Of four
-/// records one replaces an earlier one.
+/// Produces batches of ten records from `next` on until the disk is full, and records what was acknowledged.
+/// One in four records replaces an earlier one.
 fn produce_until_full(server: &Server, next: &mut usize, content: &mut BTreeMap<String, String>) {
     let mut wire = Wire::connect(server);
     for _ in 0..10_000 {
@@ -144,7 +145,7 @@ fn produce_until_full(server: &Server, next: &mut usize, content: &mut BTreeMap<
     panic!("the disk is never full");
 }
 
-/// What the topic says of each key.
+/// The topic's newest value for each key.
 fn table(server: &Server) -> BTreeMap<String, String> {
     let text = server.consume_text("table", &["-f", r"%k=%v\n"]);
     text.lines()
@@ -157,7 +158,7 @@ fn table(server: &Server) -> BTreeMap<String, String> {
 fn compaction_on_a_full_disk_loses_nothing_and_goes_on() {
     let Some(disk) = SmallDisk::mount(32 << 20) else { return };
     disk.fill(12 << 20);
-    // Slow: the disk gets full in the middle of a round.
+    // Compaction is slow, so that the disk fills up in the middle of a round.
     let slow = ["log.cleaner.backoff.ms=50", "log.cleaner.io.max.bytes.per.second=4000000"];
     let server = start(&disk.path(), &slow);
     let settings = ["cleanup.policy=compact", "segment.bytes=1048576", "min.cleanable.dirty.ratio=0.01"];
@@ -170,7 +171,7 @@ fn compaction_on_a_full_disk_loses_nothing_and_goes_on() {
     assert!(table(&server) == content, "after the disk was full");
     server.kill();
 
-    // What the round had begun is removed at the start, so there may be a little room again.
+    // Startup removes the files of the unfinished round, so there may be a little room again.
     let server = start(&disk.path(), &slow);
     assert!(table(&server) == content, "after kill -9 on a full disk");
     produce_until_full(&server, &mut next, &mut content);
@@ -193,7 +194,8 @@ fn compaction_on_a_full_disk_loses_nothing_and_goes_on() {
     assert_eq!(server.stop(), Some(0));
 }
 
-/// A topic that is created on a full disk, and whose server starts while the disk is still full, is there as soon as there is room.
+/// A topic that is created on a full disk is online as soon as there is room, even if its server starts while
+/// the disk is still full.
 #[test]
 fn a_topic_that_was_created_on_a_full_disk_is_online_when_there_is_room() {
     let Some(disk) = SmallDisk::mount(16 << 20) else { return };
@@ -213,7 +215,7 @@ fn a_topic_that_was_created_on_a_full_disk_is_online_when_there_is_room() {
     let server = start(&disk.path(), &["tailrace.checkpoint.interval.ms=100"]);
     let health = || http_get(&server.http, "/healthz");
     assert!(health().contains("is offline"), "{}", health());
-    // While nothing changes, nothing is said again and again.
+    // While nothing changes, errors are not repeated.
     let said = || std::fs::read_to_string(disk.path().with_extension("stderr")).unwrap();
     let errors = || said().lines().filter(|line| line.contains("ERROR")).count();
     let before = errors();
@@ -230,7 +232,8 @@ fn a_topic_that_was_created_on_a_full_disk_is_online_when_there_is_room() {
     assert_eq!(server.stop(), Some(0));
 }
 
-/// One of three nodes whose replica of the metadata log has stopped for want of room: it votes again as soon as there is some.
+/// The disk of one of three nodes is full, and its replica of the metadata log has stopped. It votes again as
+/// soon as there is room.
 #[test]
 fn a_metadata_log_that_found_no_room_goes_on_when_there_is_some() {
     let Some(disk) = SmallDisk::mount(160 << 20) else { return };
@@ -252,7 +255,7 @@ fn a_metadata_log_that_found_no_room_goes_on_when_there_is_some() {
     disk.make_room();
     eventually("the third node is well", || health(&nodes[&3]).starts_with("HTTP/1.1 200"));
     nodes.remove(&1).unwrap().server.kill();
-    // Without the third one there is no majority.
+    // Without the third node there is no majority.
     nodes[&2].server.output(&["topic", "create", "after"]);
     eventually("it follows", || nodes[&3].server.output(&["topic", "list"]).contains("after"));
     for node in nodes.into_values() {
@@ -260,20 +263,20 @@ fn a_metadata_log_that_found_no_room_goes_on_when_there_is_some() {
     }
 }
 
-/// How a transaction ended, as its producer knows it.
+/// How a transaction ended, as far as its producer knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Committed,
-    /// The commit was asked for, and not acknowledged.
+    /// The commit was requested, and not acknowledged.
     Unknown,
-    /// A commit was never asked for.
+    /// No commit was requested.
     Refused,
 }
 
-/// A transactional producer whose transactions have one record in each of two partitions.
+/// A transactional producer. Each of its transactions has one record in each of two partitions.
 struct Producer {
     transactional_id: String,
-    /// Set while a producer id is held.
+    /// The producer id and epoch, if it has them.
     producer: Option<(i64, i16)>,
 }
 
@@ -282,7 +285,7 @@ impl Producer {
         Self { transactional_id: format!("payments-{number}"), producer: None }
     }
 
-    /// Yields the error code.
+    /// Returns the error code.
     fn init(&mut self, wire: &mut Wire) -> i16 {
         let request = InitProducerIdRequest {
             transactional_id: Some(self.transactional_id.clone()),
@@ -321,7 +324,7 @@ impl Producer {
         wire.call(12, &request).responses[0].partition_responses[0].error_code
     }
 
-    /// Yields the error code. The next transaction has the next epoch.
+    /// Returns the error code. The next transaction has the next epoch.
     fn end(&mut self, wire: &mut Wire, committed: bool) -> i16 {
         let (producer_id, producer_epoch) = self.producer.unwrap();
         let transactional_id = self.transactional_id.clone();
@@ -333,11 +336,11 @@ impl Producer {
     }
 }
 
-/// Three producers by turns, and what is known of their transactions.
+/// Three producers that take turns, and the known outcomes of their transactions.
 struct Payments {
     producers: Vec<Producer>,
     ends: Vec<End>,
-    /// Answers that said no, by request.
+    /// Number of error responses, by request.
     refusals: BTreeMap<&'static str, usize>,
 }
 
@@ -351,7 +354,7 @@ impl Payments {
         code == 0
     }
 
-    /// One transaction of the next producer, its records of about so many bytes.
+    /// Runs one transaction of the next producer. Its records have about this many bytes.
     fn pay(&mut self, wire: &mut Wire, bytes: usize) -> End {
         let number = self.ends.len();
         let mut producer = std::mem::replace(&mut self.producers[number % 3], Producer::new(number % 3));
@@ -384,8 +387,8 @@ impl Payments {
         self.refusals.get(request).copied().unwrap_or(0)
     }
 
-    /// Whole or not visible, and visible if it was acknowledged. `settled`: all transactions have ended, so that nothing
-    /// that is decided can be hidden behind one that is not.
+    /// Checks that each transaction is complete or invisible, and visible if its commit was acknowledged.
+    /// `settled`: all transactions have ended, so that no decided one can be hidden behind an open one.
     fn check(&self, server: &Server, settled: bool) {
         let read = |partition: &str| -> BTreeSet<usize> {
             let text = server.consume_text("payments", &["--partition", partition]);
@@ -420,7 +423,7 @@ fn transactions_on_a_full_disk_are_whole_or_not_visible() {
     payments.check(&server, true);
 
     disk.fill(16 << 20);
-    // What is reserved is used up by small transactions, then by each kind of request.
+    // Small transactions use up the reserve first, then each kind of request does.
     let mut tries = 0;
     until("records and transactional state are refused", || {
         tries += 1;

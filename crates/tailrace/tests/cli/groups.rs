@@ -14,7 +14,7 @@ fn json_of(server: &Server, arguments: &[&str]) -> Value {
     serde_json::from_str(&server.output(&[arguments, &["-o", "json"]].concat())).unwrap()
 }
 
-/// A topic with ten records in each of two partitions.
+/// Starts a server with a topic of two partitions and ten records in each.
 fn prepared(dir: &tempfile::TempDir) -> Server {
     let server = Server::start(&dir.path().join("data"), &["--set", "group.initial.rebalance.delay.ms=0"]);
     server.create("orders", 2);
@@ -57,7 +57,7 @@ fn offsets_are_set_shown_and_deleted_without_any_consumer() {
     });
     assert_eq!(lag["partitions"][1], expected);
     assert!(server.output(&["group", "lag"]).contains("g  (classic, Empty, 0 members): lag 12"));
-    // A topic that the group has no offsets of; one that is not there is a failure (names.rs).
+    // A topic that the group has no offsets for. A topic that does not exist is an error (names.rs).
     server.create("other", 1);
     assert_eq!(json_of(&server, &["group", "lag", "g", "--topic", "other"])[0]["partitions"], json!([]));
 
@@ -123,14 +123,14 @@ fn what_cannot_be_done_says_why() {
     }
 }
 
-/// A consumer of a classic group, as far as a group needs one.
+/// A minimal consumer of a classic group.
 struct Consumer {
     wire: Wire,
     member: String,
 }
 
 impl Consumer {
-    /// Joins alone, and assigns partition 1 of `orders` to itself.
+    /// Joins as the only member, and assigns partition 1 of `orders` to itself.
     fn join(server: &Server, group: &str) -> Self {
         let mut consumer = Self { wire: Wire::connect(server), member: String::new() };
         let protocol = JoinGroupRequestProtocol {

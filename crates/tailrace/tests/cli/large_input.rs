@@ -1,4 +1,4 @@
-//! Much input: through the whole program byte for byte, and across a crash of the server.
+//! Large input: through the whole program byte for byte, and across a crash of the server.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use crate::support::{LASTING, Server, command, until};
 
-/// Lines of very different lengths, no two the same.
+/// Lines of very different lengths, all distinct.
 fn lines(bytes: usize) -> Vec<u8> {
     let mut input = Vec::with_capacity(bytes + 70_000);
     let mut random = 0x2545_f491_4f6c_dd1d_u64;
@@ -74,7 +74,7 @@ fn a_crash_of_the_server_loses_and_doubles_nothing() {
     let writing = std::thread::spawn(move || {
         for piece in sent.chunks(150_000) {
             stdin.write_all(piece).unwrap();
-            // So that the crashes fall between the pieces.
+            // So that the crashes happen between the pieces.
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
     });

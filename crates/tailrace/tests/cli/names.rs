@@ -1,15 +1,15 @@
-//! Every verb with names that do not exist, against a real server: each says which name it is, and none ends with status 0 as if
-//! something were done.
+//! Every verb with names that do not exist, against a real server. Each one says which name it is, and none
+//! ends with status 0 as if it had done something.
 //!
-//! The list of verbs is that of the binary itself, as its help shows it: a verb without a row fails the test.
+//! The list of verbs comes from the binary's own help: a verb without a row fails the test.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::collections::BTreeSet;
 
 use crate::support::{Server, run, success};
 
-/// A verb, what it is given, the status that it must end with, and what standard error must say. `{dir}` is a folder that is there and
-/// empty; `{closed}` an address where nobody listens.
+/// A verb, its arguments, the status that it must end with, and a text that must be on standard error.
+/// `{dir}` is an empty folder that exists; `{closed}` is an address where nothing listens.
 type Row = (&'static str, &'static [&'static str], i32, &'static str);
 
 const MISSING: &str = "no such file or directory";
@@ -78,7 +78,7 @@ const ROWS: &[Row] = &[
     ("pub", &["--template", "a.{{Nope}}", "x"], 2, "unknown {{nope}}"),
     ("sub", &["nope", "--user", "nope", "--password", "x"], 1, "Authorization Violation"),
     ("sub", &["nope", "--nkey", "{dir}/nope"], 1, MISSING),
-    ("request", &["nope", "x"], 1, "nobody listens to 'nope'"),
+    ("request", &["nope", "x"], 1, "there are no responders for 'nope'"),
     ("reply", &["nope", "x", "--user", "nope", "--password", "x"], 1, "Authorization Violation"),
     ("top", &["--once", "--monitor", "{closed}"], 1, "from {closed}"),
     ("top", &["--once", "--sort", "nope"], 2, "possible values: rate"),
@@ -92,10 +92,10 @@ const ROWS: &[Row] = &[
     ("config reference", &["nope"], 2, "unexpected argument 'nope'"),
 ];
 
-/// Those of the feature `bench`.
+/// Rows of the feature `bench`.
 const ROWS_OF_BENCH: &[Row] = &[
     ("bench run", &["--system", "nope"], 2, "there are noop, "),
-    ("bench run", &["--system", "redis", "--set", "nope=1"], 1, "'nope' is no setting"),
+    ("bench run", &["--system", "redis", "--set", "nope=1"], 1, "'nope' is not a setting"),
     ("bench run", &["{dir}/nope.toml", "--out", "{dir}/out"], 1, MISSING),
     ("bench run", &["--system", "nats", "--address", "{closed}"], 1, "cannot connect to {closed}"),
     ("bench agent", &["--listen", "127.0.0.1:0", "--key-file", "{dir}/nope"], 1, "key file {dir}/nope: "),
@@ -103,11 +103,11 @@ const ROWS_OF_BENCH: &[Row] = &[
     ("bench compare", &["{dir}/nope", "{dir}/nope"], 1, MISSING),
     ("bench usl", &["{dir}/nope"], 1, MISSING),
     ("bench report", &["{dir}/nope"], 1, MISSING),
-    ("bench proxy", &["--to", "127.0.0.1:1", "--both", "nope=1"], 1, "'nope' is no trouble"),
+    ("bench proxy", &["--to", "127.0.0.1:1", "--both", "nope=1"], 1, "'nope' is not a kind of trouble"),
     ("bench clean", &["nope"], 2, "there are noop, "),
     ("bench clean", &["noop"], 1, "runs leave nothing on the system noop"),
     ("bench clean", &["kafka", "--address", "{closed}"], 1, "cannot connect to {closed}"),
-    ("bench clean", &["jetstream", "--set", "nope=1"], 1, "'nope' is no setting"),
+    ("bench clean", &["jetstream", "--set", "nope=1"], 1, "'nope' is not a setting"),
     ("bench systems", &["nope"], 2, "unexpected argument 'nope'"),
 ];
 
@@ -118,7 +118,7 @@ fn rows() -> impl Iterator<Item = &'static Row> {
     ROWS.iter().chain(ROWS_OF_BENCH.iter().filter(|_| cfg!(feature = "bench")))
 }
 
-/// The verbs that have none below them, as `--help` lists them.
+/// The verbs without further verbs below them, as `--help` lists them.
 fn verbs(above: &[String]) -> Vec<String> {
     let help = help(above);
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
@@ -140,7 +140,7 @@ fn help(verb: &[String]) -> String {
 
 fn all_verbs() -> Vec<String> {
     let verbs = verbs(&[]);
-    // That the help was understood.
+    // Checks that the help was parsed.
     assert!(verbs.len() > 30 && verbs.contains(&"topic alter".to_owned()), "{verbs:?}");
     verbs
 }
@@ -172,7 +172,8 @@ impl Bench {
         Self { server, dir }
     }
 
-    /// The whole command line of a row: where the server is goes with it, as far as the verb wants to know and the row does not say.
+    /// The whole command line of a row. The server's address is added if the verb takes one and the row has
+    /// none.
     fn words(&self, (verb, arguments, ..): &Row) -> Vec<String> {
         let mut words: Vec<String> = verb.split(' ').map(str::to_owned).collect();
         let help = help(&words);
@@ -254,7 +255,8 @@ fn with_json_a_failure_is_an_object_on_standard_error() {
     assert!(tried > enough, "{tried} verbs with --output");
 }
 
-/// Of every verb that has such an option: nobody listens there, the file is not there, the port is none.
+/// Every verb that has such an option: nothing listens at the address, the file does not exist, the port is
+/// invalid.
 #[test]
 fn servers_and_files_that_do_not_exist() {
     let bench = Bench::start();
@@ -264,11 +266,11 @@ fn servers_and_files_that_do_not_exist() {
         let help = help(&verb.split(' ').map(str::to_owned).collect::<Vec<_>>());
         for (shown, value, status, says) in [
             ("--bootstrap <HOST:PORT>", CLOSED, 1, "cannot connect to 127.0.0.1:1"),
-            ("--bootstrap <HOST:PORT>", "host:99999", 2, "'99999' is no port"),
+            ("--bootstrap <HOST:PORT>", "host:99999", 2, "'99999' is not a port"),
             ("--server <ADDRESS>", CLOSED, 1, "cannot connect to 127.0.0.1:1"),
-            ("--server <ADDRESS>", "host:99999", 2, "'99999' is no port"),
-            ("--http <HOST:PORT>", "host:99999", 2, "'99999' is no port"),
-            ("--monitor <HOST:PORT>", "host:99999", 2, "'99999' is no port"),
+            ("--server <ADDRESS>", "host:99999", 2, "'99999' is not a port"),
+            ("--http <HOST:PORT>", "host:99999", 2, "'99999' is not a port"),
+            ("--monitor <HOST:PORT>", "host:99999", 2, "'99999' is not a port"),
             ("--tls-ca <FILE>", "{dir}/nope", 1, "cannot use {dir}/nope (--tls-ca): "),
         ] {
             if !help.contains(shown) {
@@ -282,8 +284,8 @@ fn servers_and_files_that_do_not_exist() {
             }
             let output = run(&words.iter().map(String::as_str).collect::<Vec<_>>());
             let said = String::from_utf8_lossy(&output.stderr);
-            // The verb may look at files of its own, or at another server, first. With --tls-ca it would say the same
-            // if it went on in plain text.
+            // The verb may read its own files, or contact another server, first. With --tls-ca it would
+            // report the same error if it went on in plain text.
             let own = option != "--tls-ca" && said.contains(&bench.filled(row.3)) && status == 1;
             assert_eq!(output.status.code(), Some(status), "{words:?}: {said}");
             assert!(own || said.contains(&bench.filled(says)), "{words:?}: {said}");
@@ -293,7 +295,7 @@ fn servers_and_files_that_do_not_exist() {
     assert_eq!(tried.len(), 5, "{tried:?}");
 }
 
-/// Who asks at a port for another protocol is told what listens there.
+/// A client that connects to a port of another protocol learns what listens there.
 #[test]
 fn a_port_for_another_protocol_is_recognised() {
     let bench = Bench::start();

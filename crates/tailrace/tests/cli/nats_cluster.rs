@@ -1,4 +1,5 @@
-//! NATS clients of three real nodes: what they hear and are told while nodes come and go, and what a topic that captures keeps.
+//! NATS clients of three real nodes: messages and INFO while nodes come and go, and the records of a
+//! capturing topic.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Server, http_get, until};
 
-/// Longest wait for anything that has to happen.
+/// Longest wait for any condition.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An election may take long on a machine that has much else to do.
+/// An election may take long on a busy machine.
 const PATIENT: &str = "tailrace.nats.capture.forward.timeout.ms=60000";
 
 fn start_node(dir: &Path, node: u32, seed: Option<&str>) -> (Server, String) {
@@ -26,7 +27,7 @@ fn start_node(dir: &Path, node: u32, seed: Option<&str>) -> (Server, String) {
     (server, cluster)
 }
 
-/// Three nodes of which all vote about metadata: any of them may die.
+/// Three nodes, all of them voters of the metadata log: any of them may die.
 fn three(dir: &Path) -> (BTreeMap<u32, Server>, String) {
     let (first, seed) = start_node(dir, 1, None);
     let mut nodes = BTreeMap::from([(1, first)]);
@@ -49,7 +50,7 @@ struct Client {
     input: BufReader<TcpStream>,
 }
 
-/// What a server says, as far as it matters here.
+/// Operations of a server that matter here.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
     Message { subject: String, payload: String },
@@ -106,7 +107,7 @@ impl Client {
         }
     }
 
-    /// Messages that came before the answer to a PING.
+    /// Messages that came before the PONG.
     fn sync(&mut self) -> Vec<String> {
         self.send("PING\r\n");
         let mut before = Vec::new();
@@ -120,7 +121,7 @@ impl Client {
     }
 }
 
-/// Returns once `to` has heard what `of` is subscribed to. Both are given a subject of their own for it.
+/// Returns once `to` knows the subscriptions of `of`. `subject` must be unused on both.
 fn known(of: &mut Client, to: &mut Client, subject: &str) {
     of.send(&format!("SUB {subject} known\r\n"));
     of.sync();
@@ -151,7 +152,7 @@ fn clients_of_three_nodes_talk_to_each_other_and_learn_who_is_there() {
     three.send("SUB news.* 1\r\nSUB news.a 2\r\n");
     known(two, one, "known.2");
     known(three, one, "known.3");
-    // A request with an inbox that is new, and its answer.
+    // A request with a new inbox, and its reply.
     one.send("SUB inbox.1 1\r\n");
     one.publish("service", "inbox.1", "question");
     assert_eq!(two.message(), ("service".to_owned(), "question".to_owned()));
@@ -168,7 +169,7 @@ fn clients_of_three_nodes_talk_to_each_other_and_learn_who_is_there() {
         assert_eq!([three.message().1, three.message().1], [n.to_string(), n.to_string()]);
     }
     assert_eq!((two.sync().len(), three.sync().len()), (0, 0), "nothing twice");
-    // A new connection is told all three; an old one hears that one has gone.
+    // A new connection is sent all three addresses. An existing one is told that one of them is gone.
     let told = |info: &serde_json::Value| -> BTreeSet<String> {
         let urls = info["connect_urls"].as_array().cloned().unwrap_or_default();
         urls.iter().map(|url| url.as_str().unwrap().to_owned()).collect()
@@ -185,7 +186,7 @@ fn clients_of_three_nodes_talk_to_each_other_and_learn_who_is_there() {
     }
 }
 
-/// Publishes with 16 under way, and returns what was acknowledged and what was refused.
+/// Publishes with 16 messages in flight. Returns the acknowledged and the refused ones.
 fn publish_for_acks(client: &mut Client, range: std::ops::Range<u32>) -> (BTreeSet<u32>, BTreeSet<u32>) {
     let (mut acknowledged, mut refused, mut sent) = (BTreeSet::new(), BTreeSet::new(), range.start);
     client.send("SUB acks.* acks\r\n");
@@ -208,7 +209,7 @@ fn publish_for_acks(client: &mut Client, range: std::ops::Range<u32>) -> (BTreeS
     (acknowledged, refused)
 }
 
-/// What is acknowledged is stored once, whichever node leads, and whichever dies.
+/// Acknowledged messages are stored exactly once, whichever node leads and whichever dies.
 #[test]
 fn captured_messages_are_stored_once_though_their_leaders_are_killed() {
     let dir = tempfile::tempdir().unwrap();
@@ -267,7 +268,7 @@ fn captured_messages_are_stored_once_though_their_leaders_are_killed() {
     assert_eq!(found.keys().copied().collect::<BTreeSet<_>>(), possible);
 }
 
-/// Where a node that starts again finds the others.
+/// The seed for a node that starts again.
 fn seed_of(nodes: &BTreeMap<u32, Server>, first: &str) -> String {
     let ready = nodes.values().next().map(|node| node.ready.clone()).unwrap_or_default();
     let word = ready.split_whitespace().find_map(|word| word.strip_prefix("cluster="));

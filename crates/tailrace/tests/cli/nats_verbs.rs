@@ -128,7 +128,7 @@ fn requests_are_answered_by_text_echo_and_command() {
 fn requests_that_nobody_or_too_few_answer_fail() {
     let (_dir, server) = start();
     let error = failure(&server.nats(&["request", "nobody", "x"], b""), 1);
-    assert!(error.contains("nobody listens to 'nobody'"), "{error}");
+    assert!(error.contains("there are no responders for 'nobody'"), "{error}");
     let _mute = server.listen(&["sub", "mute"]);
     let error = failure(&server.nats(&["request", "mute", "x", "--timeout", "200ms"], b""), 1);
     assert!(error.contains("no answer from 'mute' within 200ms"), "{error}");
@@ -200,7 +200,7 @@ fn ctrl_c_ends_a_subscription_cleanly() {
 fn a_reader_that_leaves_ends_a_subscription_quietly() {
     let (_dir, server) = start();
     let mut listener = server.listen(&["sub", "s", "--raw"]);
-    // Nothing is published: the verb notices by itself.
+    // No message is published: the verb notices by itself that the reader has left.
     drop(listener.stdout());
     let (status, _, errors) = listener.end();
     assert_eq!((status, errors.as_str()), (Some(0), ""));
@@ -223,11 +223,11 @@ fn a_subscription_survives_a_restart_of_the_server() {
     server.kill();
     assert_eq!(without.end().0, Some(1));
     let lost = listener.next_error();
-    assert!(lost.contains("connecting again"), "{lost}");
+    assert!(lost.contains("reconnecting"), "{lost}");
     let _server = Server::start_on(&data, &kafka, &nats, &[]);
     let back = listener.next_error();
-    assert!(back.contains("connected again"), "{back}");
-    // The first ones may come before the subscription is there again.
+    assert!(back.contains("reconnected to"), "{back}");
+    // The first messages may come before the subscription is restored.
     let again = ["pub", "s", "after", "--count", "1000", "--rate", "100", "-s", &nats];
     let mut publisher = support::command(&again).spawn().unwrap();
     line.clear();
@@ -265,7 +265,7 @@ fn mistakes_are_told_before_anything_is_sent() {
         failure(&server.nats(arguments, b""), 2);
     }
     let error = failure(&server.nats(&["pub", "a"], &vec![0; (1 << 20) + 1]), 1);
-    assert!(error.contains("longer than the 1048576 bytes"), "{error}");
+    assert!(error.contains("longer than 1048576 bytes"), "{error}");
     let long = ["ok\n".as_bytes(), &vec![b'x'; (1 << 20) + 1]].concat();
     let error = failure(&server.nats(&["pub", "a", "--lines"], &long), 1);
     assert!(error.contains("line 2 is longer"), "{error}");
@@ -277,7 +277,7 @@ fn a_server_that_is_not_there_or_none_is_told() {
     let error = failure(&support::run(&["pub", "a", "x", "-s", "127.0.0.1:1"]), 1);
     assert!(error.contains("cannot connect to 127.0.0.1:1: connection refused"), "{error}");
     let error = failure(&support::run(&["pub", "a", "x", "-s", &server.kafka, "--timeout", "300ms"]), 1);
-    assert!(error.contains("it said nothing for 300ms"), "{error}");
+    assert!(error.contains("it sent nothing for 300ms"), "{error}");
     // Of several, the first that answers.
     let both = format!("127.0.0.1:1,nats://{}", server.nats);
     success(support::run(&["pub", "a", "x", "-s", &both]));
@@ -287,7 +287,7 @@ fn a_server_that_is_not_there_or_none_is_told() {
 fn users_tokens_and_nkeys_are_presented() {
     let dir = tempfile::tempdir().unwrap();
     let seed = dir.path().join("user.nk");
-    // The pair of 32 times the byte 7.
+    // The key pair of 32 bytes with the value 7.
     std::fs::write(&seed, "SUAAOBYHA4DQOBYHA4DQOBYHA4DQOBYHA4DQOBYHA4DQOBYHA4DQOBZ5FE\n").unwrap();
     let public = "UDVEU3DD4KOFECV66VIHWEZOYX4ZKR3WV27L464SIIPOU2IUI3JCYSJF";
     let seed = seed.to_str().unwrap();
@@ -332,7 +332,7 @@ fn acknowledgements_say_where_messages_were_stored() {
     );
     assert_eq!(server.consume_text("orders", &["-c", "1", "-f", "%o %k %v %h"]), "0 orders.eu first Trace=7");
     assert_eq!(server.consume_text("orders", &["--from", "1"]), input);
-    // Nobody listens; somebody listens who does not acknowledge; somebody answers something else.
+    // There is no subscriber; a subscriber that does not acknowledge; a reply that is not an acknowledgement.
     let error = failure(&server.nats(&["pub", "other", "x", "--ack"], b""), 1);
     assert!(error.contains("no topic stores messages to 'other'"), "{error}");
     let _mute = server.listen(&["sub", "mute"]);
@@ -340,7 +340,7 @@ fn acknowledgements_say_where_messages_were_stored() {
     assert!(error.contains("was not acknowledged within 200ms"), "{error}");
     let _replier = server.listen(&["reply", "service", "hello"]);
     let error = failure(&server.nats(&["pub", "service", "x", "--ack"], b""), 1);
-    assert!(error.contains("not with an acknowledgement"), "{error}");
+    assert!(error.contains("is not a topic's acknowledgement"), "{error}");
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn top_shows_connections_and_rates() {
     assert!(error.contains("did not answer") || error.contains("HTTP"), "{error}");
 }
 
-/// What `pub` says to a server that says only this and then closes.
+/// The error of `pub` about a server that sends only these bytes and then closes.
 fn told_by(says: Vec<u8>) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -391,7 +391,7 @@ fn told_by(says: Vec<u8>) -> String {
         let (mut stream, _) = listener.accept().unwrap();
         // The client may leave in the middle of it.
         let _ = std::io::Write::write_all(&mut stream, &says);
-        // Closing with unread input would take back what was said.
+        // Closing a socket with unread input would discard what was sent.
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
     });

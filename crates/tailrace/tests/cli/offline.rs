@@ -33,7 +33,7 @@ fn segments(dir: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_sound_folder_is_sound_and_a_flipped_bit_is_found() {
-    // Within a batch's offset, which its checksum does not cover, and among its records.
+    // In a batch's offset, which the checksum does not cover, and in its records.
     flip_a_bit_at(0);
     flip_a_bit_at(200);
 }
@@ -153,8 +153,8 @@ fn consumed(server: &Server, arguments: &[&str]) -> String {
     String::from_utf8(server.run(&[&from_start[..], arguments].concat()).stdout).unwrap()
 }
 
-/// A flipped byte in a segment, ten bytes less in another one, a damaged identity and header: the server starts and serves the rest, and
-/// says so until somebody has decided.
+/// A flipped byte in one segment, ten bytes cut from another, and a damaged identity and header. The server
+/// starts, serves the rest, and reports the damage until an operator decides.
 #[test]
 fn a_damaged_folder_serves_what_is_whole_and_is_repaired_from_a_copy_or_given_up() {
     let dir = tempfile::tempdir().unwrap();
@@ -174,7 +174,7 @@ fn a_damaged_folder_serves_what_is_whole_and_is_repaired_from_a_copy_or_given_up
         assert!(text.contains(&format!("DAMAGED {}", name.display())), "{text}");
     }
 
-    // It starts, names it, serves the rest, and takes appends behind it.
+    // It starts, reports the damage, serves the rest, and appends after it.
     let broken = dir.path().join("broken");
     copy_dir(&data, &broken);
     let server = Server::start(&broken, &[]);
@@ -189,14 +189,14 @@ fn a_damaged_folder_serves_what_is_whole_and_is_repaired_from_a_copy_or_given_up
         http_get(&server.http, "/healthz").contains("t-0 is damaged at offset 60000"),
         "a restart makes nothing green"
     );
-    // Somebody puts the right bytes back: it is served without a restart.
+    // Once the right bytes are put back, the server serves them without a restart.
     let last = std::fs::read(copy.join("t-0").join(segments.last().unwrap().file_name().unwrap())).unwrap();
     let at = broken.join("t-0").join(segments.last().unwrap().file_name().unwrap());
     std::fs::write(&at, last).unwrap();
     until("it is whole again", || !http_get(&server.http, "/healthz").contains("offset 60000"));
     assert_eq!(server.stop(), Some(0));
 
-    // The first segment's batch is damaged still, and is given up while the server runs.
+    // The first segment's batch is still damaged, and is given up while the server runs.
     let server = Server::start(&broken, &[]);
     let asks = |more: &[&str]| {
         server.run(&[&["cluster", "repair", "--topic", "t", "--http", &server.http], more].concat())
@@ -215,7 +215,7 @@ fn a_damaged_folder_serves_what_is_whole_and_is_repaired_from_a_copy_or_given_up
     assert_eq!(server.stop(), Some(0));
     success(verify(&broken));
 
-    // A plan changes nothing, and without a copy nothing can be had.
+    // A plan changes nothing, and without a copy no records can be restored.
     let before: Vec<_> = segments.iter().map(|path| std::fs::read(path).unwrap()).collect();
     let output = run(&["log", "repair", data.to_str().unwrap()]);
     failure(&output, 1);
@@ -224,7 +224,7 @@ fn a_damaged_folder_serves_what_is_whole_and_is_repaired_from_a_copy_or_given_up
     let after: Vec<_> = segments.iter().map(|path| std::fs::read(path).unwrap()).collect();
     assert_eq!(before, after);
 
-    // From a copy.
+    // Restored from a copy.
     let restored = dir.path().join("restored");
     copy_dir(&data, &restored);
     let arguments =

@@ -27,7 +27,7 @@ fn lines_come_back_byte_for_byte_with_every_codec_and_acknowledgement() {
             server.create(&topic, 1);
             let summary = server.produce(&topic, &["-z", codec, "--acks", acks], input);
             assert!(summary.starts_with("5 records "), "{summary}");
-            // Without waiting for durability the records show up a moment later.
+            // Without waiting for durability the records become visible a moment later.
             assert_eq!(server.consume(&topic, &["--follow", "-c", "5"]), expected, "{topic}");
         }
     }
@@ -75,7 +75,7 @@ fn consuming_begins_at_an_offset_a_time_or_the_end() {
     let (_dir, server) = start();
     server.create("t", 1);
     server.produce("t", &[], b"0\n1\n2\n");
-    // So that what follows has a later timestamp.
+    // So that the following records have a later timestamp.
     std::thread::sleep(std::time::Duration::from_millis(20));
     server.produce("t", &[], b"3\n4\n");
     let stamps = server.consume_text("t", &["-f", r"%T\n"]);

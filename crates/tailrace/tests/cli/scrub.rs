@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cluster::three;
 use crate::support::{Listener, Server, command, failure, until};
 
-/// A server that reads a byte per second if nobody says otherwise, and some records.
+/// A server that scrubs a byte per second by default, with some records.
 fn slow() -> (tempfile::TempDir, Server) {
     let dir = tempfile::tempdir().unwrap();
     let set = ["--set", "tailrace.scrub.bytes.per.second=1"];
@@ -38,7 +38,7 @@ fn a_rate_holds_for_its_round_alone_and_the_last_line_says_that_it_is_complete()
         lines[1].starts_with("complete: 1 node, 2 partitions, ") && lines[1].ends_with(", no damaged file")
     );
     assert_eq!(lines.len(), 2, "{text}");
-    // The next one is as slow as was set.
+    // The next round is as slow as the setting says.
     let output = scrub(&server, &["--wait", "1s", "--topic", "t"]);
     let said = failure(&output, 1);
     let text = String::from_utf8(output.stdout).unwrap();
@@ -66,7 +66,7 @@ fn json_names_rate_and_damage_and_says_that_it_is_complete() {
     assert_eq!((&scrub["bytes_per_second"], &scrub["complete"]), (&json!(0), &json!(true)), "{report}");
     assert_eq!((&scrub["found_total"], &report["partitions"]), (&json!(1), &scrub["partitions"]), "{report}");
     assert!(scrub["request"].as_str().unwrap().ends_with("@0"), "{report}");
-    // It is out of service from then on, and as damaged as before.
+    // From then on the record is out of service, and still damaged.
     let again = String::from_utf8(crate::support::success(self::scrub(&server, &["--rate", "0"]))).unwrap();
     assert!(again.contains("  t-1: ") && again.contains(", 1 damaged file; 1 damage not mended"), "{again}");
 }
@@ -99,12 +99,12 @@ fn a_scrub_that_is_not_waited_for_any_more_goes_on() {
     waiting.interrupt();
     let (status, _, said) = waiting.end();
     assert_eq!(status, Some(130), "{said}");
-    assert!(said.contains("the nodes go on with it"), "{said}");
+    assert!(said.contains("the nodes go on scrubbing"), "{said}");
     let status = || server.output(&["cluster", "status", "--http", &server.http]);
     until("the node says that it scrubs", || status().contains("node 1 is scrubbing: "));
     let shown = status();
     assert!(!shown.contains(" -"), "{shown}");
-    // What is asked for next does not wait for the end of that round, which would be days away.
+    // The next request does not wait for the end of that round, which would be days away.
     let text = String::from_utf8(crate::support::success(scrub(&server, &["--rate", "0"]))).unwrap();
     assert!(text.lines().last().unwrap().starts_with("complete: 1 node, "), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Starting and stopping the server, and what keeps it from starting.
+//! Starting and stopping the server, and errors that prevent a start.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use crate::support::{Server, copy_dir, failure, http_get, run};
@@ -54,7 +54,7 @@ fn unknown_and_unparsable_settings_keep_it_from_starting() {
     assert_eq!(error.lines().count(), 1);
     let error = failure(&run(&["serve", "--set", "num.partitions=many"]), 1);
     assert!(error.contains("num.partitions") && error.contains("many"), "{error}");
-    // It gets as far as its data folder: not into the source tree.
+    // The server gets as far as its data folder, which must not be in the source tree.
     let dir = tempfile::tempdir().unwrap();
     let mut start = start_in(dir.path().to_str().unwrap());
     start[4] = "nowhere";
@@ -75,7 +75,7 @@ fn a_data_folder_has_one_server() {
 
 #[test]
 fn a_read_only_data_folder_is_a_clear_error() {
-    // Root may write anywhere but here.
+    // Root may write anywhere else.
     let data = "/proc/tailrace-data";
     let error = last_line(&failure(&run(&start_in(data)), 1));
     assert!(error.starts_with("tailrace: ") && error.contains(data), "{error}");
@@ -92,10 +92,10 @@ fn a_folder_of_a_newer_format_is_refused() {
         let newer = dir.path().join("newer");
         copy_dir(&data, &newer);
         let path = newer.join(file);
-        // What a newer build keeps beside it, this one does not know.
+        // This build does not know what a newer build keeps beside the file.
         std::fs::remove_file(newer.join("tailrace.meta.copy")).unwrap();
         let mut bytes = std::fs::read(&path).unwrap();
-        // With its checksum: without it the file would be damaged.
+        // With a correct checksum: otherwise the file would count as damaged.
         match bytes.starts_with(b"{") {
             true => {
                 let mut newer: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
@@ -121,7 +121,7 @@ fn a_folder_of_a_newer_format_is_refused() {
     }
 }
 
-/// Arguments that serve from this folder, on free ports.
+/// Arguments to serve from this folder, on free ports.
 fn start_in(data: &str) -> [&str; 9] {
     let free = "127.0.0.1:0";
     ["serve", "--data-dir", data, "--kafka", free, "--nats", free, "--http", free]

@@ -1,4 +1,4 @@
-//! The client verbs over TLS, against a server that demands a certificate of its clients.
+//! The client verbs over TLS, against a server that demands a client certificate.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::support::{Server, failure, run, run_with, success};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 
-/// An authority in `ca.pem`, and a pair for the server and for a client.
+/// Writes an authority to `ca.pem`, and key pairs for the server and a client.
 fn write_certificates(folder: &Path) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -117,8 +117,8 @@ fn tls_that_is_asked_for_is_never_left_out() {
     let server = Server::start(&folder.path().join("data"), &[]);
     let ca = folder.path().join("ca.pem").display().to_string();
     let error = failure(&server.nats(&["pub", "a", "x", "--tls-ca", &ca], b""), 1);
-    assert!(error.contains("the server does not speak it"), "{error}");
-    // Nor where its file is not there.
+    assert!(error.contains("the server does not support it"), "{error}");
+    // Nor if its file does not exist.
     let missing = ["--tls-ca", "/nope"];
     for output in [
         run(&[&["topic", "list", "-b", &server.kafka], &missing[..]].concat()),

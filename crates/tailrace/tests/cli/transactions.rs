@@ -36,7 +36,7 @@ impl Producer {
         Self { wire, transactional_id: transactional_id.to_owned(), id, epoch }
     }
 
-    /// Sends one record to a partition of `orders`; the first of the transaction there. Yields the error code.
+    /// Sends one record to a partition of `orders`, the transaction's first there. Returns the error code.
     fn send(&mut self, partition: i32) -> i16 {
         self.send_key(partition, None)
     }
@@ -64,12 +64,12 @@ impl Producer {
         self.wire.call(12, &request).responses[0].partition_responses[0].error_code
     }
 
-    /// Yields the error code.
+    /// Returns the error code.
     fn commit(&mut self) -> i16 {
         self.end(true)
     }
 
-    /// The next transaction has the epoch that the answer names. Yields the error code.
+    /// Ends the transaction. The next one has the epoch from the response. Returns the error code.
     fn end(&mut self, committed: bool) -> i16 {
         let request = EndTxnRequest {
             transactional_id: self.transactional_id.clone(),
@@ -201,7 +201,7 @@ fn a_transaction_is_aborted_in_one_partition() {
     assert!(complaint.contains("9"), "{complaint}");
 }
 
-/// How many transactions a Fetch of committed records names as aborted.
+/// How many aborted transactions a Fetch of committed records lists.
 fn aborted(server: &Server) -> usize {
     let partition = FetchPartition { partition_max_bytes: 1 << 20, ..Default::default() };
     let topic = FetchTopic { topic: "orders".to_owned(), partitions: vec![partition], ..Default::default() };
@@ -213,8 +213,9 @@ fn aborted(server: &Server) -> usize {
     data.aborted_transactions.map_or(0, |list| list.len())
 }
 
-/// Compaction takes the record of an aborted transaction, and then its marker. Nothing is appended after that, and the server starts
-/// again: consumers of committed records get what the same producer has committed since.
+/// Compaction removes the record of an aborted transaction, and then its marker. Nothing is appended after
+/// that, and the server restarts. Consumers of committed records still get what the same producer has
+/// committed since.
 #[test]
 fn committed_records_are_there_after_compaction_has_removed_an_abort_marker_and_a_restart() {
     let dir = tempfile::tempdir().unwrap();
@@ -239,11 +240,11 @@ fn committed_records_are_there_after_compaction_has_removed_an_abort_marker_and_
     assert_eq!(aborted(&server), 1);
     let value = "x".repeat(700_000);
     let mut number = 0;
-    // Each round needs a segment that no round has seen.
+    // Each round needs a segment that no earlier round has seen.
     until("the marker is gone", || {
         number += 1;
         server.produce("orders", &["--key", &format!("k{number}")], format!("{value}\n").as_bytes());
-        // A few rounds may pass before the next record: only the last segment is left alone.
+        // A few rounds may pass before the next record: compaction skips only the last segment.
         std::thread::sleep(std::time::Duration::from_millis(300));
         aborted(&server) == 0
     });
@@ -265,7 +266,7 @@ fn committed_records_are_there_after_compaction_has_removed_an_abort_marker_and_
     }
 }
 
-/// A deleted key is gone, though nothing is appended any more.
+/// A deleted key disappears, although nothing is appended any more.
 #[test]
 fn a_quiet_partition_forgets_in_time() {
     let dir = tempfile::tempdir().unwrap();

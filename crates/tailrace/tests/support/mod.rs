@@ -1,4 +1,4 @@
-//! Starts the built binary: as a server in a temporary folder, and as its own client.
+//! Runs the built binary: as a server in a temporary folder, and as its own client.
 #![allow(dead_code, reason = "every test file uses another part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
@@ -14,24 +14,24 @@ use tailrace_kafka_wire::{Request, decode_response, request_frame};
 /// The program under test.
 pub(crate) const TAILRACE: &str = env!("CARGO_BIN_EXE_tailrace");
 
-/// Longest wait for a server to be ready. The slowest machine has many of them at once.
+/// Longest wait for a server to be ready. On the slowest machine many servers start at once.
 const READY_MAX: Duration = Duration::from_secs(120);
 
-/// For a listener whose port is known before it listens, or that comes back at the same port.
+/// The address of a listener whose port must be known before it listens, or that comes back on the same port.
 ///
-/// Connections within the machine come from 127.0.0.1, so that none of them takes the port meanwhile.
+/// Local connections come from 127.0.0.1, so none of them can take the port meanwhile.
 pub(crate) const LASTING: &str = "127.0.0.2:0";
 
-/// So many addresses that nobody listens on.
+/// Returns this many addresses on which nothing listens.
 pub(crate) fn free_addresses(count: usize) -> Vec<String> {
     let listeners: Vec<_> = (0..count).map(|_| std::net::TcpListener::bind(LASTING).unwrap()).collect();
     listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect()
 }
 
-/// Longest wait for anything that has to happen.
+/// Longest wait for any condition.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A command without what the environment of the tests might bring in.
+/// A command without the TAILRACE_* and NATS_* variables of the test's environment.
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(TAILRACE);
     for (name, _) in std::env::vars_os() {
@@ -43,7 +43,7 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it with `input` on standard input.
+/// Runs a command with `input` on standard input.
 pub(crate) fn run_with(arguments: &[&str], input: &[u8]) -> Output {
     let mut child = command(arguments).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -54,7 +54,7 @@ pub(crate) fn run_with(arguments: &[&str], input: &[u8]) -> Output {
     output
 }
 
-/// Runs it without input.
+/// Runs a command without input.
 pub(crate) fn run(arguments: &[&str]) -> Output {
     run_with(arguments, b"")
 }
@@ -67,7 +67,7 @@ pub(crate) fn failure(output: &Output, status: i32) -> String {
     text
 }
 
-/// Its standard output, if it succeeded.
+/// Standard output of a command that must succeed.
 #[track_caller]
 pub(crate) fn success(output: Output) -> Vec<u8> {
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -75,27 +75,27 @@ pub(crate) fn success(output: Output) -> Vec<u8> {
     output.stdout
 }
 
-/// What it writes first, if that comes in time: a node may wait for others.
+/// The first line of output, if it comes in time: a node may wait for others.
 fn first_line(child: &mut Child) -> Option<String> {
     let stdout = child.stdout.take().unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = BufReader::new(stdout).read_line(&mut line);
-        // Nobody waits any more if it came too late.
+        // The receiver is gone if the line came too late.
         let _ = sender.send(read.map(|_| line));
     });
     receiver.recv_timeout(READY_MAX).ok()?.ok()
 }
 
-/// A server that runs, and the folder it runs in.
+/// A running server, and its folder.
 pub(crate) struct Server {
     child: Child,
     pub(crate) kafka: String,
     pub(crate) nats: String,
     pub(crate) http: String,
     pub(crate) ready: String,
-    /// Everything the server wrote to standard error so far goes here.
+    /// The file with everything that the server has written to standard error.
     pub(crate) errors: PathBuf,
 }
 
@@ -105,12 +105,12 @@ impl Server {
         Self::start_at(dir, "127.0.0.1:0", more)
     }
 
-    /// Starts a server that listens for Kafka clients at `kafka`.
+    /// Starts a server whose Kafka listener is at `kafka`.
     pub(crate) fn start_at(dir: &Path, kafka: &str, more: &[&str]) -> Self {
         Self::start_on(dir, kafka, "127.0.0.1:0", more)
     }
 
-    /// Starts a server that listens for Kafka clients at `kafka`, for NATS clients at `nats`.
+    /// Starts a server whose Kafka listener is at `kafka`, and whose NATS listener is at `nats`.
     pub(crate) fn start_on(dir: &Path, kafka: &str, nats: &str, more: &[&str]) -> Self {
         let errors = dir.with_extension("stderr");
         let mut arguments = vec![
@@ -147,23 +147,23 @@ impl Server {
         kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
     }
 
-    /// SIGSTOP: it hangs until [`Server::go_on`].
+    /// Sends SIGSTOP: the server hangs until [`Server::go_on`].
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub(crate) fn go_on(&self) {
         self.signal(Signal::CONT);
     }
 
-    /// SIGTERM, and the exit status.
+    /// Sends SIGTERM, and returns the exit status.
     pub(crate) fn stop(mut self) -> Option<i32> {
         self.signal(Signal::TERM);
         self.wait()
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub(crate) fn kill(mut self) {
         self.signal(Signal::KILL);
         self.wait();
@@ -195,7 +195,7 @@ impl Server {
         run_with(&[arguments, &["--server", &self.nats]].concat(), input)
     }
 
-    /// Starts a verb that speaks NATS, and waits until its subscription is in force.
+    /// Starts a verb that speaks NATS, and waits until its subscription is active.
     pub(crate) fn listen(&self, arguments: &[&str]) -> Listener {
         Listener::start(&[arguments, &["--server", &self.nats]].concat())
     }
@@ -206,13 +206,13 @@ impl Server {
         String::from_utf8(success(self.run(arguments))).unwrap()
     }
 
-    /// A topic of this name and so many partitions.
+    /// Creates a topic with this many partitions.
     #[track_caller]
     pub(crate) fn create(&self, topic: &str, partitions: u32) {
         self.output(&["topic", "create", topic, "--partitions", &partitions.to_string()]);
     }
 
-    /// Sends `input`; yields the summary.
+    /// Produces `input`, and returns the summary.
     #[track_caller]
     pub(crate) fn produce(&self, topic: &str, more: &[&str], input: &[u8]) -> String {
         let output = self.run_with(&[&["produce", topic], more].concat(), input);
@@ -221,13 +221,13 @@ impl Server {
         summary
     }
 
-    /// What `consume` writes.
+    /// Returns the output of `consume`.
     #[track_caller]
     pub(crate) fn consume(&self, topic: &str, more: &[&str]) -> Vec<u8> {
         success(self.run(&[&["consume", topic], more].concat()))
     }
 
-    /// The same as text.
+    /// Returns the output of `consume` as text.
     #[track_caller]
     pub(crate) fn consume_text(&self, topic: &str, more: &[&str]) -> String {
         String::from_utf8(self.consume(topic, more)).unwrap()
@@ -241,14 +241,14 @@ impl Drop for Server {
     }
 }
 
-/// `sub` or `reply` while it runs.
+/// A running `sub` or `reply`.
 pub(crate) struct Listener {
     child: Child,
     errors: BufReader<std::process::ChildStderr>,
 }
 
 impl Listener {
-    /// A verb that says nothing by itself before it ends.
+    /// A verb that prints nothing by itself before it ends.
     pub(crate) fn quiet(mut child: Child) -> Self {
         let errors = BufReader::new(child.stderr.take().unwrap());
         Self { child, errors }
@@ -278,12 +278,12 @@ impl Listener {
         self.child.stdin.take().unwrap()
     }
 
-    /// SIGINT, as Ctrl-C sends it.
+    /// Sends SIGINT, as Ctrl-C does.
     pub(crate) fn interrupt(&self) {
         self.signal(Signal::INT);
     }
 
-    /// SIGTERM, as `kill` sends it.
+    /// Sends SIGTERM, as `kill` does.
     pub(crate) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
@@ -292,7 +292,7 @@ impl Listener {
         kill_process(Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap(), signal).unwrap();
     }
 
-    /// Waits for the end: exit status, and what is left of both outputs.
+    /// Waits for the end. Returns the exit status, and the rest of both outputs.
     pub(crate) fn end(mut self) -> (Option<i32>, Vec<u8>, String) {
         let stdout = self.child.stdout.take();
         let reading = std::thread::spawn(move || {
@@ -309,7 +309,7 @@ impl Listener {
     }
 }
 
-/// `reply` goes on for ever, and connects again and again when the server is gone.
+/// `reply` never ends by itself, and keeps reconnecting when the server is gone.
 impl Drop for Listener {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -317,13 +317,13 @@ impl Drop for Listener {
     }
 }
 
-/// A client that speaks the Kafka protocol plainly.
+/// A minimal client of the Kafka protocol.
 pub(crate) struct Wire(TcpStream);
 
 impl Wire {
     pub(crate) fn connect(server: &Server) -> Self {
         let stream = TcpStream::connect(&server.kafka).unwrap();
-        // A test whose answer never comes fails by itself.
+        // A test fails if its response never comes.
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Self(stream)
     }
@@ -339,7 +339,7 @@ impl Wire {
     }
 }
 
-/// The body of a small HTTP answer.
+/// The body of a small HTTP response.
 pub(crate) fn http_get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();

@@ -1,4 +1,4 @@
-//! Agents in a plan: all its runs come from the same ones.
+//! Agents in a plan: the same ones generate the load of all its runs.
 
 use tailrace_cli::failure::Failure;
 
@@ -7,7 +7,7 @@ use crate::remote::Key;
 use crate::verbs::arguments::RunArguments;
 use crate::verbs::driver::remote_load;
 
-/// Options of `bench run` for what the plan says.
+/// The options of `bench run` for these keys of a plan.
 pub(super) fn words(
     agents: Vec<String>,
     key_file: Option<String>,
@@ -25,7 +25,7 @@ pub(super) fn words(
     Ok(words)
 }
 
-/// Whether agents could make this load. Asks none of them.
+/// Checks whether agents could generate this load. Contacts none of them.
 pub(super) fn check(run: &RunArguments, options: &LoadOptions) -> Result<(), Failure> {
     if let Some(path) = &run.agent_key_file {
         let key = Key::read(path)?;

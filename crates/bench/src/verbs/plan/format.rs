@@ -1,4 +1,4 @@
-//! What a plan says: systems, workloads, rounds. Unknown keys are errors.
+//! The format of a plan: systems, workloads, rounds. Unknown keys are errors.
 //!
 //! A workload's keys are the options of `bench run`, with the same names, values and checks.
 
@@ -41,7 +41,7 @@ const WORKLOAD_KEYS: [&str; 18] = [
     "warm-up",
 ];
 
-/// A plan as it stands in the file.
+/// A plan as in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Raw {
@@ -65,7 +65,7 @@ fn three() -> u32 {
     3
 }
 
-/// A plan that was checked.
+/// A validated plan.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) rounds: u32,
@@ -84,7 +84,7 @@ pub(super) struct Workload {
     options: Vec<String>,
 }
 
-/// `bench run` alone, so that its options can be read from a plan.
+/// `bench run` by itself, to parse its options from a plan.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true)]
 struct Line {
@@ -117,7 +117,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Every run must be possible before the first one begins.
+    /// Checks that every run is possible, before the first one starts.
     fn check(&self) -> Result<(), Failure> {
         for system in &self.systems {
             for workload in &self.workloads {
@@ -148,7 +148,7 @@ impl Plan {
         words.extend(self.agents.iter().cloned());
         words.extend(workload.options.iter().cloned());
         let mut line = Line::try_parse_from(&words).map_err(|error| {
-            // The first line says what is wrong; the rest is about a command line that nobody typed.
+            // The first line says what is wrong. The rest is about a command line that no one has typed.
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
             format!("workload {}: {first}", workload.name)
@@ -241,17 +241,17 @@ mod tests {
             ("rounds = 2", "round = 2", "unknown field `round`"),
             ("rounds = 2", "rounds = 0", "at least one"),
             ("rate = 3000", "speed = 3000", "unknown key 'speed'"),
-            ("rate = 3000", "rate = 'often'", "'often' is no rate"),
+            ("rate = 3000", "rate = 'often'", "'often' is not a rate"),
             ("rate = 3000", "rate = 0", "a rate of 0"),
             ("rate = 3000", "rate = true", "is a boolean"),
             ("'1KiB'", "'1B'", "size is 1"),
             ("name = 'small'", "nam = 'small'", "needs a name"),
-            ("name = 'n'", "name = '../n'", "is no name"),
+            ("name = 'n'", "name = '../n'", "is not a valid name"),
             ("name = 'n'", "name = 'noop'", "two systems are called noop"),
             ("system = 'nats'", "system = 'pigeon'", "'pigeon' for '--system <NAME>'"),
-            ("address = 'h:1'", "set = { colour = 'red' }\naddress = 'h:1'", "'colour' is no setting"),
+            ("address = 'h:1'", "set = { colour = 'red' }\naddress = 'h:1'", "'colour' is not a setting"),
             ("address = 'h:1'", "version = []\naddress = 'h:1'", "version is empty"),
-            ("[[workload]]", "[trouble]\nboth = 'rain=1s'\n[[workload]]", "'rain' is no trouble"),
+            ("[[workload]]", "[trouble]\nboth = 'rain=1s'\n[[workload]]", "'rain' is not a kind of trouble"),
             (
                 "[[workload]]",
                 "[trouble]\nboth = 'jitter=1ms'\n[[workload]]",
@@ -286,7 +286,7 @@ mod tests {
             (
                 "system = 'noop'",
                 "system = 'zeromq'\naddress = 'h:1,h:2'\nset = { pattern = 'request' }",
-                "several addresses (h:1,h:2) do not go",
+                "several addresses (h:1,h:2) cannot be combined with",
             ),
             ("[[workload]]", "[trouble]\nnetem = 'rain=1%'\n[[workload]]", "netem: 'rain' is unknown"),
             (

@@ -1,7 +1,9 @@
-//! `tailrace bench run PLAN.toml`: systems x workloads, in turn, several rounds, and again from where it stopped.
+//! `tailrace bench run PLAN.toml`: systems x workloads, in turn, for several rounds. It resumes where it
+//! stopped.
 //!
-//! Each run leaves its folder `SYSTEM/WORKLOAD/round-N`. A run whose result is there is not repeated, unless it was interrupted or is
-//! invalid; a result that took another one's place says so. Systems take turns within each round, and another one begins each round.
+//! Each run has its own folder `SYSTEM/WORKLOAD/round-N`. A run that has a result is not repeated, unless it
+//! was interrupted or is invalid. A result that replaces another one says so. Systems take turns within each
+//! round, and a different one starts each round.
 
 mod agents;
 mod format;
@@ -33,7 +35,7 @@ use crate::verdict::Verdict;
 use format::Plan;
 use turn::{Turn, Why, check_force, turns};
 
-/// How often a wait looks whether it was ended.
+/// How often to check whether a wait was ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) fn run(path: &Path, arguments: &RunArguments) -> Result<ExitCode, Failure> {
@@ -64,7 +66,7 @@ pub(super) fn run(path: &Path, arguments: &RunArguments) -> Result<ExitCode, Fai
     Ok(if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Does what is due; yields how many runs failed.
+/// Runs what is due. Returns how many runs failed.
 fn pass(
     plan: &Plan,
     turns: &[Turn<'_>],
@@ -92,7 +94,7 @@ fn pass(
     failed
 }
 
-/// What is there and worth nothing, or ended as it should not.
+/// Problems of existing results: invalid ones, lost agents, connections broken at the end.
 fn worthless(plan: &Plan, turns: &[Turn<'_>], out: &Path) -> Vec<String> {
     let results: Vec<(String, Value)> =
         turns.iter().filter_map(|turn| Some((turn.name(), turn.result(out)?))).collect();
@@ -113,7 +115,7 @@ fn worthless(plan: &Plan, turns: &[Turn<'_>], out: &Path) -> Vec<String> {
             "{count} of {all} runs are invalid or measured nothing: {names}; the same command runs invalid ones again"
         ));
     }
-    // Where trouble was asked for, connections may be broken at the end.
+    // If trouble was requested, connections may be broken at the end.
     let broken = named(&|result| {
         let failed = result["failures"].as_array().is_some_and(|list| !list.is_empty());
         failed && plan.trouble.is_none() && !is_cut_short(result)
@@ -124,7 +126,7 @@ fn worthless(plan: &Plan, turns: &[Turn<'_>], out: &Path) -> Vec<String> {
     complaints
 }
 
-/// Waits, until Ctrl-C.
+/// Waits, unless Ctrl-C ends it.
 fn pause(length: Duration, stop: &AtomicBool) {
     let end = Instant::now() + length;
     while Instant::now() < end && !stop.load(Ordering::Relaxed) {
@@ -132,7 +134,8 @@ fn pause(length: Duration, stop: &AtomicBool) {
     }
 }
 
-/// The folder must be new, or belong to the same plan, which stands there without passwords.
+/// Claims the folder. It must be new, or belong to the same plan, a copy of which is in it, without
+/// passwords.
 fn claim(out: &Path, text: &str) -> Result<(), Failure> {
     let text = secrets::plan(text);
     let path = out.join("plan.toml");
@@ -154,12 +157,12 @@ fn one(
     arguments: &RunArguments,
     stop: &Arc<AtomicBool>,
 ) -> Result<(), Failure> {
-    // Before anything is lost of an earlier run. Dropped behind the server that is in it.
+    // Before anything of an earlier run is removed. It is dropped after the server that runs in it.
     let allowed = arguments.without_trouble_if_impossible;
     let surroundings = turn.trouble.map(|trouble| trouble.surround(allowed)).transpose()?.unwrap_or_default();
     let (folder, earlier_attempts) = (turn.folder(out), turn.attempts(out));
     let folder = folder.as_path();
-    // What an interrupted run left behind is not mixed with this one.
+    // Leftovers of an interrupted run must not be mixed with this one.
     if folder.exists() {
         fs::remove_dir_all(folder)
             .map_err(|error| format!("cannot clear {}: {}", folder.display(), plain(&error)))?;
@@ -191,7 +194,7 @@ fn one(
     match finished.unwritten {
         None => Ok(()),
         Some(error) => {
-            // Nobody will find it anywhere else.
+            // It is not shown anywhere else.
             let _ = write!(io::stderr(), "{}", super::table::render(&finished.summary));
             Err(error)
         }

@@ -1,4 +1,4 @@
-//! A system of a plan: where it is, how it is started, how it is asked what it is.
+//! A system in a plan: its address, how to start it, and how to query its version.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tailrace_cli::text::units::parse_duration;
 
 use crate::verbs::server::{HOST, ServerPlan};
 
-/// The table `[[system]]` as it stands in the file.
+/// The table `[[system]]` as in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct RawSystem {
@@ -25,7 +25,7 @@ pub(super) struct RawSystem {
     ready_timeout: Option<String>,
 }
 
-/// A system that was checked.
+/// A validated system.
 #[derive(Debug)]
 pub(super) struct PlannedSystem {
     pub(super) name: String,
@@ -35,12 +35,12 @@ pub(super) struct PlannedSystem {
     pub(super) server: Option<ServerPlan>,
     /// A command whose first line of output is the system's version.
     pub(super) version: Option<Vec<String>>,
-    /// A command whose first line of output is the commit that it was built from.
+    /// A command whose first line of output is the commit that the system was built from.
     pub(super) commit: Option<Vec<String>>,
 }
 
 impl PlannedSystem {
-    /// Whether its address says that the server may be on any host.
+    /// Reports whether its address leaves the host open.
     pub(super) fn has_host(&self) -> bool {
         self.address.as_ref().is_some_and(|address| address.contains(HOST))
     }
@@ -61,7 +61,7 @@ impl PlannedSystem {
             Some(command) => {
                 let ready = raw.ready.or_else(|| raw.address.clone()).ok_or_else(|| {
                     format!(
-                        "system {name}: start needs an address, or ready, to see when the server is there"
+                        "system {name}: start needs an address, or ready, to know when the server is ready"
                     )
                 })?;
                 Some(ServerPlan { command, ready, patience })
@@ -73,11 +73,13 @@ impl PlannedSystem {
     }
 }
 
-/// Names become folders.
+/// Validates a name, which becomes a folder.
 pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     let legal = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(legal) {
-        return Err(format!("'{name}' is no name: expected letters, digits, '-', '_' and '.'").into());
+        return Err(
+            format!("'{name}' is not a valid name: expected letters, digits, '-', '_' and '.'").into()
+        );
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! What a plan's runs came to: a row per workload, system and distribution, with what went wrong and what the rounds are worth.
+//! The results of a plan: a row per workload, system and distribution, with what went wrong and how many
+//! rounds are valid.
 
 use std::path::Path;
 
@@ -15,14 +16,14 @@ use crate::verdict::{Verdict, VerdictKind};
 /// Percentiles of the table.
 const SHOWN: [(&str, &str); 4] = [("0.5", "P50"), ("0.99", "P99"), ("0.999", "P99.9"), ("1", "MAX")];
 
-/// A round whose result is there, and was not interrupted.
+/// A round with a result that was not interrupted.
 struct Round {
     number: u32,
     result: Value,
     verdict: Verdict,
 }
 
-/// Everything that is there, by workload and system.
+/// Collects all results, by workload and system.
 pub(super) fn collect(plan: &Plan, out: &Path) -> Value {
     let mut rows = Vec::new();
     for workload in &plan.workloads {
@@ -36,7 +37,7 @@ pub(super) fn collect(plan: &Plan, out: &Path) -> Value {
             let measured =
                 |name: &&str| rounds.iter().any(|round| round.result["latency"][*name].is_object());
             let mut names: Vec<&str> = ["acknowledgement", "receipt"].into_iter().filter(measured).collect();
-            // Where nothing succeeded there is all the more to tell.
+            // If nothing succeeded there is all the more to report.
             if names.is_empty() && !rounds.is_empty() {
                 names.push("nothing succeeded");
             }
@@ -46,8 +47,8 @@ pub(super) fn collect(plan: &Plan, out: &Path) -> Value {
     Value::Array(rows)
 }
 
-/// Median, least and greatest over the rounds that are valid, of each percentile that all of them tell; never a mean of percentiles within a
-/// run. What went wrong is that of all rounds.
+/// Median, lowest and highest value of each percentile over the valid rounds, if all of them tell it; never a
+/// mean of percentiles within a run. What went wrong is summed over all rounds.
 fn row(workload: &str, system: &str, name: &str, rounds: &[Round]) -> Value {
     let valid: Vec<&Round> = rounds.iter().filter(|round| round.verdict.is_valid()).collect();
     let percentiles: serde_json::Map<String, Value> =
@@ -91,7 +92,7 @@ pub(super) fn render(results: &Value, rounds: u32) -> String {
     for result in results.as_array().into_iter().flatten() {
         table.row(cells(result));
         let found = reasons_of(result);
-        // Both distributions of a run have its reasons.
+        // Both distributions of a run have the same reasons.
         reasons.extend(found.into_iter().filter(|reason| !reasons.contains(reason)).collect::<Vec<_>>());
     }
     let mut text = table.render();
@@ -108,7 +109,8 @@ pub(super) fn render(results: &Value, rounds: u32) -> String {
     text
 }
 
-/// The probability with which the true median of what rounds give lies between the least and the greatest: not all of them are on one side.
+/// The probability that the true median is between the lowest and the highest round: not all rounds are on
+/// the same side of it.
 fn held(rounds: u32) -> f64 {
     1.0 - 2.0 * 0.5_f64.powi(rounds.min(1000) as i32)
 }
@@ -131,7 +133,7 @@ fn cells(result: &Value) -> Vec<String> {
     cells
 }
 
-/// What the rounds are worth.
+/// How many rounds are valid, doubtful and so on.
 fn worth(result: &Value) -> String {
     let mut text = format!("{} of {}", result["valid_runs"], result["runs"]);
     for (key, what) in [
@@ -196,7 +198,7 @@ mod tests {
         let text = render(&Value::Array(vec![found]), 2);
         let line = text.lines().nth(1).unwrap();
         assert!(line.contains("2.000 (1.000..3.000)") && line.ends_with("2 of 2, 1 repeated"), "{text}");
-        // p99 is told by neither; what was lost stands beside it.
+        // Neither tells p99. The losses are next to it.
         assert_eq!(line.split_whitespace().filter(|cell| *cell == "-").count(), 2, "{text}");
         assert!(text.lines().next().unwrap().contains("LOST") && line.contains("  32  "), "{text}");
         assert!(text.contains("2 rounds hold the true median between them with 50 %"), "{text}");

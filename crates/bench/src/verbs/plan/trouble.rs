@@ -1,4 +1,4 @@
-//! Trouble that a plan makes on purpose: the proxy on the way to each system, and signals to its server.
+//! Trouble that a plan makes on purpose: a proxy in front of each system, and signals to its server.
 
 use clap::Parser;
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use crate::verbs::proxy::ProxyArguments;
 use crate::verbs::server::{HOST, LOOPBACK};
 use crate::verbs::signals::{Deed, PlannedDeed, ServerSignal};
 
-/// The table `[trouble]` as it stands in the file: options of `bench proxy`, and signals.
+/// The table `[trouble]` as in the file: options of `bench proxy`, and signals.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct RawTrouble {
@@ -42,7 +42,7 @@ struct RawSignal {
     start: bool,
 }
 
-/// What is to happen to packets, by direction.
+/// What to do to packets, by direction.
 #[derive(Debug)]
 struct Netem {
     to_server: Impairment,
@@ -71,13 +71,13 @@ impl Netem {
     }
 }
 
-/// Where the server of a run is.
+/// The network environment of a run's server.
 #[derive(Debug, Default)]
 pub(super) struct Surroundings {
     namespace: Option<Namespace>,
-    /// What was done, or could not be.
+    /// What was made, or could not be made.
     pub(super) told: Option<String>,
-    /// The same, if it could not be.
+    /// The trouble that could not be made.
     pub(super) not_made: Option<String>,
 }
 
@@ -86,20 +86,20 @@ impl Surroundings {
         self.namespace.as_ref().map_or(LOOPBACK, Namespace::host)
     }
 
-    /// What stands before the server's command.
+    /// The words before the server's command.
     pub(super) fn prefix(&self) -> Vec<String> {
         self.namespace.as_ref().map_or_else(Vec::new, Namespace::prefix)
     }
 }
 
-/// Trouble that was checked.
+/// Validated trouble.
 #[derive(Debug)]
 pub(super) struct TroublePlan {
-    /// Options of `bench proxy`; none if there is to be no proxy.
+    /// Options of `bench proxy`; empty if there is no proxy.
     proxy: Vec<String>,
     /// In order of time.
     signals: Vec<PlannedDeed>,
-    /// What is to happen to packets; nothing if there is to be no namespace.
+    /// What to do to packets; `None` if there is no namespace.
     netem: Option<Netem>,
 }
 
@@ -136,7 +136,7 @@ fn check_starts(signals: &[PlannedDeed]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `bench proxy` alone, so that its options can be read from a plan.
+/// `bench proxy` by itself, to parse its options from a plan.
 #[derive(Debug, Parser)]
 #[command(no_binary_name = true)]
 struct Line {
@@ -168,7 +168,7 @@ impl TroublePlan {
         Ok(trouble)
     }
 
-    /// Whether it can be made in this run.
+    /// Checks whether it can be made in this run.
     pub(super) fn check(&self, system: &PlannedSystem, run: &RunArguments) -> Result<(), Failure> {
         let (has_server, has_host, system) = (system.server.is_some(), system.has_host(), &system.name);
         let length = run.warm_up + run.duration;
@@ -187,7 +187,8 @@ impl TroublePlan {
             return Err(format!("system {system}: {reason}").into());
         }
         if !self.proxy.is_empty() && !run.agents.is_empty() {
-            let reason = "trouble on the way does not go with agents: the proxy listens on this machine only";
+            let reason =
+                "trouble on the way cannot be combined with agents: the proxy listens on this machine only";
             return Err(format!("system {system}: {reason}").into());
         }
         if !self.signals.is_empty() && !has_server {
@@ -203,15 +204,15 @@ impl TroublePlan {
         Ok(())
     }
 
-    /// Makes the namespace in which the server is to run. Where that is not possible the run goes on without if it is `allowed` to, and says
-    /// so.
+    /// Creates the namespace for the server. If that is not possible the run goes on without it if `allowed`,
+    /// and says so.
     ///
     /// # Errors
-    /// It is not possible, and not allowed to do without.
+    /// It is not possible, and the run may not go on without it.
     pub(super) fn surround(&self, allowed: bool) -> Result<Surroundings, Failure> {
         let Some(netem) = &self.netem else { return Ok(Surroundings::default()) };
         for name in namespace::remove_stale(&mut Machine) {
-            note(&format!("removed what a run that was killed left behind: {name}"));
+            note(&format!("removed leftovers of a killed run: {name}"));
         }
         match Namespace::make(&namespace::words(&netem.to_server), &namespace::words(&netem.to_client)) {
             Ok(space) => {
@@ -229,7 +230,7 @@ impl TroublePlan {
         }
     }
 
-    /// Starts a proxy to each address and turns the run to them. They work until they are dropped.
+    /// Starts a proxy to each address and points the run at the proxies. They work until they are dropped.
     pub(super) fn apply(&self, run: &mut RunArguments) -> Result<Vec<Proxy>, Failure> {
         run.signals.clone_from(&self.signals);
         let Some(list) = run.address.clone().filter(|_| !self.proxy.is_empty()) else {
@@ -258,7 +259,7 @@ impl TroublePlan {
     }
 }
 
-/// Whether connections to the system would not go through a proxy at its address.
+/// Reports whether connections to the system would bypass a proxy at its address.
 fn passes_proxies(run: &RunArguments) -> bool {
     run.system.contains("kafka") && run.setting("advertised") != Some("false")
 }

@@ -1,4 +1,5 @@
-//! The runs of a plan in turn, and which of them are to be done: those without a result, and those whose result is worth nothing.
+//! The runs of a plan in turn, and which of them are due: those without a result, and those whose result is
+//! invalid.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,12 +20,12 @@ pub(super) struct Turn<'a> {
     pub(super) trouble: Option<&'a TroublePlan>,
 }
 
-/// Why a run is to be done.
+/// Why a run is due.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Why {
     /// It has no result, or was interrupted.
     Missing,
-    /// Its result, whose headline this is, is invalid, or somebody wants it anew.
+    /// Its result, with this headline, is invalid, or a repetition was requested.
     Again(String),
 }
 
@@ -42,18 +43,18 @@ impl Turn<'_> {
         format!("{}, {}, round {}", self.system.name, self.workload.name, self.round)
     }
 
-    /// What it left, if it came to its end.
+    /// Its result, if it has one.
     pub(super) fn result(&self, out: &Path) -> Option<Value> {
         serde_json::from_slice(&fs::read(self.folder(out).join("result.json")).ok()?).ok()
     }
 
-    /// Whether `--force` with these words means it.
+    /// Reports whether the values of `--force` include it.
     fn is_forced(&self, force: &[String]) -> bool {
         let name = self.name();
         force.iter().any(|word| word.is_empty() || name == *word || name.starts_with(&format!("{word}/")))
     }
 
-    /// Whether it is to be done, the first time or once more within the same command.
+    /// Reports whether it is due, for the first time or again within the same command, and why.
     pub(super) fn is_due(&self, out: &Path, first: bool, force: &[String]) -> Option<Why> {
         let Some(result) = self.result(out) else { return first.then_some(Why::Missing) };
         if result["interrupted"] == true {
@@ -64,7 +65,7 @@ impl Turn<'_> {
         again.then(|| Why::Again(verdict.headline()))
     }
 
-    /// The headlines of the runs that stood in its place until now.
+    /// The headlines of all its attempts so far.
     pub(super) fn attempts(&self, out: &Path) -> Vec<String> {
         let Some(result) = self.result(out) else { return Vec::new() };
         let earlier = result["earlier_attempts"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -73,7 +74,8 @@ impl Turn<'_> {
     }
 }
 
-/// Systems alternate within a round, so that a machine that slows down slows all of them down.
+/// The runs in order. Systems alternate within a round, so that a machine that slows down slows all of them
+/// down.
 pub(super) fn turns(plan: &Plan) -> Vec<Turn<'_>> {
     let mut turns = Vec::new();
     for round in 1..=plan.rounds {
@@ -87,7 +89,7 @@ pub(super) fn turns(plan: &Plan) -> Vec<Turn<'_>> {
     turns
 }
 
-/// A word that means no run is a mistake.
+/// Rejects a value that matches no run.
 pub(super) fn check_force(force: &[String], turns: &[Turn<'_>]) -> Result<(), Failure> {
     for word in force {
         if !turns.iter().any(|turn| turn.is_forced(std::slice::from_ref(word))) {

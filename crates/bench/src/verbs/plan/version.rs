@@ -1,4 +1,4 @@
-//! The version, or the commit, of a system under test, as a command of the plan tells it.
+//! The version, or the commit, of a system under test, from a command of the plan.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -9,15 +9,16 @@ use tailrace_cli::failure::{Failure, plain};
 
 use crate::verbs::secrets;
 
-/// How long the command may take. Kafka's, which starts a JVM, takes about two seconds.
+/// Timeout of the command. Kafka's, which starts a JVM, takes about two seconds.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Bytes of output that are looked at; a pipe holds as much, so that the command never waits for its reader.
+/// Bytes of output to read. A pipe holds as much, so the command never waits for its reader.
 const OUTPUT_BYTES_MAX: u64 = 65_536;
 
-/// The first line that the command prints, on standard output or else on standard error (as `java -version` does).
+/// The first line that the command prints, on standard output or else on standard error (like `java
+/// -version`).
 pub(super) fn ask(what: &str, command: &[String], stop: &AtomicBool) -> Result<String, Failure> {
     let shown = secrets::words(command).join(" ");
     let mut child = Command::new(&command[0])
@@ -37,13 +38,13 @@ pub(super) fn ask(what: &str, command: &[String], stop: &AtomicBool) -> Result<S
                 if stop.load(Ordering::Relaxed) {
                     return Err(format!("interrupted while '{shown}' was to tell the {what}").into());
                 }
-                return Err(format!("'{shown}' told no {what} within {COMMAND_TIMEOUT:?}").into());
+                return Err(format!("'{shown}' reported no {what} within {COMMAND_TIMEOUT:?}").into());
             }
             _ => std::thread::sleep(POLL_INTERVAL),
         }
     };
     if !status.success() {
-        return Err(format!("'{shown}' told no {what}: it ended with {status}").into());
+        return Err(format!("'{shown}' reported no {what}: it ended with {status}").into());
     }
     let mut bytes = Vec::new();
     if let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) {
@@ -53,7 +54,7 @@ pub(super) fn ask(what: &str, command: &[String], stop: &AtomicBool) -> Result<S
     }
     let text = String::from_utf8_lossy(&bytes);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
-    Ok(line.ok_or_else(|| format!("'{shown}' told no {what}: it printed nothing"))?.to_owned())
+    Ok(line.ok_or_else(|| format!("'{shown}' reported no {what}: it printed nothing"))?.to_owned())
 }
 
 #[cfg(test)]
@@ -78,7 +79,7 @@ mod tests {
             assert!(error.contains(words), "{error}");
         }
         let secret = ask_now(&["false", "--password", "hush"]).unwrap_err().to_string();
-        assert!(secret.starts_with("'false --password ***' told no version"), "{secret}");
+        assert!(secret.starts_with("'false --password ***' reported no version"), "{secret}");
         let error = ask_now(&["/nonexistent/server"]).unwrap_err().to_string();
         let sleep = ["sleep".to_owned(), "600".to_owned()];
         let stopped = ask("commit", &sleep, &AtomicBool::new(true)).unwrap_err().to_string();

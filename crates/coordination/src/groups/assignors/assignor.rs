@@ -1,4 +1,4 @@
-//! The assignors by name.
+//! Assignors by name.
 
 use super::task::{AssignmentTask, Partitions};
 use super::{range, simple, uniform};
@@ -6,14 +6,14 @@ use super::{range, simple, uniform};
 /// An assignor of consumer groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConsumerAssignor {
-    /// Everybody gets equally much, and keeps what it has where that is possible.
+    /// All members get equal shares, and keep their partitions where possible.
     Uniform,
-    /// Each topic is cut into ranges, so that equally numbered partitions of topics come together.
+    /// Each topic is divided into ranges, so that a member gets the same partition numbers of all topics.
     Range,
 }
 
 impl ConsumerAssignor {
-    /// The one of this name.
+    /// Returns the assignor of this name.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         match name {
             "uniform" => Some(Self::Uniform),
@@ -22,7 +22,7 @@ impl ConsumerAssignor {
         }
     }
 
-    /// What each member of the task shall have, in the order of the members.
+    /// Returns each member's assignment, in the order of the task's members.
     pub(crate) fn assign(self, task: &AssignmentTask<'_>) -> Vec<Partitions> {
         match self {
             Self::Uniform => uniform::assign(task),
@@ -31,7 +31,8 @@ impl ConsumerAssignor {
     }
 }
 
-/// What each member of a share group shall have, in the order of the members. Members may share partitions.
+/// Returns the assignment of each member of a share group, in the order of the members. Members may share
+/// partitions.
 pub(crate) fn assign_shares(task: &AssignmentTask<'_>) -> Vec<Partitions> {
     simple::assign(task)
 }

@@ -1,26 +1,26 @@
-//! Partitions and members by number, which is how assignors think of them.
+//! Partitions and members by number, the form in which assignors work on them.
 
 use tailrace_types::TopicId;
 
 use super::task::{AssignmentTask, Partitions};
 
-/// No member.
+/// The owner of an unassigned slot.
 pub(super) const NOBODY: u32 = u32::MAX;
 
-/// Every partition of a task as one slot, and who has it.
+/// The partitions of a task as numbered slots, each with its owner.
 #[derive(Debug)]
 pub(super) struct Board<'a> {
     topics: Vec<(TopicId, &'a [i32])>,
-    /// The first slot of each topic, and one past the last of all.
+    /// The first slot of each topic, followed by the total number of slots.
     first: Vec<usize>,
-    /// Who has the slot.
+    /// The owner of each slot.
     pub(super) owner: Vec<u32>,
-    /// How many slots each member has.
+    /// The number of slots of each member.
     pub(super) load: Vec<u32>,
 }
 
 impl<'a> Board<'a> {
-    /// A board on which nobody has anything.
+    /// Makes a board without owners.
     pub(super) fn new(task: &AssignmentTask<'a>) -> Self {
         let topics: Vec<_> = task.topics.iter().map(|(id, partitions)| (*id, &partitions[..])).collect();
         let mut first = vec![0];
@@ -39,17 +39,17 @@ impl<'a> Board<'a> {
         self.topics.len()
     }
 
-    /// The slots of the topic with this number.
+    /// Returns the slots of the topic with this number.
     pub(super) fn slots_of(&self, topic: usize) -> std::ops::Range<usize> {
         self.first[topic]..self.first[topic + 1]
     }
 
-    /// The number of a topic.
+    /// Returns the number of a topic.
     pub(super) fn topic(&self, id: TopicId) -> Option<usize> {
         self.topics.binary_search_by_key(&id, |(id, _)| *id).ok()
     }
 
-    /// The slot of a partition.
+    /// Returns the slot of a partition.
     pub(super) fn slot(&self, topic: usize, partition: i32) -> Option<usize> {
         let index = self.topics[topic].1.binary_search(&partition).ok()?;
         Some(self.first[topic] + index)
@@ -64,7 +64,7 @@ impl<'a> Board<'a> {
         self.load[member] += 1;
     }
 
-    /// What each member has.
+    /// Returns the assignment of each member.
     pub(super) fn assignments(&self) -> Vec<Partitions> {
         let mut members = vec![Partitions::new(); self.load.len()];
         for (topic, (id, partitions)) in self.topics.iter().enumerate() {
@@ -77,7 +77,7 @@ impl<'a> Board<'a> {
         members
     }
 
-    /// The partition of a slot.
+    /// Returns the partition of a slot.
     pub(super) fn partition(&self, slot: usize) -> (TopicId, i32) {
         let topic = self.first.partition_point(|first| *first <= slot) - 1;
         let (id, partitions) = self.topics[topic];
@@ -85,7 +85,7 @@ impl<'a> Board<'a> {
     }
 }
 
-/// Members are counted in 32 bits: a group's bound is below that.
+/// Converts a member's number to 32 bits. The limit on group size is below that.
 pub(super) fn member_number(member: usize) -> u32 {
     u32::try_from(member).expect("members fit 32 bits")
 }

@@ -1,10 +1,11 @@
-//! Who of a group reads what, computed on the server's side: `uniform` and `range` for consumer groups (KIP-848), `simple` for
-//! share groups (KIP-932).
+//! Server-side assignors: `uniform` and `range` for consumer groups (KIP-848), `simple` for share groups
+//! (KIP-932).
 //!
-//! An assignor is a function of the members, their subscriptions and what they have now. It costs about as much as its
-//! input and output are long (times a logarithm): thousands of members are meant to be assigned in milliseconds.
+//! An assignor is a function of the members, their subscriptions and their current assignments. Its cost is
+//! roughly proportional to the size of its input and output (times a logarithm): it should assign thousands
+//! of members within milliseconds.
 //!
-//! Deliberately not here: racks. Replicas of one node are all in one place.
+//! Deliberately not here: racks. Assignments do not depend on where replicas are.
 
 mod assignor;
 mod board;

@@ -1,7 +1,9 @@
-//! `range`: each topic is cut into as many ranges as it has readers, as equal as possible, in the readers' order.
+//! `range`: each topic is divided into as many ranges as it has readers, of nearly equal size, in the
+//! readers' order.
 //!
-//! Readers of the same topics get the same ranges of each: equally numbered partitions come together, which joins need.
-//! The order is that of instance ids where there are any, so that a static member keeps its ranges when it comes back.
+//! Readers of the same topics get the same range of each. So partitions with the same number go to the same
+//! member, which joins need. Members with an instance id are ordered by it, so that a static member keeps its
+//! ranges when it comes back.
 
 use super::board::Board;
 use super::task::{AssignmentTask, Partitions};

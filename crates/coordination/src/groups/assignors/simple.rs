@@ -1,9 +1,9 @@
 //! `simple`: for share groups, in which several members may read one partition.
 //!
-//! Every partition has a member and every member a partition, if there is any that it reads. With at least as many
-//! partitions as members nobody shares and shares are as equal as `uniform` makes them; with more members than partitions
-//! each member has one partition, and partitions have as equally many members as subscriptions allow. Members keep what
-//! they have where that is possible.
+//! Every partition gets a member, and every member gets a partition if it reads any. If there are at least as
+//! many partitions as members, no partition is shared, and the shares are as equal as `uniform` makes them.
+//! If there are more members than partitions, each member has one partition, and the numbers of members per
+//! partition are as equal as the subscriptions allow. Members keep their partitions where possible.
 
 use std::collections::BTreeSet;
 
@@ -16,18 +16,21 @@ pub(super) fn assign(task: &AssignmentTask<'_>) -> Vec<Partitions> {
     if task.members.is_empty() || board.slots() == 0 {
         return vec![Partitions::new(); task.members.len()];
     }
-    // With more members than partitions it matters who is the first of a partition: one who has it, if any.
+    // If there are more members than partitions, each partition's first member should be one that already has
+    // it, if any.
     uniform::balance(task, &mut board);
     let mut assignments = board.assignments();
     share(task, &board, &mut assignments);
     assignments
 }
 
-/// Times that all members who share are looked at again, at most: each time but the last makes partitions more equal.
+/// Maximum number of passes over the members that share. Each pass but the last makes the partitions more
+/// equal.
 const ROUNDS_MAX: usize = 16;
 
-/// Gives those who have nothing a partition to share, so that no single subscription could spread its members more equally.
-/// Who had one keeps it where that is possible, so that nothing moves when nothing has changed.
+/// Gives every member without partitions one to share. At the end, no single subscription could spread its
+/// members more equally. Members keep their shared partition where possible, so nothing moves if nothing has
+/// changed.
 fn share(task: &AssignmentTask<'_>, board: &Board<'_>, assignments: &mut [Partitions]) {
     let mut idle: Vec<usize> =
         (0..task.members.len()).filter(|member| assignments[*member].is_empty()).collect();
@@ -64,14 +67,15 @@ fn share(task: &AssignmentTask<'_>, board: &Board<'_>, assignments: &mut [Partit
     }
 }
 
-/// Places members with the same subscription, who may have `slots`, as equally as others have left it. True if anybody moved.
+/// Places members with the same subscription, which may have `slots`, as equally as the other members allow.
+/// Returns true if any of them moved.
 fn spread(slots: &[usize], places: &mut [Option<usize>], members_of: &mut [usize]) -> bool {
     let before = places.to_vec();
     before.iter().flatten().for_each(|slot| members_of[*slot] -= 1);
     let room_below = |level: usize, members_of: &[usize]| -> usize {
         slots.iter().map(|slot| level.saturating_sub(members_of[*slot])).sum()
     };
-    // The least level up to which all of them find room, and how many partitions get there.
+    // The lowest level up to which all of them fit, and the number of partitions that reach it.
     let least = slots.iter().map(|slot| members_of[*slot]).min().unwrap_or(0);
     let levels: Vec<usize> = (least..=least + places.len()).collect();
     let level = levels[levels.partition_point(|level| room_below(*level, members_of) < places.len())];

@@ -5,7 +5,7 @@ use tailrace_types::TopicId;
 
 use super::*;
 
-/// Members by number, the topics that each reads by number, and what it has.
+/// Members by name, each with the numbers of the topics that it reads and its assignment.
 #[derive(Clone, Debug)]
 struct Case {
     /// Number of partitions of each topic.
@@ -51,7 +51,8 @@ impl Case {
         self.members.values().map(|(_, current)| load(current)).collect()
     }
 
-    /// Everybody reads what it has, and partitions with readers have between 1 and `most` members.
+    /// Checks that each member reads the topics it is assigned, and that partitions with readers have between
+    /// 1 and `most` members.
     fn check(&self, most: usize) {
         let mut owners: BTreeMap<(usize, i32), usize> = BTreeMap::new();
         for (read, current) in self.members.values() {
@@ -86,7 +87,7 @@ impl Case {
             .sum()
     }
 
-    /// How many partitions equal shares leave with somebody else than before, at least.
+    /// Returns the least number of partitions that must move to make the shares equal.
     fn moves_at_least(&self, before: &Self) -> usize {
         let partitions = self.loads().iter().sum::<usize>();
         let (share, more) = (partitions / self.members.len(), partitions % self.members.len());
@@ -126,7 +127,7 @@ fn uniform_gives_equal_shares_and_moves_no_more_than_it_must() {
     case.check(1);
     assert_eq!(case.loads(), [3, 3, 2, 2, 2]);
 
-    // One more takes one each of those who have most.
+    // A new member takes one partition each from the members with most.
     let before = case.clone();
     case.members.insert(name(9), ((0..2).collect(), Partitions::new()));
     case.run(uniform);
@@ -134,7 +135,7 @@ fn uniform_gives_equal_shares_and_moves_no_more_than_it_must() {
     assert_eq!(case.loads(), [2, 2, 2, 2, 2, 2]);
     assert_eq!(case.moved_since(&before), 2);
 
-    // One goes: only its partitions move.
+    // When a member leaves, only its partitions move.
     let before = case.clone();
     case.members.remove(&name(0));
     case.run(uniform);
@@ -160,14 +161,15 @@ fn simple_shares_partitions_when_there_are_more_members() {
     case.check(3);
     assert_eq!(case.loads(), [1; 8]);
 
-    // Fewer members than partitions: nobody shares.
+    // With fewer members than partitions, no partition is shared.
     let mut case = Case::new(&[3, 4], 2);
     case.run(assign_shares);
     case.check(1);
     assert_eq!(case.loads(), [4, 3]);
 }
 
-/// Members that read different topics choose one after the other, and those who came first may have chosen otherwise had they known.
+/// Members that read different topics choose one after the other. Earlier members might have chosen
+/// differently if they had known the later choices. Still nothing may move.
 #[test]
 fn nothing_moves_when_nothing_has_changed_whatever_each_member_reads() {
     let reads: [&[usize]; 10] = [
@@ -212,7 +214,7 @@ fn nobody_and_nothing() {
     }
 }
 
-/// Topics, members with subscriptions (perhaps to topics that are not there), then members that go and come.
+/// Topics, members with subscriptions (some to missing topics), and then members that leave and join.
 fn cases() -> impl Strategy<Value = (Case, BTreeSet<usize>, Vec<BTreeSet<usize>>)> {
     let topics = prop::collection::vec(0..12_i32, 1..6);
     let subscription = || prop::collection::btree_set(0..6_usize, 0..6);
@@ -260,7 +262,7 @@ proptest! {
                 prop_assert!(high - low <= 1, "{loads:?}");
                 prop_assert_eq!(case.moved_since(&before), case.moves_at_least(&before));
             }
-            // No single move would make two members more equal.
+            // No single move may make two members more equal.
             for (read, current) in case.members.values() {
                 for id in current.keys() {
                     for ((other, _), load_of_other) in case.members.values().zip(&loads) {

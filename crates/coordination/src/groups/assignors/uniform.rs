@@ -1,15 +1,16 @@
-//! `uniform`: everybody gets equally much, and keeps what it has where that is possible.
+//! `uniform`: all members get equal shares, and keep their partitions where possible.
 //!
-//! Where all members read the same topics their shares differ by one at most, and no partition moves that need not.
-//! Otherwise shares are as equal as moving single partitions can make them.
+//! If all members read the same topics, their shares differ by at most one, and only the necessary partitions
+//! move. Otherwise shares are as equal as moving single partitions can make them.
 
 use std::collections::BTreeSet;
 
 use super::board::{Board, NOBODY};
 use super::task::{AssignmentTask, Partitions};
 
-/// Rounds through all topics in which single partitions are moved. Each round makes shares more equal, and few are needed;
-/// the bound keeps a strange group from taking the coordinator's time.
+/// Maximum number of passes over all topics in which single partitions are moved. Each pass makes shares more
+/// equal, and few are needed. The bound keeps an unusual group from taking too much of the coordinator's
+/// time.
 const ROUNDS_MAX: usize = 32;
 
 pub(super) fn assign(task: &AssignmentTask<'_>) -> Vec<Partitions> {
@@ -25,7 +26,8 @@ pub(super) fn assign(task: &AssignmentTask<'_>) -> Vec<Partitions> {
     board.assignments()
 }
 
-/// What a member has so far and may keep: slots that nobody else has taken, of topics that it still reads.
+/// Returns the slots that a member has and may keep: those that no other member has taken, of topics that it
+/// still reads.
 fn kept(task: &AssignmentTask<'_>, board: &Board<'_>, member: usize) -> Vec<usize> {
     let member = &task.members[member];
     let mut slots = Vec::new();
@@ -57,7 +59,7 @@ fn equal_shares(task: &AssignmentTask<'_>, board: &mut Board<'_>) {
             board.give(slot, member);
         }
     }
-    // What is left over goes first to those who have to be given something anyway.
+    // The remainder goes first to members that need more partitions anyway.
     for hungry in [true, false] {
         for (member, wanted) in wanted.iter_mut().enumerate() {
             if more > 0 && *wanted == share && ((board.load[member] as usize) < share) == hungry {
@@ -76,7 +78,7 @@ fn equal_shares(task: &AssignmentTask<'_>, board: &mut Board<'_>) {
     }
 }
 
-/// Who reads each topic.
+/// Returns the readers of each topic.
 pub(super) fn readers(task: &AssignmentTask<'_>, board: &Board<'_>) -> Vec<Vec<usize>> {
     let mut readers = vec![Vec::new(); board.topic_count()];
     for (number, member) in task.members.iter().enumerate() {
@@ -87,7 +89,7 @@ pub(super) fn readers(task: &AssignmentTask<'_>, board: &Board<'_>) -> Vec<Vec<u
     readers
 }
 
-/// Assigns where subscriptions differ.
+/// Assigns when subscriptions differ.
 pub(super) fn balance(task: &AssignmentTask<'_>, board: &mut Board<'_>) {
     for member in 0..task.members.len() {
         for slot in kept(task, board, member) {
@@ -95,7 +97,7 @@ pub(super) fn balance(task: &AssignmentTask<'_>, board: &mut Board<'_>) {
         }
     }
     let readers = readers(task, board);
-    // Topics with few readers first: their partitions have the least choice.
+    // Topics with few readers come first, because their partitions have the least choice.
     let mut order: Vec<usize> = (0..readers.len()).filter(|topic| !readers[*topic].is_empty()).collect();
     order.sort_by_key(|topic| (readers[*topic].len(), *topic));
     for topic in &order {
@@ -119,8 +121,8 @@ pub(super) fn balance(task: &AssignmentTask<'_>, board: &mut Board<'_>) {
     }
 }
 
-/// Moves partitions of a topic from its readers with much to those with little, until no move makes two of them more
-/// equal. Returns the number of moves.
+/// Moves partitions of a topic from readers with many partitions to readers with few, until no move makes two
+/// of them more equal. Returns the number of moves.
 fn level(board: &mut Board<'_>, topic: usize, readers: &[usize]) -> usize {
     let (Some(low), Some(high)) = (
         readers.iter().map(|reader| board.load[*reader]).min(),
@@ -142,7 +144,7 @@ fn level(board: &mut Board<'_>, topic: usize, readers: &[usize]) -> usize {
         });
         slots[number].push(slot);
     }
-    // Those who have something of this topic, the one with most last.
+    // Members with partitions of this topic. The one with most is last.
     let mut givers: BTreeSet<_> = number_of.keys().map(|owner| (board.load[*owner], *owner)).collect();
     let mut moves = 0;
     while let (Some(&(most, giver)), Some(&(fewest, taker))) = (givers.last(), least.first()) {
@@ -161,7 +163,7 @@ fn level(board: &mut Board<'_>, topic: usize, readers: &[usize]) -> usize {
         least.insert((board.load[giver], giver));
         least.insert((board.load[taker], taker));
         givers.insert((board.load[giver], giver));
-        // A taker may become a giver only in a later round: it has less than the giver had.
+        // A taker may become a giver only in a later pass: it has less than the giver had.
     }
     moves
 }

@@ -1,4 +1,4 @@
-//! A classic group ends because it becomes a consumer group, or begins because a consumer group becomes one.
+//! Conversion between classic groups and consumer groups: a classic group ends, or starts.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::coordinator::{Effects, Moment};
 use crate::groups::group::Group;
 use crate::groups::{ClientIdentity, GroupCoordinator, GroupError, GroupState};
 
-/// A member that a classic group begins with.
+/// An initial member of a classic group.
 #[derive(Debug)]
 pub(in crate::groups) struct ClassicSeed {
     pub(in crate::groups) member: Arc<str>,
@@ -24,7 +24,7 @@ pub(in crate::groups) struct ClassicSeed {
 }
 
 impl GroupCoordinator {
-    /// Takes a classic group away. Whoever waits in it is told to join again. Nothing is written.
+    /// Removes a classic group. Pending requests of its members are told to join again. Nothing is written.
     pub(in crate::groups) fn close_classic(
         &mut self,
         id: &Arc<str>,
@@ -53,8 +53,7 @@ impl GroupCoordinator {
         }
     }
 
-    /// Makes a classic group that has come together in this generation already, writes it, and lets its members come together
-    /// anew.
+    /// Creates a classic group that is already in this generation, writes it, and starts a rebalance.
     pub(in crate::groups) fn open_classic(
         &mut self,
         id: &Arc<str>,

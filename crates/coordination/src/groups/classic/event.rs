@@ -1,4 +1,4 @@
-//! Requests of the classic protocol, and their answers.
+//! Requests of the classic protocol, and their replies.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use crate::groups::state::GroupState;
 /// A request of the classic protocol.
 #[derive(Debug)]
 pub enum ClassicEvent {
-    /// A member wants to belong to the next generation (JoinGroup).
+    /// A member joins the next generation (JoinGroup).
     Join(JoinRequest),
-    /// A member wants its assignment; the leader brings everybody's (SyncGroup).
+    /// A member asks for its assignment. The leader brings the assignments of all members (SyncGroup).
     Sync(SyncRequest),
-    /// A member is alive.
+    /// A heartbeat of a member.
     Heartbeat(MemberReference),
-    /// Members go, or an administrator removes them. Answered in the same order.
+    /// Members leave, or an administrator removes them. The reply has the same order.
     Leave(Vec<LeavingMember>),
 }
 
-/// An answer to one.
+/// A reply to a [`ClassicEvent`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum ClassicReply {
     /// To [`ClassicEvent::Join`].
@@ -37,55 +37,55 @@ pub enum ClassicReply {
 /// A JoinGroup request.
 #[derive(Clone, Debug)]
 pub struct JoinRequest {
-    /// Where the member comes from.
+    /// The member's client.
     pub client: ClientIdentity,
-    /// Its id, empty if it has none yet.
+    /// Its id. Empty if it has none yet.
     pub member: Arc<str>,
-    /// A fresh, unique id that it gets if it has none.
+    /// A fresh, unique id for a member without one.
     pub fresh_member: Arc<str>,
     /// Its static identity (KIP-345).
     pub instance: Option<Arc<str>>,
-    /// How long it may be silent, in milliseconds.
+    /// Session timeout in milliseconds: how long the member may send nothing.
     pub session_timeout_ms: i32,
-    /// How long it may take to join again when the group is rebalanced, in milliseconds.
+    /// Rebalance timeout in milliseconds: how long the member may take to join again.
     pub rebalance_timeout_ms: i32,
-    /// What kind of thing the members are: `consumer`, `connect`.
+    /// The type of the members: `consumer`, `connect`.
     pub protocol_type: String,
-    /// The assignment strategies that it knows, the one it likes best first, each with its subscription.
+    /// The member's assignment protocols, in order of preference, each with its subscription.
     pub protocols: Vec<NamedBytes>,
-    /// What its client can do.
+    /// Capabilities of its client.
     pub abilities: JoinAbilities,
 }
 
-/// What versions of JoinGroup differ in.
+/// Differences between versions of JoinGroup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JoinAbilities {
-    /// It joins a second time with the id that it is given (version 4, KIP-394).
+    /// The client joins a second time with the id that it was given (version 4, KIP-394).
     pub comes_back_with_id: bool,
-    /// A leader that comes back can be told not to assign anew (version 9, KIP-814).
+    /// A leader that rejoins can be told to skip the assignment (version 9, KIP-814).
     pub skips_assignment: bool,
 }
 
-/// What a member learns when the group has come together.
+/// The reply to a member when the join phase is complete.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Joined {
-    /// Its generation.
+    /// The generation.
     pub generation: i32,
-    /// What kind of thing the members are.
+    /// The type of the members.
     pub protocol_type: Option<Arc<str>>,
-    /// The strategy that all know.
+    /// The chosen assignment protocol.
     pub protocol: Option<Arc<str>>,
-    /// Who assigns.
+    /// The leader's id.
     pub leader: Arc<str>,
     /// The member's own id.
     pub member: Arc<str>,
-    /// True if the leader shall leave the assignment as it is.
+    /// True if the leader must leave the assignment as it is.
     pub skip_assignment: bool,
-    /// All members, for the leader alone.
+    /// All members. Only the leader gets them.
     pub members: Vec<JoinedMember>,
 }
 
-/// A member as the leader sees it.
+/// A member, as the leader sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JoinedMember {
     /// Its id.
@@ -96,7 +96,7 @@ pub struct JoinedMember {
     pub subscription: Bytes,
 }
 
-/// Who asks, in which generation.
+/// A member and the generation it knows.
 #[derive(Clone, Debug)]
 pub struct MemberReference {
     /// The member's id.
@@ -110,66 +110,66 @@ pub struct MemberReference {
 /// A SyncGroup request.
 #[derive(Clone, Debug)]
 pub struct SyncRequest {
-    /// Who asks.
+    /// The member.
     pub by: MemberReference,
-    /// The protocol type that the member expects, if it says so.
+    /// The protocol type that the member expects, if it sends one.
     pub protocol_type: Option<String>,
-    /// The protocol that the member expects, if it says so.
+    /// The protocol that the member expects, if it sends one.
     pub protocol: Option<String>,
-    /// From the leader: each member's assignment.
+    /// From the leader: the assignment of each member.
     pub assignments: Vec<(Arc<str>, Bytes)>,
 }
 
 /// A member's assignment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Synced {
-    /// What kind of thing the members are.
+    /// The type of the members.
     pub protocol_type: Option<Arc<str>>,
     /// The group's protocol.
     pub protocol: Option<Arc<str>>,
-    /// In that protocol.
+    /// The assignment, in the group's protocol.
     pub assignment: Bytes,
 }
 
-/// Who leaves.
+/// A member that leaves.
 #[derive(Clone, Debug)]
 pub struct LeavingMember {
-    /// The member's id; may be empty if there is an instance id.
+    /// The member's id. May be empty if there is an instance id.
     pub member: Arc<str>,
     /// Its static identity.
     pub instance: Option<Arc<str>>,
 }
 
-/// A group as DescribeGroups shows it.
+/// A group, as DescribeGroups shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassicDescription {
-    /// What it is doing.
+    /// Its state.
     pub state: GroupState,
-    /// What kind of thing the members are, empty if there never were any.
+    /// The type of the members. Empty if there never were any.
     pub protocol_type: String,
-    /// Its protocol, empty while there is none.
+    /// The group's assignment protocol. Empty while there is none.
     pub protocol: String,
     /// Its members, by id.
     pub members: Vec<ClassicMemberDescription>,
 }
 
-/// A member as DescribeGroups shows it.
+/// A member, as DescribeGroups shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassicMemberDescription {
     /// Its id.
     pub member: Arc<str>,
     /// Its static identity.
     pub instance: Option<Arc<str>>,
-    /// Where it comes from.
+    /// The member's client.
     pub client: ClientIdentity,
-    /// Its subscription, empty unless the group is stable.
+    /// Its subscription. Empty unless the group is stable.
     pub subscription: Bytes,
-    /// The assignment that it was given last.
+    /// The last assignment that it was given.
     pub assignment: Bytes,
 }
 
 impl ClassicReply {
-    /// The refusal of a request of the same kind.
+    /// Returns a refusal of this kind of request.
     pub(super) fn refusal(event: &ClassicEvent, error: GroupError) -> Self {
         match event {
             ClassicEvent::Join(_) => Self::Join(Err(error)),
@@ -180,13 +180,13 @@ impl ClassicReply {
     }
 }
 
-/// What a classic group waits for.
+/// A timer of a classic group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ClassicTimer {
-    /// Members to join.
+    /// The time for members to join.
     Join,
-    /// Members to ask for their assignment.
+    /// The time for members to ask for their assignment.
     Sync,
-    /// A sign of life of a member.
+    /// A member's session.
     Session(Arc<str>),
 }

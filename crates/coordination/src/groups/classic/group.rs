@@ -1,4 +1,4 @@
-//! The state of a classic group, and the changes of it that ask nobody.
+//! The state of a classic group, and the state changes that send no replies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,48 +22,48 @@ pub(in crate::groups) const CONSUMER_PROTOCOL: &str = "consumer";
 /// The wait for more members before the first generation (Kafka's `InitialDelayedJoin`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InitialDelay {
-    /// Whether somebody joined since the wait was last extended.
+    /// True if a member joined since the wait was last extended.
     pub(super) joined: bool,
-    /// The present wait, in milliseconds.
+    /// The current wait, in milliseconds.
     pub(super) delay_ms: i64,
-    /// By how much it may still be extended, in milliseconds.
+    /// The time by which it may still be extended, in milliseconds.
     pub(super) remaining_ms: i64,
 }
 
-/// A classic group. Without a protocol type it is a "simple" one, which has offsets and no members.
+/// A classic group. Without a protocol type it is a "simple" group, which has offsets and no members.
 #[derive(Debug)]
 pub(in crate::groups) struct ClassicGroup {
     pub(super) state: GroupState,
-    /// The state before: a rebalance from [`GroupState::Empty`] waits for more members.
+    /// The previous state: a rebalance from [`GroupState::Empty`] waits for more members.
     pub(super) previous: GroupState,
-    /// When it took its state, [`TimestampMs::NONE`] if not known.
+    /// The time at which it entered its state. [`TimestampMs::NONE`] if unknown.
     pub(super) since: TimestampMs,
     pub(in crate::groups) generation: i32,
     pub(in crate::groups) protocol_type: Option<Arc<str>>,
     pub(in crate::groups) protocol: Option<Arc<str>>,
     pub(in crate::groups) leader: Option<Arc<str>>,
     pub(in crate::groups) members: BTreeMap<Arc<str>, ClassicMember>,
-    /// Static identities and the members that have them.
+    /// Static identities, and the members that own them.
     pub(super) instances: BTreeMap<Arc<str>, Arc<str>>,
-    /// Ids that were given and not yet used to join.
+    /// Member ids that were given out and have not been used to join yet.
     pub(super) pending: BTreeSet<Arc<str>>,
     /// Members that have not asked for their assignment in this generation.
     pub(super) unsynced: BTreeSet<Arc<str>>,
-    /// How many members wait for the generation to come together.
+    /// The number of members that wait for the join phase to end.
     pub(super) joining: usize,
-    /// How many members know a protocol.
+    /// The number of members that support each protocol.
     supported: BTreeMap<Arc<str>, usize>,
-    /// Bytes of all members' subscriptions.
+    /// The total size of all members' subscriptions, in bytes.
     subscription_bytes: usize,
-    /// What the members read, if all of them say so in the consumer's way.
+    /// The topics that the members read, if all their subscriptions are in the consumer's format.
     subscribed: Option<BTreeSet<String>>,
     pub(super) initial: InitialDelay,
-    /// Whether the log has a record of it.
+    /// Whether the log has a record of the group.
     pub(super) is_written: bool,
 }
 
 impl ClassicGroup {
-    /// A group without members.
+    /// Makes a group without members.
     pub(in crate::groups) fn new(now: TimestampMs) -> Self {
         Self {
             state: GroupState::Empty,
@@ -86,12 +86,12 @@ impl ClassicGroup {
         }
     }
 
-    /// The records that take a group out of the log.
+    /// Returns the tombstones of a group.
     pub(in crate::groups) fn tombstones(group: &Arc<str>) -> Vec<CoordinatorRecord> {
         vec![CoordinatorRecord { key: GroupKey { group }.encode(), value: None }]
     }
 
-    /// What a record says. Members' sessions begin when everything is loaded.
+    /// Restores a group from its record. Members' sessions start when everything is loaded.
     pub(super) fn from_record(value: &GroupValue<'_>) -> Self {
         let text = |text: &str| Arc::<str>::from(text);
         let state = if value.members.is_empty() { GroupState::Empty } else { GroupState::Stable };
@@ -134,7 +134,7 @@ impl ClassicGroup {
         group
     }
 
-    /// The record of it.
+    /// Returns the group's record.
     pub(super) fn to_record(&self) -> Bytes {
         let protocol = self.protocol.as_deref();
         let subscriptions: Vec<_> = self
@@ -172,7 +172,7 @@ impl ClassicGroup {
         self.protocol_type.as_deref()
     }
 
-    /// True if nobody would miss it: it was never written, and nobody is about to join.
+    /// Reports whether the group can be dropped: it was never written, and no member is about to join.
     pub(super) fn is_idle(&self) -> bool {
         !self.is_written && self.state == GroupState::Empty && self.pending.is_empty()
     }
@@ -187,7 +187,7 @@ impl ClassicGroup {
         self.leader.as_deref() == Some(member)
     }
 
-    /// Longest time that a member may take to join again, in milliseconds.
+    /// Returns the longest rebalance timeout of any member, in milliseconds.
     pub(super) fn rebalance_timeout_ms(&self) -> i64 {
         self.members.values().map(|member| i64::from(member.rebalance_timeout_ms)).max().unwrap_or(0)
     }
@@ -196,7 +196,7 @@ impl ClassicGroup {
         self.members.len() <= self.joining && self.pending.is_empty()
     }
 
-    /// Takes in a member. The first one says what kind of thing the members are and leads.
+    /// Adds a member. The first one determines the protocol type and becomes the leader.
     pub(super) fn insert(&mut self, id: Arc<str>, member: ClassicMember) {
         self.pending.remove(&id);
         if let Some(instance) = &member.instance {
@@ -210,7 +210,8 @@ impl ClassicGroup {
         self.members.insert(id, member);
     }
 
-    /// Lets a member go, or an id that was given and not used. Whoever waits for it is the caller's to answer.
+    /// Removes a member, or an id that was given out and never used. The caller must answer the member's
+    /// pending requests.
     pub(super) fn remove(&mut self, id: &str) -> Option<ClassicMember> {
         self.pending.remove(id);
         self.unsynced.remove(id);
@@ -246,7 +247,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Changes a member. Whatever is done to its protocols and to its waiting is counted.
+    /// Changes a member, and keeps the counts of protocols and of joining members up to date.
     pub(super) fn update(&mut self, id: &str, change: impl FnOnce(&mut ClassicMember)) {
         let Some((id, mut member)) = self.members.remove_entry(id) else { return };
         self.discount_protocols(&member);
@@ -257,14 +258,14 @@ impl ClassicGroup {
         self.members.insert(id, member);
     }
 
-    /// Takes from a member the one who waits for the generation.
+    /// Takes the member's pending JoinGroup request.
     pub(super) fn take_joining(&mut self, id: &str) -> Option<Token> {
         let token = self.members.get_mut(id)?.joining.take()?;
         take_off(&mut self.joining, 1, "members that join");
         Some(token)
     }
 
-    /// Bytes of all subscriptions, once a request is taken in.
+    /// Returns the total size of all subscriptions, in bytes, after a request is accepted.
     pub(super) fn bytes_with(&self, request: &JoinRequest) -> usize {
         let before = self.members.get(&request.member).map_or(0, ClassicMember::subscription_bytes);
         let fresh: usize = request.protocols.iter().map(|(_, subscription)| subscription.len()).sum();
@@ -272,7 +273,8 @@ impl ClassicGroup {
         others.expect("the subscriptions of all members are counted") + fresh
     }
 
-    /// Can somebody with these protocols be a member? Where there is none, whatever the state, the first one decides.
+    /// Reports whether a member with these protocols can join. If there are no members, in any state, the
+    /// first one decides.
     pub(super) fn accepts_protocols(&self, protocol_type: &str, protocols: &[(String, Bytes)]) -> bool {
         if self.members.is_empty() {
             return !protocol_type.is_empty() && !protocols.is_empty();
@@ -282,7 +284,7 @@ impl ClassicGroup {
             && protocols.iter().any(|(name, _)| self.supported.get(name.as_str()) == Some(&all))
     }
 
-    /// The protocol that all know and most like best. Of several, the first by name.
+    /// Returns the protocol that all members support and most prefer. In a tie, the first by name wins.
     pub(super) fn preferred_protocol(&self) -> Option<Arc<str>> {
         let all = self.members.len();
         let mut votes: BTreeMap<&Arc<str>, usize> = BTreeMap::new();
@@ -296,7 +298,8 @@ impl ClassicGroup {
         votes.into_iter().find(|(_, count)| *count == most).map(|(name, _)| Arc::clone(name))
     }
 
-    /// Makes one of those who have joined the leader, if the present one has not. False if nobody has joined.
+    /// Makes one of the joined members the leader, if the current leader has not joined. Returns false if no
+    /// member has joined.
     pub(super) fn elect(&mut self) -> bool {
         let Some(leader) = &self.leader else { return false };
         if self.members.get(leader).is_some_and(|member| member.joining.is_some()) {
@@ -308,9 +311,9 @@ impl ClassicGroup {
         true
     }
 
-    /// Begins the next generation with the members that are there.
+    /// Starts the next generation with the current members.
     pub(super) fn next_generation(&mut self, now: TimestampMs) {
-        // Kafka lets it overflow; no group is rebalanced two billion times, and if so, it begins anew.
+        // Kafka lets it overflow. After two billion rebalances, which no group has, it starts again.
         self.generation = self.generation.checked_add(1).unwrap_or(1);
         self.unsynced.clear();
         self.protocol = self.preferred_protocol();
@@ -330,7 +333,7 @@ impl ClassicGroup {
         };
     }
 
-    /// All members, as the leader sees them.
+    /// Returns all members, as the leader sees them.
     pub(super) fn for_leader(&self) -> Vec<JoinedMember> {
         let protocol = self.protocol.as_deref().unwrap_or_default();
         let member = |(id, member): (&Arc<str>, &ClassicMember)| JoinedMember {
@@ -341,7 +344,7 @@ impl ClassicGroup {
         self.members.iter().map(member).collect()
     }
 
-    /// Is there such a member, and is its static identity its own?
+    /// Checks that the member exists and owns its static identity.
     pub(super) fn check_member(
         &self,
         group: &Arc<str>,
@@ -358,14 +361,14 @@ impl ClassicGroup {
         if self.members.contains_key(member) { Ok(()) } else { Err(unknown()) }
     }
 
-    /// Is the request of this generation?
+    /// Checks that the request is of the current generation.
     pub(super) fn check_generation(&self, found: i32) -> Result<(), GroupError> {
         let expected = self.generation;
         if found == expected { Ok(()) } else { Err(GroupError::IllegalGeneration { expected, found }) }
     }
 
-    /// May `by` commit offsets now? Everybody may while there are no members; else only members may, in their generation.
-    /// Transactions from before KIP-447 name no member and are let through.
+    /// Checks whether `by` may commit offsets now. Any client may while there are no members. Otherwise only
+    /// members may, in their generation. Transactions from before KIP-447 name no member and are allowed.
     pub(in crate::groups) fn check_commit(&self, group: &Arc<str>, by: &Committer) -> Result<(), GroupError> {
         let empty = self.state == GroupState::Empty;
         let generation = by.generation_or_epoch;
@@ -382,14 +385,14 @@ impl ClassicGroup {
                 member: Arc::clone(&by.member),
             });
         }
-        // The member knows of the new generation and not yet what it has been given.
+        // The member knows the new generation, but not its assignment yet.
         if !in_transaction && self.state == GroupState::CompletingRebalance {
             return Err(GroupError::RebalanceInProgress);
         }
         Ok(())
     }
 
-    /// Offsets of a group with members may be deleted only if it is known what the members read.
+    /// Allows deleting offsets of a group with members only if it is known which topics they read.
     pub(in crate::groups) fn check_offset_delete(&self, group: &Arc<str>) -> Result<(), GroupError> {
         let known = self.protocol_type() == Some(CONSUMER_PROTOCOL);
         if self.state == GroupState::Empty || known {
@@ -398,7 +401,8 @@ impl ClassicGroup {
         Err(GroupError::NonEmptyGroup { group: Arc::clone(group) })
     }
 
-    /// True if members read the topic, or if nobody can tell: consumers whose subscriptions are not understood, or not yet decided.
+    /// Reports whether members read the topic, or might: consumers whose subscriptions are unreadable, or not
+    /// decided yet.
     pub(in crate::groups) fn may_read(&self, topic: &str) -> bool {
         match &self.subscribed {
             Some(topics) => topics.contains(topic),
@@ -416,8 +420,8 @@ impl ClassicGroup {
         }
     }
 
-    /// As DescribeGroups shows it. What members read is shown while the group is stable. What they were given last is
-    /// shown in any state, as in Kafka.
+    /// Describes the group for DescribeGroups. Subscriptions are shown while the group is stable. As in
+    /// Kafka, the last assignments are shown in any state.
     pub(in crate::groups) fn describe(&self) -> ClassicDescription {
         let stable = self.state == GroupState::Stable;
         let protocol = self.protocol.as_deref().filter(|_| stable).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Heartbeat: a member is alive, and learns whether it has to join again.
+//! Heartbeat: keeps a member's session alive, and tells the member whether it has to join again.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ impl GroupCoordinator {
         }
     }
 
-    /// A member of a classic group that commits offsets is alive, too, where Kafka takes it for a heartbeat: not while the
-    /// leader assigns.
+    /// Counts a commit as a heartbeat of the member, where Kafka does: not while the leader computes the
+    /// assignment.
     pub(in crate::groups) fn committed_in_classic(
         &mut self,
         id: &Arc<str>,

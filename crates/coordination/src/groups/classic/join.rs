@@ -1,4 +1,4 @@
-//! JoinGroup: a member wants to belong to the next generation.
+//! JoinGroup: a member joins the next generation.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl GroupCoordinator {
                 let reason = "it is a share group";
                 return refuse(effects, GroupError::InconsistentProtocol { reason });
             }
-            // An empty one: the others do not come here.
+            // The group is empty: requests to a consumer group with members are handled elsewhere.
             Some(group @ Group::Consumer(_)) => {
                 effects.append(group.tombstones(id));
                 self.groups.remove(id);
@@ -46,7 +46,7 @@ impl GroupCoordinator {
             Some(Group::Classic(_)) | None => {}
         }
         if !self.groups.contains_key(id) {
-            // Who has an id is of a group that is gone, and must begin anew.
+            // A member that has an id belongs to a group that is gone. It must start again.
             if !request.member.is_empty() {
                 let unknown = GroupError::UnknownMember { group: Arc::clone(id), member: request.member };
                 return refuse(effects, unknown);
@@ -59,7 +59,7 @@ impl GroupCoordinator {
     }
 }
 
-/// Refuses what no group could take.
+/// Refuses requests that no group could accept.
 fn check(request: &JoinRequest, moment: &Moment<'_>) -> Result<(), GroupError> {
     let broker = moment.image.broker();
     let (min, max) = (broker.group_min_session_timeout_ms, broker.group_max_session_timeout_ms);
@@ -84,7 +84,7 @@ fn check(request: &JoinRequest, moment: &Moment<'_>) -> Result<(), GroupError> {
     Ok(())
 }
 
-/// A protocol that is named twice counts once.
+/// Drops repeated names of protocols.
 fn keep_first_of_each_name(protocols: &mut Vec<(String, Bytes)>) {
     let mut seen = BTreeSet::new();
     protocols.retain(|(name, _)| seen.insert(name.clone()));
@@ -105,14 +105,14 @@ impl Turn<'_> {
             return self.reply_join(token, Err(too_many));
         }
         if !self.group.accepts_protocols(&request.protocol_type, &request.protocols) {
-            let reason = "the group is of another type, or no protocol is known to all members";
+            let reason = "the group is of another type, or no protocol is supported by all members";
             return self.reply_join(token, Err(GroupError::InconsistentProtocol { reason }));
         }
         if request.member.is_empty() {
             self.join_anew(token, request);
         } else if self.group.pending.contains(&request.member) {
             if request.instance.is_some() {
-                let reason = "a static member comes without a member id at first".to_owned();
+                let reason = "a static member must first join without a member id".to_owned();
                 return self.reply_join(token, Err(GroupError::InvalidRequest { reason }));
             }
             self.add(token, Arc::clone(&request.member), request);
@@ -121,8 +121,9 @@ impl Turn<'_> {
         }
     }
 
-    /// New members are counted against the limit; during the wait for members those who have joined, so that a group that
-    /// has become too large loses its last ones.
+    /// Reports whether the group has room for a member. Only new members count against the limit. While the
+    /// group prepares a rebalance, it counts the joined members instead, so that a group that has become too
+    /// large loses the last ones.
     fn has_room_for(&self, member: &str) -> bool {
         let (group, max) = (&self.group, self.size_max());
         let known = group.members.get(member);
@@ -137,7 +138,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Somebody without an id.
+    /// Handles a JoinGroup request without a member id.
     fn join_anew(&mut self, token: Token, request: JoinRequest) {
         let fresh = Arc::clone(&request.fresh_member);
         if let Some(instance) = &request.instance {
@@ -180,7 +181,7 @@ impl Turn<'_> {
         self.rebalance_or_complete();
     }
 
-    /// A member with its id.
+    /// Handles a JoinGroup request of a member with its id.
     fn join_again(&mut self, token: Token, request: JoinRequest) {
         let id = Arc::clone(&request.member);
         if let Err(error) = self.group.check_member(self.id, &id, request.instance.as_ref()) {
@@ -188,7 +189,7 @@ impl Turn<'_> {
         }
         let unchanged = self.group.members.get(&id).is_some_and(|member| member.says(&request.protocols));
         let present = match self.group.state {
-            // It may have missed the answer.
+            // It may have missed the reply.
             GroupState::CompletingRebalance => unchanged,
             // The leader asks for a new assignment by joining again.
             GroupState::Stable => unchanged && !self.group.is_leader(&id),
@@ -202,7 +203,8 @@ impl Turn<'_> {
         self.rebalance_or_complete();
     }
 
-    /// Takes over what a member says now, and lets it wait. An earlier request of it that still waits is sent back.
+    /// Updates a member from its request, and lets it wait. An earlier pending request of the same member is
+    /// refused.
     fn update(&mut self, token: Token, id: &Arc<str>, request: JoinRequest) {
         let mut superseded = None;
         self.group.update(id, |member| {
@@ -216,8 +218,8 @@ impl Turn<'_> {
         }
     }
 
-    /// A static member has come back without its id: it gets a new one, and whoever has the old one is fenced. While the group
-    /// is stable nothing else changes, unless its protocol would.
+    /// Handles a static member that comes back without its id. It gets a new id, and a client with the old id
+    /// is fenced. While the group is stable nothing else changes, unless the chosen protocol would.
     fn replace_static(&mut self, token: Token, before: &Arc<str>, request: JoinRequest) {
         let id = Arc::clone(&request.fresh_member);
         let leader_before = self.group.leader.clone();
@@ -232,7 +234,8 @@ impl Turn<'_> {
                 if skips_assignment {
                     joined.skip_assignment = self.group.is_leader(&id);
                 } else {
-                    // Told that it leads, it would assign; so it is told that its former self does.
+                    // If it were told that it is the leader, it would assign. So it is told that its former
+                    // id is the leader.
                     joined.leader = leader_before.unwrap_or_default();
                     joined.members = Vec::new();
                 }

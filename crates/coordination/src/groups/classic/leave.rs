@@ -1,4 +1,4 @@
-//! LeaveGroup: members go, one or several at once.
+//! LeaveGroup: one or several members leave at once.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl GroupCoordinator {
                 turn.somebody_left(fewer);
                 gone
             }
-            // As in Kafka, it is said of each of them that the group does not have it.
+            // As in Kafka, each of them is reported as unknown.
             None => {
                 let unknown = |member: &LeavingMember| {
                     Err(GroupError::UnknownMember {
@@ -56,7 +56,8 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Fewer members share the work anew. An id that was only given is not missed by anybody but those who wait for it.
+    /// Starts a rebalance, so that the remaining members share the work. An id that was given out and never
+    /// used only matters to members that wait for it.
     fn somebody_left(&mut self, fewer_members: bool) {
         match self.group.state() {
             GroupState::Stable | GroupState::CompletingRebalance if fewer_members => self.prepare_rebalance(),

@@ -1,9 +1,11 @@
-//! Classic groups: members join, their leader assigns, everybody syncs (Kafka's protocol of JoinGroup and SyncGroup).
+//! Classic groups: members join, their leader assigns, all members sync (Kafka's protocol of JoinGroup and
+//! SyncGroup).
 //!
-//! `event.rs` has what can happen, `group.rs` the state, `turn.rs` what follows from a change of it (rebalances, answers,
-//! deadlines). `step.rs` is the coordinator's road through a group, and `join.rs`, `sync.rs`, `heartbeat.rs`, `leave.rs`
-//! one request each. A group is written to the log when it is stable or empty; what happens in between lives in memory,
-//! and after a restart members find themselves in the generation that was written last.
+//! `event.rs` has the events, `group.rs` the state, `turn.rs` the consequences of a change (rebalances,
+//! replies, deadlines). `step.rs` dispatches the coordinator's events to a group. `join.rs`, `sync.rs`,
+//! `heartbeat.rs` and `leave.rs` handle one request each. A group is written to the log when it is stable or
+//! empty. The states in between are kept in memory, and after a restart members are in the generation that
+//! was written last.
 
 mod convert;
 mod event;

@@ -1,4 +1,4 @@
-//! The road of a request through a classic group, and what time, a restart and the log do to it.
+//! Dispatch of requests, timers, restarts and log records to a classic group.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl GroupCoordinator {
         self.forget_idle_classic(group);
     }
 
-    /// A classic group at work; `None` if there is none of this id.
+    /// Prepares a decision about a classic group. `None` if there is no such group.
     pub(super) fn turn<'a>(
         &'a mut self,
         id: &'a Arc<str>,
@@ -55,12 +55,12 @@ impl GroupCoordinator {
         Some(Turn { id, group, timers: &mut self.timers, counts: &mut self.counts, moment, effects })
     }
 
-    /// True if somebody is about to join.
+    /// Reports whether a member is about to join.
     pub(in crate::groups) fn is_awaited(&self, id: &Arc<str>) -> bool {
         matches!(self.groups.get(id), Some(Group::Classic(group)) if !group.pending.is_empty())
     }
 
-    /// Drops a group that somebody asked to join and nobody did.
+    /// Drops a group that a client asked to join and no client has joined.
     pub(in crate::groups) fn forget_idle_classic(&mut self, id: &Arc<str>) {
         if let Some(Group::Classic(group)) = self.groups.get(id)
             && group.is_idle()
@@ -86,7 +86,7 @@ impl GroupCoordinator {
         self.forget_idle_classic(id);
     }
 
-    /// Members of a group that was replayed get a fresh session.
+    /// Starts new sessions for the members of a replayed group.
     pub(in crate::groups) fn classic_loaded(
         &mut self,
         id: &Arc<str>,
@@ -122,8 +122,8 @@ impl GroupCoordinator {
         Ok(())
     }
 
-    /// Forgets a classic group and everything it waits for. Its offsets stay. Not for groups in which somebody waits for an
-    /// answer.
+    /// Clears all timers of a classic group. Its offsets stay. Must not be used while members have pending
+    /// requests.
     pub(in crate::groups) fn drop_classic_timers(&mut self, id: &Arc<str>) {
         let Some(Group::Classic(group)) = self.groups.get(id) else { return };
         for member in group.members.keys().chain(&group.pending) {

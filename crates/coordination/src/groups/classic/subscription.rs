@@ -1,11 +1,11 @@
-//! Reading which topics a consumer subscribes to, out of its otherwise opaque subscription (`ConsumerProtocolSubscription`).
+//! Parses the topics out of a consumer's otherwise opaque subscription (`ConsumerProtocolSubscription`).
 
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use tailrace_records::internal::{FieldReader, InternalRecordError};
 
-/// The topics of all subscriptions together; `None` if one of them is not a consumer's.
+/// Returns the topics of all subscriptions. `None` if one of them is not a consumer's.
 pub(super) fn subscribed_topics(subscriptions: impl Iterator<Item = Bytes>) -> Option<BTreeSet<String>> {
     let mut topics = BTreeSet::new();
     for subscription in subscriptions {
@@ -18,7 +18,7 @@ pub(super) fn subscribed_topics(subscriptions: impl Iterator<Item = Bytes>) -> O
     Some(topics)
 }
 
-/// Every version begins with the topics; what follows does not matter here.
+/// Parses the topics. Every version starts with them; the rest does not matter here.
 fn topics_of(subscription: &[u8]) -> Result<Vec<&str>, InternalRecordError> {
     let mut reader = FieldReader::new(subscription);
     let version = reader.version()?;

@@ -1,4 +1,4 @@
-//! SyncGroup: members ask for their assignment, and the leader brings everybody's.
+//! SyncGroup: members ask for their assignment, and the leader brings the assignments of all members.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -88,7 +88,8 @@ impl Turn<'_> {
         }
     }
 
-    /// The leader has spoken: the group is stable. Whom it left out has nothing to read.
+    /// Stores the leader's assignments and makes the group stable. Members that the leader left out get an
+    /// empty assignment.
     fn assign(&mut self, assignments: &[(Arc<str>, Bytes)]) {
         let mut assignments: BTreeMap<&Arc<str>, &Bytes> =
             assignments.iter().map(|(id, bytes)| (id, bytes)).collect();

@@ -1,4 +1,4 @@
-//! A classic group at work: what follows from a change, whoever caused it.
+//! The consequences of a change of a classic group, shared by all requests.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::groups::limits::MEMBERS_PER_GROUP_MAX;
 use crate::groups::timers::{GroupTimer, Timers};
 use crate::groups::{GroupCoordinator, GroupCounts, GroupError, GroupReply, GroupState};
 
-/// How long a new member may wait for its first generation, in milliseconds. It has no id to send heartbeats with, and a
-/// client that gave up would stay for ever. Kafka's constant.
+/// How long a new member may wait for its first generation, in milliseconds. It has no id to send heartbeats
+/// with, and a client that has abandoned its request would stay for ever. The value is Kafka's.
 const NEW_MEMBER_JOIN_TIMEOUT_MS: i64 = 300_000;
 
-/// An assignment of nothing.
+/// An empty assignment.
 const NO_ASSIGNMENT: Bytes = Bytes::new();
 
-/// One group, with everything that a decision about it needs.
+/// A group, with everything that a decision about it needs.
 pub(super) struct Turn<'a> {
     pub(super) id: &'a Arc<str>,
     pub(super) group: &'a mut ClassicGroup,
@@ -47,7 +47,7 @@ impl Turn<'_> {
         GroupError::UnknownMember { group: Arc::clone(self.id), member: Arc::clone(member) }
     }
 
-    /// Members that the group may have.
+    /// Returns the maximum number of members.
     pub(super) fn size_max(&self) -> usize {
         let setting = usize::try_from(self.moment.image.broker().group_max_size).unwrap_or(0);
         setting.min(MEMBERS_PER_GROUP_MAX)
@@ -66,14 +66,14 @@ impl Turn<'_> {
         self.timers.clear(self.id, GroupTimer::Classic(timer));
     }
 
-    /// Writes the group as it is.
+    /// Writes the current state of the group.
     pub(super) fn write(&mut self) {
         self.group.is_written = true;
         let key = GroupKey { group: self.id }.encode();
         self.effects.append(vec![CoordinatorRecord { key, value: Some(self.group.to_record()) }]);
     }
 
-    /// The member has given a sign of life, or has been told something that it needs time for.
+    /// Extends the member's session, after a heartbeat or a reply that the member needs time for.
     pub(super) fn keep_alive(&mut self, member: &Arc<str>) {
         let Some(timeout) = self.group.members.get(member).map(|member| member.session_timeout_ms) else {
             return;
@@ -81,12 +81,13 @@ impl Turn<'_> {
         self.expect_until(member, timeout.into());
     }
 
-    /// A member that joins for the first time cannot send heartbeats.
+    /// Starts the wait of a new member, which cannot send heartbeats.
     pub(super) fn keep_alive_new(&mut self, member: &Arc<str>) {
         self.expect_until(member, NEW_MEMBER_JOIN_TIMEOUT_MS);
     }
 
-    /// The timer is left alone if it goes off earlier: it will be set again then. A heartbeat costs next to nothing.
+    /// Moves the member's deadline. A timer that expires earlier is not changed; when it expires, it is set
+    /// again. That makes a heartbeat very cheap.
     fn expect_until(&mut self, member: &Arc<str>, ms: i64) {
         let deadline = self.after(ms);
         let timer = GroupTimer::Classic(ClassicTimer::Session(Arc::clone(member)));
@@ -97,13 +98,13 @@ impl Turn<'_> {
         }
     }
 
-    /// An id was given that nobody has used yet.
+    /// Reserves an id that was given out and has not been used yet.
     pub(super) fn expect_pending(&mut self, member: Arc<str>, ms: i64) {
         self.set(ClassicTimer::Session(Arc::clone(&member)), ms);
         self.group.pending.insert(member);
     }
 
-    /// Lets a member go. If it waits for something, it is told that it is not known any more.
+    /// Removes a member. Its pending requests are answered with "unknown member".
     pub(super) fn remove(&mut self, member: &Arc<str>) {
         self.clear(ClassicTimer::Session(Arc::clone(member)));
         let Some(gone) = self.group.remove(member) else { return };
@@ -115,7 +116,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The membership has changed.
+    /// Reacts to a change of the membership.
     pub(super) fn rebalance_or_complete(&mut self) {
         match self.group.state {
             GroupState::Empty | GroupState::Stable | GroupState::CompletingRebalance => {
@@ -125,7 +126,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Waits for members to join. The first generation also waits for members that nobody knows of yet.
+    /// Starts to wait for members to join. The first generation also waits for new members.
     pub(super) fn prepare_rebalance(&mut self) {
         if self.group.state == GroupState::CompletingRebalance {
             self.send_back_those_who_sync();
@@ -161,7 +162,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Goes on if nobody is missing. The first generation waits for its time.
+    /// Completes the join phase if no member is missing. The first generation waits for its delay to end.
     pub(super) fn complete_if_all_joined(&mut self) {
         let group = &self.group;
         let waiting = group.state == GroupState::PreparingRebalance && group.previous != GroupState::Empty;
@@ -170,7 +171,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The time to join has passed.
+    /// Handles the end of the time to join.
     pub(super) fn join_is_over(&mut self) {
         if self.group.state != GroupState::PreparingRebalance {
             return;
@@ -187,7 +188,7 @@ impl Turn<'_> {
         self.complete_join();
     }
 
-    /// Begins the next generation with those who have joined. Static members may be late; they stay.
+    /// Starts the next generation with the members that have joined. Static members may be late; they stay.
     fn complete_join(&mut self) {
         self.clear(ClassicTimer::Join);
         let missing: Vec<_> = self
@@ -201,7 +202,7 @@ impl Turn<'_> {
             self.remove(member);
         }
         if !self.group.members.is_empty() && !self.group.elect() {
-            // Nobody has joined. Sessions will end, or somebody comes.
+            // No member has joined. Either sessions expire, or a member joins.
             let timeout = self.group.rebalance_timeout_ms();
             return self.set(ClassicTimer::Join, timeout);
         }
@@ -230,7 +231,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What a member is told of the present generation.
+    /// Returns the JoinGroup reply for a member in the current generation.
     pub(super) fn joined(&self, member: &Arc<str>) -> Joined {
         let group = &self.group;
         Joined {
@@ -244,7 +245,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The member has asked for its assignment.
+    /// Records that the member has asked for its assignment.
     pub(super) fn has_synced(&mut self, member: &Arc<str>) {
         self.group.unsynced.remove(member);
         if self.group.unsynced.is_empty() {
@@ -252,7 +253,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The time to ask for the assignment has passed: who has not is removed.
+    /// Handles the end of the time to sync: members that have not asked for their assignment are removed.
     pub(super) fn sync_is_over(&mut self) {
         let running = matches!(self.group.state, GroupState::CompletingRebalance | GroupState::Stable);
         if !running || self.group.unsynced.is_empty() {
@@ -264,7 +265,7 @@ impl Turn<'_> {
         self.prepare_rebalance();
     }
 
-    /// Nothing was heard of a member, or of one that was given an id, for too long.
+    /// Handles the end of the session of a member, or of an id that was never used.
     pub(super) fn session_is_over(&mut self, member: &Arc<str>) {
         if self.group.pending.remove(member) {
             return self.complete_if_all_have_come();
@@ -275,7 +276,7 @@ impl Turn<'_> {
             let timer = GroupTimer::Classic(ClassicTimer::Session(Arc::clone(member)));
             return self.timers.set(self.id, timer, until);
         }
-        // Who waits for an answer gets time anew with it.
+        // A member with a pending request gets a new session with the reply.
         if known.is_excused() {
             return;
         }
@@ -286,8 +287,8 @@ impl Turn<'_> {
         }
     }
 
-    /// As [`Turn::complete_if_all_joined`], for the first generation, too: if everybody that was waited for is gone, there is
-    /// nothing to wait for.
+    /// Works as [`Turn::complete_if_all_joined`], but also for the first generation. If every awaited member
+    /// is gone, there is nothing to wait for.
     fn complete_if_all_have_come(&mut self) {
         if self.group.state == GroupState::PreparingRebalance && self.group.all_have_joined() {
             self.complete_join();

@@ -1,8 +1,9 @@
-//! Members that still use JoinGroup and SyncGroup in a consumer group. The coordinator assigns them, too; what it assigns
-//! goes to them in the bytes of the embedded protocol, as if their leader had sent it.
+//! Members of a consumer group that still use JoinGroup and SyncGroup. The coordinator assigns their
+//! partitions, too, and encodes the assignment in the embedded protocol, as if the group's leader had sent
+//! it.
 //!
-//! Such a member has nobody to lead: it joins, gets the epoch that it is in as its generation, and syncs to see its
-//! partitions. It is told to join again when there is something new for it.
+//! Such a member has no other members to lead. It joins, gets its current epoch as its generation, and syncs
+//! to get its partitions. When its assignment changes, it is told to join again.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use crate::groups::limits::SUBSCRIBED_NAMES_MAX;
 use crate::groups::{GroupCoordinator, GroupError, GroupReply};
 
 impl GroupCoordinator {
-    /// A request of the classic protocol to a consumer group that has members.
+    /// Handles a classic request to a consumer group that has members.
     pub(in crate::groups) fn classic_event_in_consumer_group(
         &mut self,
         token: Token,
@@ -37,8 +38,8 @@ impl GroupCoordinator {
         let reply = match event {
             ClassicEvent::Join(request) => {
                 if let Some(replaced) = self.last_modern_member(id, &request, moment) {
-                    // The last member of the new protocol comes back with the old one: that is the end of the consumer
-                    // group, and the request is one to what comes after it.
+                    // The last member of the new protocol comes back with the old one. The consumer group is
+                    // downgraded, and the request goes to the classic group.
                     self.remove_consumer_members(id, &[replaced], moment, effects);
                     return self.step_classic(token, id, ClassicEvent::Join(request), moment, effects);
                 }
@@ -60,7 +61,8 @@ impl GroupCoordinator {
         effects.replies.push((token, GroupReply::Classic(reply)));
     }
 
-    /// The one member of the new protocol, if it is a static one that this request replaces, and the group can do without it.
+    /// Returns the last member of the new protocol, if it is a static member that this request replaces, and
+    /// the group may be downgraded without it.
     fn last_modern_member(
         &self,
         id: &Arc<str>,
@@ -101,7 +103,7 @@ impl GroupCoordinator {
                 }
                 (None, _) => {
                     let known = group.members.get(&member.member);
-                    // Members of the new protocol leave by their heartbeat.
+                    // Members of the new protocol leave by heartbeat.
                     known.filter(|known| known.is_classic()).map(|_| Arc::clone(&member.member))
                 }
             };
@@ -122,7 +124,7 @@ fn unknown(id: &Arc<str>, member: &Arc<str>) -> GroupError {
     GroupError::UnknownMember { group: Arc::clone(id), member: Arc::clone(member) }
 }
 
-/// Who joins: the id that the member will have, and the static member that it replaces.
+/// A joining member: its id, and the static member that it replaces.
 struct Joiner {
     id: Arc<str>,
     replaces: Option<Arc<str>>,
@@ -207,7 +209,7 @@ impl Turn<'_> {
             if request.protocols.iter().any(shared) {
                 return Ok(());
             }
-            "none of them is known to all members of the group that use the classic protocol"
+            "none of them is supported by all members of the group that use the classic protocol"
         };
         Err(GroupError::InconsistentProtocol { reason })
     }
@@ -230,7 +232,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A member that the group knows, that uses the classic protocol, and that is in this generation.
+    /// Returns the member if it is known, uses the classic protocol, and is in this generation.
     fn classic_member(&self, by: &MemberReference) -> Result<&Member, GroupError> {
         if let Some(instance) = &by.instance {
             match self.group.instances.get(instance) {
@@ -250,15 +252,15 @@ impl Turn<'_> {
         Ok(member)
     }
 
-    /// True if there is something new for the member, so that it has to join again. While a new assignment is not made
-    /// yet there is not.
+    /// Reports whether the member has to join again because its assignment can change. While a new target
+    /// assignment has not been computed, it does not have to.
     fn has_news_for(&self, id: &str, member: &Member) -> bool {
         member.standing.epoch < self.group.target_epoch
             || member.standing.state == MemberState::Unrevoked
             || (member.standing.state == MemberState::Unreleased && self.is_all_free_for(id))
     }
 
-    /// True if nobody else has what the member shall have.
+    /// Reports whether no other member has any partition of the member's target.
     fn is_all_free_for(&self, id: &str) -> bool {
         let none = Partitions::new();
         let target = self.group.targets.get(id).unwrap_or(&none);
@@ -294,7 +296,7 @@ impl Turn<'_> {
         Ok(synced)
     }
 
-    /// The member has as long as a rebalance may take to join again.
+    /// Gives the member the length of a rebalance timeout to join again.
     fn expect_to_join(&mut self, by: &MemberReference) {
         let timer = ConsumerTimer::Join(Arc::clone(&by.member));
         if !self.is_set(timer.clone()) {

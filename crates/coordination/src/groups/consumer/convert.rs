@@ -1,5 +1,6 @@
-//! A classic group becomes a consumer group when a member of the new protocol joins it, and a classic group again when the
-//! last of those goes (`group.consumer.migration.policy`). Nobody loses a partition by the change itself.
+//! Conversion of groups (`group.consumer.migration.policy`). A classic group becomes a consumer group when a
+//! member of the new protocol joins, and a classic group again when the last of those leaves. No member loses
+//! a partition by the conversion itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,14 +21,14 @@ use crate::groups::group::Group;
 use crate::groups::journal::Journal;
 use crate::groups::{ClientIdentity, GroupCoordinator, GroupError, GroupState};
 
-/// A classic member as a consumer group has it.
+/// A classic member, converted for a consumer group.
 struct Upgraded {
     details: ConsumerGroupMember,
     held: Held,
 }
 
 impl GroupCoordinator {
-    /// Makes a consumer group of a classic one.
+    /// Converts a classic group to a consumer group.
     pub(super) fn upgrade(
         &mut self,
         id: &Arc<str>,
@@ -55,7 +56,7 @@ impl GroupCoordinator {
         Ok(())
     }
 
-    /// May the group become a classic one without these members?
+    /// Reports whether the group may become a classic one after these members leave.
     pub(super) fn may_downgrade(&self, id: &Arc<str>, without: &[Arc<str>], moment: &Moment<'_>) -> bool {
         let Some(Group::Consumer(group)) = self.groups.get(id) else { return false };
         let settings = Settings::of(moment.image, id);
@@ -71,7 +72,7 @@ impl GroupCoordinator {
             && left <= settings.classic_members_max
     }
 
-    /// Makes a classic group of a consumer group, without some of its members.
+    /// Converts a consumer group to a classic group, without some of its members.
     pub(super) fn downgrade(
         &mut self,
         id: &Arc<str>,
@@ -105,7 +106,7 @@ impl GroupCoordinator {
     }
 }
 
-/// Partitions by the names of their topics.
+/// Converts partitions by topic id to partitions by topic name.
 pub(super) fn by_name(partitions: &Partitions, image: &MetadataImage) -> Vec<(String, Vec<i32>)> {
     let named = |(id, partitions): (&TopicId, &Vec<i32>)| {
         Some((image.topic_by_id(*id)?.name.as_str().to_owned(), partitions.clone()))
@@ -113,7 +114,7 @@ pub(super) fn by_name(partitions: &Partitions, image: &MetadataImage) -> Vec<(St
     partitions.iter().filter_map(named).collect()
 }
 
-/// Partitions by the ids of their topics.
+/// Converts partitions by topic name to partitions by topic id.
 pub(super) fn by_id(partitions: &[(String, Vec<i32>)], image: &MetadataImage) -> BTreeMap<TopicId, Vec<i32>> {
     let mut topics: BTreeMap<TopicId, Vec<i32>> = BTreeMap::new();
     for (name, partitions) in partitions {
@@ -124,7 +125,7 @@ pub(super) fn by_id(partitions: &[(String, Vec<i32>)], image: &MetadataImage) ->
     topics
 }
 
-/// The members of a classic group, or why it cannot be a consumer group.
+/// Converts the members of a classic group, or returns why the group cannot become a consumer group.
 fn upgraded(
     id: &Arc<str>,
     classic: &ClassicGroup,
@@ -136,7 +137,7 @@ fn upgraded(
         return Err(refuse("group.consumer.migration.policy does not allow it"));
     }
     if classic.protocol_type() != Some(CONSUMER_PROTOCOL) {
-        return Err(refuse("its members are no consumers"));
+        return Err(refuse("its members are not consumers"));
     }
     if classic.members.len() >= settings.members_max {
         return Err(refuse("it has more members than group.consumer.max.size allows"));
@@ -148,9 +149,10 @@ fn upgraded(
         let subscription = known.subscription(protocol.unwrap_or_default());
         let subscription = Subscription::decode(&subscription).map_err(malformed)?;
         let assignment = decode_assignment(&known.assignment).map_err(malformed)?;
-        // As Kafka has it. What members tell their assignor is no hindrance: the cooperative one is told generations.
+        // As in Kafka. User data in subscriptions does not matter: the cooperative assignor puts generations
+        // there.
         if assignment.has_user_data {
-            return Err(refuse("its assignor gives data of its own to members, so that only it can assign"));
+            return Err(refuse("its assignor sends members its own data, so only that assignor can assign"));
         }
         let mut held = Held::new();
         for (topic, partitions) in by_id(&assignment.topics, image) {
@@ -177,7 +179,8 @@ fn upgraded(
     Ok(members)
 }
 
-/// Everybody has what the classic group's leader gave them, in the epoch of its last generation.
+/// Fills a group: each member has the partitions that the classic group's leader assigned, in the epoch of
+/// its last generation.
 fn fill(
     group: &mut ConsumerGroup,
     generation: i32,
@@ -196,7 +199,7 @@ fn fill(
     for (member, held) in &standings {
         group.set_target(member, super::member::partitions_of(held), journal);
     }
-    // Made at no particular time: the member that comes now is assigned at once.
+    // The assignment has no time, so that the joining member is assigned at once.
     group.set_target_epoch(epoch, 0, journal);
     for (member, assigned) in standings {
         let standing = Standing {

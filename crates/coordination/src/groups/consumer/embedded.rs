@@ -1,38 +1,39 @@
-//! What members of the classic protocol tell each other in bytes that brokers need not understand, except where such a
-//! member is in a consumer group: subscriptions and assignments of the embedded protocol `consumer`, versions 0 to 3.
-//! Later versions only add to it.
+//! The embedded protocol `consumer`, versions 0 to 3: subscriptions and assignments that classic members
+//! exchange. Brokers need not parse them, unless such a member is in a consumer group. Later versions only
+//! add fields.
 
 use bytes::Bytes;
 use tailrace_records::internal::{FieldReader, FieldWriter, InternalRecordError, Layout};
 
-/// The protocol type of members that speak it.
+/// The protocol type of members that use it.
 pub(crate) const PROTOCOL_TYPE: &str = "consumer";
 
-/// Highest version known.
+/// Highest known version.
 const VERSION_MAX: i16 = 3;
 
 type Result<T> = std::result::Result<T, InternalRecordError>;
 
-/// What a member wants to read.
+/// A member's subscription.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Subscription {
     pub(crate) version: i16,
     pub(crate) topics: Vec<String>,
-    /// What it has, by name. Older members do not say: they give up everything before they join.
+    /// The member's partitions by topic name. Older clients do not send them: they give up all partitions
+    /// before they join.
     pub(crate) owned: Vec<(String, Vec<i32>)>,
     pub(crate) rack: Option<String>,
 }
 
 impl Subscription {
-    /// Reads one.
+    /// Parses a subscription.
     ///
     /// # Errors
-    /// It is damaged.
+    /// The bytes are malformed.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = FieldReader::new(bytes);
         let version = read_version(&mut reader)?;
         let topics = reader.array("topics", |reader| reader.string("topic").map(str::to_owned))?;
-        // Whatever the client's assignor says to itself, such as the generation that its partitions are from.
+        // Private data of the client's assignor, such as the generation of its partitions.
         reader.nullable_bytes("user data")?;
         let owned = if version >= 1 { read_topics(&mut reader)? } else { Vec::new() };
         if version >= 2 {
@@ -42,7 +43,7 @@ impl Subscription {
         Ok(Self { version, topics, owned, rack })
     }
 
-    /// Writes one, without user data.
+    /// Encodes a subscription, without user data.
     #[cfg(test)]
     pub(crate) fn encode(&self) -> Bytes {
         let mut writer = FieldWriter::new(self.version, Layout::Fixed);
@@ -87,19 +88,19 @@ fn write_topics(writer: &mut FieldWriter, topics: &[(String, Vec<i32>)]) {
     });
 }
 
-/// What a leader has given to a member.
+/// An assignment that a leader has given to a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Assigned {
-    /// Partitions by the name of their topic.
+    /// Partitions by topic name.
     pub(crate) topics: Vec<(String, Vec<i32>)>,
-    /// Data of the client's own assignor, which nobody else could make.
+    /// True if there is data of the client's own assignor, which only that assignor could produce.
     pub(crate) has_user_data: bool,
 }
 
-/// Reads an assignment. Empty bytes are an empty assignment.
+/// Parses an assignment. Empty bytes are an empty assignment.
 ///
 /// # Errors
-/// It is damaged.
+/// The bytes are malformed.
 pub(crate) fn decode_assignment(bytes: &[u8]) -> Result<Assigned> {
     if bytes.is_empty() {
         return Ok(Assigned::default());
@@ -111,7 +112,7 @@ pub(crate) fn decode_assignment(bytes: &[u8]) -> Result<Assigned> {
     Ok(Assigned { topics, has_user_data })
 }
 
-/// Writes an assignment, in the version of a member's subscription.
+/// Encodes an assignment, in the version of the member's subscription.
 pub(crate) fn encode_assignment(version: i16, topics: &[(String, Vec<i32>)]) -> Bytes {
     let mut writer = FieldWriter::new(version, Layout::Fixed);
     write_topics(&mut writer, topics);

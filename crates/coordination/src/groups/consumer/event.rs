@@ -1,4 +1,4 @@
-//! Requests of the consumer protocol, their answers, and what else can happen to a consumer group.
+//! Requests of the consumer protocol, their replies, and the timers of a consumer group.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::groups::topics::NamedPartitions;
 /// A request of the consumer protocol.
 #[derive(Debug)]
 pub enum ConsumerEvent {
-    /// A member joins, stays, or goes (ConsumerGroupHeartbeat).
+    /// A member joins, stays, or leaves (ConsumerGroupHeartbeat).
     Heartbeat(Box<ConsumerHeartbeat>),
-    /// Everything about the group (ConsumerGroupDescribe).
+    /// Describes the group (ConsumerGroupDescribe).
     Describe,
 }
 
-/// An answer to one.
+/// A reply to a [`ConsumerEvent`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConsumerReply {
     /// To [`ConsumerEvent::Heartbeat`].
@@ -27,81 +27,81 @@ pub enum ConsumerReply {
     Describe(Result<ConsumerDescription, GroupError>),
 }
 
-/// A heartbeat. What is `None` has not changed since the last one.
+/// A heartbeat. Fields that are `None` have not changed since the last one.
 #[derive(Clone, Debug, Default)]
 pub struct ConsumerHeartbeat {
-    /// Where the member comes from.
+    /// The member's client.
     pub client: ClientIdentity,
-    /// The member's id. A member of an old client that has none yet gets a fresh one before it comes here.
+    /// The member's id. For an old client without an id, the caller fills in a fresh one.
     pub member: Arc<str>,
-    /// Its epoch; 0 to join, -1 to leave, -2 to leave and come back as the same static member.
+    /// Its epoch. 0 to join, -1 to leave, -2 to leave and come back as the same static member.
     pub epoch: i32,
     /// Its static identity.
     pub instance: Option<Arc<str>>,
-    /// Where it is.
+    /// Its rack.
     pub rack: Option<String>,
-    /// How long it may take to give partitions back, in milliseconds.
+    /// Rebalance timeout in milliseconds: how long the member may take to give partitions back.
     pub rebalance_timeout_ms: Option<i32>,
-    /// Names of topics that it subscribes to.
+    /// Names of the topics that it subscribes to.
     pub topics: Option<Vec<String>>,
-    /// Regular expression that it subscribes with; the empty one takes that back.
+    /// The regular expression that it subscribes with. An empty one removes the subscription.
     pub expression: Option<String>,
-    /// The assignor that it would like.
+    /// The assignor that it prefers.
     pub assignor: Option<String>,
-    /// The partitions that it has.
+    /// The partitions that it owns.
     pub owned: Option<Vec<(TopicId, Vec<i32>)>>,
 }
 
-/// What a consumer group waits for.
+/// A timer of a consumer group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ConsumerTimer {
     /// The time for the next assignment.
     Assign,
-    /// A sign of life of a member.
+    /// A member's session.
     Session(Arc<str>),
-    /// A member to give partitions back.
+    /// The time for a member to give partitions back.
     Rebalance(Arc<str>),
-    /// A classic member to join again.
+    /// The time for a classic member to join again.
     Join(Arc<str>),
-    /// A classic member to ask for its assignment.
+    /// The time for a classic member to ask for its assignment.
     Sync(Arc<str>),
 }
 
-/// A consumer group as ConsumerGroupDescribe shows it.
+/// A consumer group, as ConsumerGroupDescribe shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConsumerDescription {
-    /// What it is doing.
+    /// Its state.
     pub state: GroupState,
     /// The group's epoch.
     pub epoch: i32,
     /// The epoch of its target assignment.
     pub assignment_epoch: i32,
-    /// The assignor that it uses.
+    /// Its assignor.
     pub assignor: String,
     /// Its members, by id.
     pub members: Vec<ConsumerMemberDescription>,
 }
 
-/// A member as ConsumerGroupDescribe shows it.
+/// A member, as ConsumerGroupDescribe shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConsumerMemberDescription {
     /// Its id.
     pub member: Arc<str>,
     /// Its static identity.
     pub instance: Option<String>,
-    /// Where it is.
+    /// Its rack.
     pub rack: Option<String>,
     /// Its epoch.
     pub epoch: i32,
-    /// Where it comes from.
+    /// The member's client.
     pub client: ClientIdentity,
-    /// Names of topics that it subscribes to.
+    /// Names of the topics that it subscribes to.
     pub topics: Vec<String>,
-    /// Regular expression that it subscribes with.
+    /// The regular expression that it subscribes with.
     pub expression: Option<String>,
-    /// What it has.
+    /// Its current assignment.
     pub assignment: Vec<NamedPartitions>,
-    /// What it shall have.
+    /// Its target assignment.
     pub target: Vec<NamedPartitions>,
     /// True if it uses the classic protocol.
     pub is_classic: bool,

@@ -1,7 +1,7 @@
 //! Subscriptions by regular expression.
 //!
-//! Kafka's are of RE2/J, and so is nearly everything that the `regex` crate understands: both run in linear time. An
-//! expression must match the whole name of a topic. `\Q...\E`, which only RE2 knows, is translated.
+//! Kafka uses RE2/J. The `regex` crate supports nearly the same syntax, and both run in linear time. An
+//! expression must match the whole name of a topic. `\Q...\E`, which only RE2 supports, is translated.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,15 @@ use tailrace_metadata::{METADATA_TOPIC, MetadataImage};
 
 use crate::groups::GroupError;
 
-/// Longest expression in bytes. Kafka has no bound. Names of topics have 249 bytes at most; an expression that lists a
-/// hundred of them still fits.
+/// Maximum length of an expression, in bytes. Kafka has no bound. Topic names have at most 249 bytes, so an
+/// expression that lists a hundred of them still fits.
 pub(crate) const EXPRESSION_BYTES_MAX: usize = 32_000;
 
-/// Different expressions that one group may have. Each is looked up in all names of topics when these change.
+/// Maximum number of different expressions in a group. Each is matched against all topic names when these
+/// change.
 pub(crate) const EXPRESSIONS_PER_GROUP_MAX: usize = 100;
 
-/// What a compiled expression may take, in bytes: the crate's own default is ten times as much.
+/// Maximum size of a compiled expression, in bytes. The crate's own default is ten times as much.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
 
 fn compile(expression: &str) -> Result<Regex, GroupError> {
@@ -33,7 +34,7 @@ fn compile(expression: &str) -> Result<Regex, GroupError> {
         invalid(format!("The regular expression '{expression}' is not valid: {reason}."))
     };
     let translated = without_quotes(expression);
-    // By itself first: "a)|(b" is not valid, though it would be between parentheses.
+    // The expression is parsed alone first: "a)|(b" is not valid, though it would be in parentheses.
     regex_syntax::parse(&translated).map_err(|error| refuse(error.to_string()))?;
     let whole = format!(r"\A(?:{translated})\z");
     let built = RegexBuilder::new(&whole).size_limit(COMPILED_BYTES_MAX).build();
@@ -61,13 +62,13 @@ fn without_quotes(expression: &str) -> String {
     translated
 }
 
-/// Refuses what is no expression, or too large a one.
+/// Refuses text that is not an expression, or too large a one.
 pub(crate) fn check(expression: &str) -> Result<(), GroupError> {
     compile(expression).map(|_| ())
 }
 
-/// Names of the topics that an expression matches; none if it does not compile, which [`check`] has prevented for all
-/// but those that another version has let in.
+/// Returns the names of the topics that an expression matches. None if it does not compile, which can only
+/// happen if another version has accepted it: [`check`] refuses such expressions.
 pub(crate) fn resolve(expression: &str, image: &MetadataImage) -> BTreeSet<String> {
     let Ok(regex) = compile(expression) else { return BTreeSet::new() };
     let names = image.topics().map(|topic| topic.name.as_str()).filter(|name| *name != METADATA_TOPIC);
@@ -105,7 +106,7 @@ mod tests {
             let refused = check(expression);
             let as_text = matches!(&refused, Err(GroupError::InvalidRegularExpression { reason })
                 if reason.contains("regular expression"));
-            // RE2 takes an unfinished repetition literally, and so may we.
+            // RE2 takes an unfinished repetition literally, and tailrace may do so, too.
             assert!(as_text || expression == "a{2", "{expression}: {refused:?}");
         }
         let long = "a".repeat(EXPRESSION_BYTES_MAX + 1);

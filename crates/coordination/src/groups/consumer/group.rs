@@ -1,5 +1,5 @@
-//! The state of a consumer group, and the changes of it. Every change is a record, and replaying a record is the same
-//! change: what is read back is what was.
+//! The state of a consumer group, and its changes. Every change writes a record, and replaying the record
+//! makes the same change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -19,7 +19,7 @@ use crate::groups::journal::Journal;
 use crate::groups::state::{GroupState, OffsetsExpire};
 use crate::groups::topics::hash_of_topics;
 
-/// What a regular expression matches.
+/// The topics that a regular expression matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resolved {
     pub(crate) topics: BTreeSet<String>,
@@ -29,40 +29,41 @@ pub(crate) struct Resolved {
 /// A consumer group.
 #[derive(Debug, Default)]
 pub(crate) struct ConsumerGroup {
-    /// Raised when members, subscriptions or topics change.
+    /// Incremented when members, subscriptions or topics change.
     pub(super) epoch: i32,
-    /// Hash of the topics that it reads, to notice when they change.
+    /// Hash of the topics that it reads, to detect changes.
     pub(super) metadata_hash: i64,
-    /// The epoch that the target assignment was made for.
+    /// The epoch of the target assignment.
     pub(super) target_epoch: i32,
-    /// When that was, 0 for never.
+    /// The time of the target assignment. 0 for never.
     pub(super) target_made_at: i64,
     pub(super) members: BTreeMap<Arc<str>, Member>,
-    /// Static identities and the members that have them.
+    /// Static identities, and the members that own them.
     pub(super) instances: BTreeMap<Arc<str>, Arc<str>>,
-    /// What each member shall have.
+    /// The target assignment of each member.
     pub(super) targets: BTreeMap<Arc<str>, Partitions>,
-    /// Who has each partition, or has not given it back. Only looked up, so that its order does not matter.
+    /// The member that has each partition, or has not given it back yet. It is used for lookups only, so its
+    /// order does not matter.
     owners: HashMap<(TopicId, i32), Arc<str>>,
-    /// How many members subscribe to each name.
+    /// The number of members that subscribe to each topic name.
     pub(super) names: BTreeMap<String, usize>,
-    /// How many members subscribe with each expression.
+    /// The number of members that subscribe with each expression.
     pub(super) expressions: BTreeMap<String, usize>,
     pub(super) resolved: BTreeMap<String, Resolved>,
-    /// Number of members that use the classic protocol.
+    /// The number of members that use the classic protocol.
     pub(super) classic_members: usize,
-    /// How many classic members know each of their protocols.
+    /// The number of classic members that support each of their protocols.
     pub(super) classic_protocols: BTreeMap<String, usize>,
-    /// True if the log has a record of Kafka 4.0 that is owed a tombstone.
+    /// True if the log has a record of Kafka 4.0 that must get a tombstone.
     pub(super) has_legacy_metadata: bool,
-    /// The metadata that was last compared with what the group reads.
+    /// The metadata that the group's topics were last compared with.
     pub(super) seen: Weak<MetadataImage>,
-    /// The metadata in which the expressions were last looked up.
+    /// The metadata that the expressions were last resolved against.
     pub(super) seen_by_expressions: Weak<MetadataImage>,
 }
 
 impl Journal<'_> {
-    /// Takes a record of a consumer group down.
+    /// Writes a record of a consumer group.
     fn write(&mut self, key: impl FnOnce(String) -> ConsumerGroupKey, value: impl FnOnce() -> Option<Bytes>) {
         if let Some(group) = self.group() {
             let key = key(group.to_owned()).encode();
@@ -105,7 +106,7 @@ fn discount(counts: &mut BTreeMap<String, usize>, name: &str) {
 }
 
 impl ConsumerGroup {
-    /// Says what a member has said of itself. An unknown member becomes known.
+    /// Sets a member's details. Adds the member if it is unknown.
     pub(super) fn set_details(
         &mut self,
         id: &Arc<str>,
@@ -154,7 +155,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Says what a member has. An unknown member becomes known.
+    /// Sets a member's current assignment. Adds the member if it is unknown.
     pub(super) fn set_standing(&mut self, id: &Arc<str>, standing: Standing, journal: &mut Journal<'_>) {
         journal.write(current_key(id), || Some(standing_to_record(&standing).encode()));
         self.release(id);
@@ -164,7 +165,7 @@ impl ConsumerGroup {
         self.members.entry(Arc::clone(id)).or_default().standing = standing;
     }
 
-    /// Nobody has what this member had.
+    /// Releases the partitions that this member had.
     fn release(&mut self, id: &Arc<str>) {
         let Some(member) = self.members.get(id) else { return };
         for partition in each(&member.standing.assigned).chain(each(&member.standing.revoking)) {
@@ -174,25 +175,25 @@ impl ConsumerGroup {
         }
     }
 
-    /// True if nobody else has the partition.
+    /// Reports whether no other member has the partition.
     pub(super) fn is_free_for(&self, id: &str, topic: TopicId, partition: i32) -> bool {
         self.owners.get(&(topic, partition)).is_none_or(|owner| **owner == *id)
     }
 
-    /// Says what a member shall have.
+    /// Sets a member's target assignment.
     pub(super) fn set_target(&mut self, id: &Arc<str>, target: Partitions, journal: &mut Journal<'_>) {
         journal.write(target_key(id), || Some(target_to_record(&target).encode()));
         self.targets.insert(Arc::clone(id), target);
     }
 
-    /// Says what all members' targets are of.
+    /// Sets the epoch of all members' targets.
     pub(super) fn set_target_epoch(&mut self, epoch: i32, made_at: i64, journal: &mut Journal<'_>) {
         let metadata = TargetAssignmentMetadata { epoch, timestamp_ms: made_at };
         journal.write(|group| ConsumerGroupKey::TargetMetadata { group }, || Some(metadata.encode()));
         (self.target_epoch, self.target_made_at) = (epoch, made_at);
     }
 
-    /// Begins another epoch.
+    /// Starts another epoch.
     pub(super) fn set_epoch(&mut self, epoch: i32, metadata_hash: i64, journal: &mut Journal<'_>) {
         let metadata = ConsumerGroupMetadata { epoch, metadata_hash };
         if self.has_legacy_metadata {
@@ -203,7 +204,7 @@ impl ConsumerGroup {
         (self.epoch, self.metadata_hash) = (epoch, metadata_hash);
     }
 
-    /// Says what an expression matches.
+    /// Sets the topics that an expression matches.
     pub(super) fn set_resolved(&mut self, expression: &str, resolved: Resolved, journal: &mut Journal<'_>) {
         journal.write(expression_key(expression), || {
             let topics = resolved.topics.iter().cloned().collect();
@@ -212,13 +213,13 @@ impl ConsumerGroup {
         self.resolved.insert(expression.to_owned(), resolved);
     }
 
-    /// Forgets an expression.
+    /// Removes an expression.
     pub(super) fn forget_expression(&mut self, expression: &str, journal: &mut Journal<'_>) {
         journal.write(expression_key(expression), || None);
         self.resolved.remove(expression);
     }
 
-    /// Forgets expressions that nobody subscribes with any more.
+    /// Removes expressions that no member subscribes with any more.
     pub(super) fn forget_unused_expressions(&mut self, journal: &mut Journal<'_>) {
         let unused = self.resolved.keys().filter(|expression| !self.expressions.contains_key(*expression));
         for expression in unused.cloned().collect::<Vec<_>>() {
@@ -226,7 +227,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Lets a member go.
+    /// Removes a member.
     pub(super) fn remove_member(&mut self, id: &Arc<str>, journal: &mut Journal<'_>) {
         self.forget_standing(id, journal);
         self.forget_target(id, journal);
@@ -254,7 +255,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// The records that make the group unknown, whoever is in it.
+    /// Returns the tombstones of the group and all of its members.
     pub(crate) fn tombstones(&self, group: &Arc<str>) -> Vec<CoordinatorRecord> {
         let mut journal = Journal::new(group);
         for id in self.members.keys() {
@@ -277,7 +278,7 @@ impl ConsumerGroup {
         journal.into_records()
     }
 
-    /// What it is doing.
+    /// Returns its state.
     pub(crate) fn state(&self) -> GroupState {
         if self.members.is_empty() {
             GroupState::Empty
@@ -290,12 +291,12 @@ impl ConsumerGroup {
         }
     }
 
-    /// True if it has no members.
+    /// Reports whether it has no members.
     pub(crate) fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// True if a member reads the topic.
+    /// Reports whether a member reads the topic.
     pub(crate) fn reads(&self, topic: &str) -> bool {
         self.names.contains_key(topic)
             || self.expressions.keys().any(|expression| {
@@ -303,7 +304,7 @@ impl ConsumerGroup {
             })
     }
 
-    /// True if what a member says of itself lets it read the topic.
+    /// Reports whether a member with these details reads the topic.
     pub(super) fn lets_read(&self, details: &ConsumerGroupMember, topic: &str) -> bool {
         details.subscribed_topic_names.binary_search_by(|name| name.as_str().cmp(topic)).is_ok()
             || expression_of(details)
@@ -315,7 +316,8 @@ impl ConsumerGroup {
         OffsetsExpire::SinceCommit
     }
 
-    /// The assignor that most members would like; of several, the first by name. `None` if nobody says.
+    /// Returns the assignor that most members prefer. In a tie, the first by name wins. `None` if no member
+    /// names one.
     pub(super) fn preferred_assignor(&self) -> Option<&str> {
         let mut votes: BTreeMap<&str, usize> = BTreeMap::new();
         for assignor in self.members.values().filter_map(|member| member.details.server_assignor.as_deref()) {
@@ -325,7 +327,7 @@ impl ConsumerGroup {
         votes.into_iter().find(|(_, count)| *count == most).map(|(assignor, _)| assignor)
     }
 
-    /// Hash of all topics that the group reads, as they are now; 0 for none.
+    /// Returns the hash of all topics that the group reads, as they are now. 0 for none.
     pub(super) fn hash_of_topics(&self, image: &MetadataImage) -> i64 {
         let expressions = self.expressions.keys().filter_map(|expression| self.resolved.get(expression));
         let mut names: BTreeSet<&str> =

@@ -1,4 +1,4 @@
-//! ConsumerGroupHeartbeat: a member joins, stays, or goes.
+//! ConsumerGroupHeartbeat: a member joins, stays, or leaves.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ fn invalid(reason: impl Into<String>) -> GroupError {
     GroupError::InvalidRequest { reason: reason.into() }
 }
 
-/// Refuses what no group could take.
+/// Refuses requests that no group could accept.
 pub(super) fn check(beat: &ConsumerHeartbeat, assignors: &[String]) -> Result<(), GroupError> {
     let set_but_empty = |text: Option<&str>| text.is_some_and(str::is_empty);
     if beat.member.is_empty() {
         return Err(invalid("The member id must not be empty."));
     }
     if set_but_empty(beat.instance.as_deref()) {
-        return Err(invalid("The instance id must not be empty where it is given."));
+        return Err(invalid("The instance id must not be empty if it is given."));
     }
     if set_but_empty(beat.rack.as_deref()) {
-        return Err(invalid("The rack id must not be empty where it is given."));
+        return Err(invalid("The rack id must not be empty if it is given."));
     }
     let names = [&*beat.member, beat.instance.as_deref().unwrap_or_default(), &beat.client.client_id];
     let names = names.into_iter().chain([beat.rack.as_deref().unwrap_or_default()]);
@@ -41,7 +41,7 @@ pub(super) fn check(beat: &ConsumerHeartbeat, assignors: &[String]) -> Result<()
             return Err(invalid("Only a static member, which has an instance id, leaves with epoch -2."));
         }
         epoch if epoch < EPOCH_AWAY => {
-            return Err(invalid(format!("The member epoch is {epoch}; the least that has a meaning is -2.")));
+            return Err(invalid(format!("The member epoch is {epoch}; the lowest valid epoch is -2.")));
         }
         _ => {}
     }
@@ -51,7 +51,7 @@ pub(super) fn check(beat: &ConsumerHeartbeat, assignors: &[String]) -> Result<()
     match &beat.assignor {
         Some(name) if !assignors.contains(name) || ConsumerAssignor::of_name(name).is_none() => {
             let known = assignors.join(", ");
-            let reason = format!("There is no server assignor '{name}' here, only these: {known}.");
+            let reason = format!("The server assignor '{name}' is not supported, only these are: {known}.");
             Err(GroupError::UnsupportedAssignor { reason })
         }
         _ => Ok(()),
@@ -63,7 +63,7 @@ fn check_join(beat: &ConsumerHeartbeat) -> Result<(), GroupError> {
         return Err(invalid("A member must give its rebalance timeout when it joins."));
     }
     if beat.owned.as_ref().is_none_or(|owned| !owned.is_empty()) {
-        return Err(invalid("A member must have no partitions, and say so, when it joins."));
+        return Err(invalid("A member must report that it has no partitions when it joins."));
     }
     if beat.topics.is_none() && beat.expression.is_none() {
         return Err(invalid(
@@ -73,8 +73,8 @@ fn check_join(beat: &ConsumerHeartbeat) -> Result<(), GroupError> {
     Ok(())
 }
 
-/// Is this the epoch that the member is in? One behind is fine for a member that did not get its last answer, and has
-/// nothing that it should not have.
+/// Checks the member's epoch. The previous epoch is accepted, too, from a member that missed its last reply
+/// and owns only partitions of its assignment.
 fn check_epoch(member: &Member, epoch: i32, owned: &Reported) -> Result<(), GroupError> {
     let standing = &member.standing;
     let is_behind = epoch == standing.previous_epoch && epoch < standing.epoch;
@@ -92,7 +92,7 @@ fn is_part(owned: &Reported, assigned: &Held) -> bool {
     })
 }
 
-/// What the member says of itself after a heartbeat. What it does not mention has not changed.
+/// Returns the member's details after a heartbeat. Fields that it does not send have not changed.
 fn details_after(before: &ConsumerGroupMember, beat: &ConsumerHeartbeat) -> ConsumerGroupMember {
     let mut details = before.clone();
     details.client_id.clone_from(&beat.client.client_id);
@@ -121,17 +121,17 @@ fn details_after(before: &ConsumerGroupMember, beat: &ConsumerHeartbeat) -> Cons
     details
 }
 
-/// Who sends a heartbeat.
+/// The sender of a heartbeat.
 enum Sender {
-    /// One that the group knows, perhaps by the id of a static member that it replaces.
+    /// A known member, perhaps under the id of a static member that it replaced.
     Known(Arc<str>),
-    /// One that takes the place of a static member.
+    /// A member that takes the place of a static one.
     Replaces(Arc<str>),
     New,
 }
 
 impl Turn<'_> {
-    /// A member joins or stays. Nothing has changed if it is refused.
+    /// Handles a member that joins or stays. A refusal changes nothing.
     pub(super) fn heartbeat(&mut self, beat: &ConsumerHeartbeat) -> Result<HeartbeatAnswer, GroupError> {
         let sender = self.sender(beat)?;
         if matches!(sender, Sender::New) {
@@ -163,7 +163,7 @@ impl Turn<'_> {
         Ok(self.answer(beat, &had))
     }
 
-    /// All of a member's state, or what has changed of it.
+    /// Returns the reply: the member's whole assignment if it has changed, or if the member asks for it.
     fn answer(&self, beat: &ConsumerHeartbeat, had: &Held) -> HeartbeatAnswer {
         let standing = self.group.members.get(&beat.member).map(|member| member.standing.clone());
         let standing = standing.unwrap_or_default();
@@ -213,7 +213,7 @@ impl Turn<'_> {
                 Ok(Sender::Known(Arc::clone(id)))
             }
             Some((id, member)) if joins => {
-                // Whoever came by the classic protocol never said that it would come back.
+                // A classic member never announced that it would come back.
                 if member.standing.epoch != EPOCH_AWAY && !member.is_classic() {
                     let (instance, owner) = (Arc::clone(instance), Arc::clone(id));
                     return Err(GroupError::UnreleasedInstance { instance, owner });
@@ -231,13 +231,14 @@ impl Turn<'_> {
         }
         let max = expression::EXPRESSIONS_PER_GROUP_MAX;
         if self.group.expressions.len() >= max {
-            let reason = format!("The group has {max} different regular expressions and takes no more.");
+            let reason = format!("The group already has {max} different regular expressions, the maximum.");
             return Err(GroupError::InvalidRegularExpression { reason });
         }
         expression::check(pattern)
     }
 
-    /// Puts a member in the place of a static one: it gets what that one had, and has to catch up with the group.
+    /// Puts a member in the place of a static one. It gets the other's partitions, and has to catch up with
+    /// the group.
     pub(super) fn replace(&mut self, old: &Arc<str>, new: &Arc<str>) {
         let Some(member) = self.group.members.get(old) else { return };
         let details = member.details.clone();
@@ -255,7 +256,8 @@ impl Turn<'_> {
         self.group.set_standing(new, standing, &mut self.journal);
     }
 
-    /// Who wants to leave. Its epoch is not asked for: whoever knows a member's id may let it go.
+    /// Returns the member that wants to leave. Its epoch is not checked: any client that knows a member's id
+    /// may remove it.
     pub(super) fn leaver(
         &self,
         member: &Arc<str>,
@@ -274,7 +276,8 @@ impl Turn<'_> {
         }
     }
 
-    /// A static member goes and will come back: it keeps what it has until its session is over.
+    /// Handles a static member that leaves and will come back. It keeps its partitions until its session
+    /// ends.
     pub(super) fn go_away(&mut self, id: &Arc<str>) {
         let Some(member) = self.group.members.get(id) else { return };
         let standing = Standing { epoch: EPOCH_AWAY, revoking: Held::new(), ..member.standing.clone() };
@@ -283,7 +286,7 @@ impl Turn<'_> {
     }
 }
 
-/// The answer to a member that goes.
+/// Returns the reply to a member that leaves.
 pub(super) fn goodbye(beat: &ConsumerHeartbeat) -> HeartbeatAnswer {
     HeartbeatAnswer {
         member: shared(&beat.member),

@@ -9,17 +9,17 @@ use super::embedded::Subscription;
 use super::reconcile::{Held, MemberState, Standing};
 use crate::groups::assignors::Partitions;
 
-/// Epoch of a static member that has gone and will come back.
+/// Epoch of a static member that has left and will come back.
 pub(crate) const EPOCH_AWAY: i32 = -2;
 
-/// A member: what it said of itself, what it has, and how long it may be silent.
+/// A member: its details, its current assignment, and its session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Member {
-    /// What it said of itself, as it is written.
+    /// The details that it sent, in the form of its record.
     pub(crate) details: ConsumerGroupMember,
-    /// What it has.
+    /// Its current assignment.
     pub(crate) standing: Standing,
-    /// Until when it must give a sign of life. A timer that goes off earlier is set again.
+    /// The time by which it must send a heartbeat. A timer that expires earlier is set again.
     pub(crate) alive_until: Option<TimestampMs>,
 }
 
@@ -28,22 +28,22 @@ impl Member {
         self.details.instance_id.as_deref()
     }
 
-    /// The regular expression that it subscribes with.
+    /// Returns the regular expression that it subscribes with.
     pub(crate) fn expression(&self) -> Option<&str> {
         expression_of(&self.details)
     }
 
-    /// True if it uses JoinGroup and SyncGroup.
+    /// Reports whether it uses JoinGroup and SyncGroup.
     pub(crate) fn is_classic(&self) -> bool {
         self.details.classic.is_some()
     }
 
-    /// The protocols that it knows, if it is a classic one.
+    /// Returns the protocols of a classic member.
     pub(crate) fn protocols(&self) -> &[(String, bytes::Bytes)] {
         self.details.classic.as_ref().map_or(&[], |classic| &classic.protocols)
     }
 
-    /// The version in which it understands assignments, if it is a classic one.
+    /// Returns the version in which a classic member parses assignments.
     pub(crate) fn embedded_version(&self) -> i16 {
         let first = self.protocols().first();
         first
@@ -51,18 +51,19 @@ impl Member {
             .map_or(0, |subscription| subscription.version)
     }
 
-    /// True if it is where the target of this epoch wants it.
+    /// Reports whether it has reached the target of this epoch.
     pub(crate) fn has_arrived(&self, epoch: i32) -> bool {
         self.standing.state == MemberState::Stable && self.standing.epoch == epoch
     }
 }
 
-/// The regular expression of a subscription. The empty one is none: that is how a member takes it back.
+/// Returns the regular expression of a subscription. An empty one counts as none: that is how a member
+/// removes it.
 pub(crate) fn expression_of(details: &ConsumerGroupMember) -> Option<&str> {
     details.subscribed_topic_regex.as_deref().filter(|expression| !expression.is_empty())
 }
 
-/// The record of what a member has.
+/// Returns the record of a member's current assignment.
 pub(crate) fn standing_to_record(standing: &Standing) -> CurrentMemberAssignment {
     CurrentMemberAssignment {
         epoch: standing.epoch,
@@ -82,7 +83,7 @@ fn held_to_record(held: &Held) -> Vec<HeldPartitions> {
     held.iter().map(topic).collect()
 }
 
-/// What a record says of what a member has. Where it does not say since when, it is the member's epoch.
+/// Restores a member's current assignment from its record. Partitions without an epoch get the member's.
 pub(crate) fn standing_of_record(record: &CurrentMemberAssignment) -> Standing {
     Standing {
         epoch: record.epoch,
@@ -103,13 +104,13 @@ fn held_of_record(held: &[HeldPartitions], epoch: i32) -> Held {
     topics
 }
 
-/// The record of a target.
+/// Returns the record of a target.
 pub(crate) fn target_to_record(target: &Partitions) -> internal::TargetAssignmentMember {
     let partitions = target.iter().map(|(topic, partitions)| (topic.0, partitions.clone())).collect();
     internal::TargetAssignmentMember { partitions }
 }
 
-/// Partitions as a record lists them, in order.
+/// Restores partitions from a record, sorted.
 pub(crate) fn partitions_of_record(listed: Vec<([u8; 16], Vec<i32>)>) -> Partitions {
     let listed = listed.into_iter().filter(|(_, partitions)| !partitions.is_empty());
     let sorted = listed.map(|(topic, mut partitions)| {
@@ -120,12 +121,12 @@ pub(crate) fn partitions_of_record(listed: Vec<([u8; 16], Vec<i32>)>) -> Partiti
     sorted.collect()
 }
 
-/// What a member has, without the epochs.
+/// Returns a member's partitions without their epochs.
 pub(crate) fn partitions_of(held: &Held) -> Partitions {
     held.iter().map(|(topic, partitions)| (*topic, partitions.keys().copied().collect())).collect()
 }
 
-/// Texts that are kept for every member.
+/// Returns a text that is kept for every member.
 pub(crate) fn shared(text: &str) -> Arc<str> {
     Arc::from(text)
 }

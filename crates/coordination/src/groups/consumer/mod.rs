@@ -1,12 +1,13 @@
-//! Consumer groups (KIP-848): members send heartbeats, the coordinator assigns, and members are taken to their
-//! assignment one by one, so that nobody has to stop for the others.
+//! Consumer groups (KIP-848): members send heartbeats, and the coordinator assigns partitions. Members move
+//! to their assignment one by one, so that no member has to stop for the others.
 //!
-//! `event.rs` has what can happen, `group.rs` the state and its records, `turn.rs` the steps that decisions are made of,
-//! `reconcile.rs` how a member gets from what it has to what it shall have. `step.rs` is the coordinator's road through
-//! a group; `heartbeat.rs` is the one request of the protocol, `classic_members.rs` those of members that still use
-//! JoinGroup, `convert.rs` the change of a group from one kind to the other.
+//! `event.rs` has the events, `group.rs` the state and its records, `turn.rs` the common steps of decisions,
+//! `reconcile.rs` the way of a member from its current assignment to its target. `step.rs` dispatches the
+//! coordinator's events to a group. `heartbeat.rs` handles the only request of the protocol,
+//! `classic_members.rs` those of members that still use JoinGroup, `convert.rs` the conversion of groups from
+//! one kind to the other.
 //!
-//! Everything is written, so that members do not notice a restart: they get a new session and go on.
+//! Everything is written, so that members do not notice a restart: they get a new session and continue.
 
 mod classic_members;
 mod convert;

@@ -1,4 +1,4 @@
-//! Who of a consumer group may commit and read offsets.
+//! Checks on commits and fetches of a consumer group's offsets.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use super::member::Member;
 use crate::groups::{Committer, GroupError};
 
 impl ConsumerGroup {
-    /// May this one commit offsets at all? Everybody may while there are no members; else only members may. An epoch
-    /// that a member has left behind is still good for partitions that it has had all the time (KIP-1251): see
-    /// [`ConsumerGroup::check_commit_of`].
+    /// Checks whether a client may commit offsets at all. Any client may while there are no members.
+    /// Otherwise only members may. A previous epoch of a member is still valid for partitions that it has had
+    /// ever since (KIP-1251): see [`ConsumerGroup::check_commit_of`].
     pub(crate) fn check_commit(&self, id: &Arc<str>, by: &Committer) -> Result<(), GroupError> {
         let found = by.generation_or_epoch;
         if found < 0 && self.is_empty() {
@@ -27,7 +27,7 @@ impl ConsumerGroup {
             return if member.is_classic() || by.knows_epochs || by.transaction.is_some() {
                 Ok(())
             } else {
-                // Whoever is told that an epoch is stale must know what that is.
+                // Only a client that knows member epochs can be told that its epoch is stale.
                 Err(GroupError::StaleMemberEpoch { expected, found })
             };
         }
@@ -40,8 +40,8 @@ impl ConsumerGroup {
         Err(GroupError::StaleMemberEpoch { expected, found })
     }
 
-    /// May this one, who may commit, commit the offset of this partition? In an epoch that has passed a member may for
-    /// what it has had since then.
+    /// Checks whether a client, which passed [`ConsumerGroup::check_commit`], may commit the offset of this
+    /// partition. In a previous epoch, a member may commit for partitions that it has had since then.
     pub(crate) fn check_commit_of(
         &self,
         by: &Committer,
@@ -62,7 +62,7 @@ impl ConsumerGroup {
         Err(GroupError::StaleMemberEpoch { expected, found })
     }
 
-    /// May a member see the offsets? Tools name none.
+    /// Checks whether a client may read offsets. Tools name no member.
     pub(crate) fn check_fetch(
         &self,
         id: &Arc<str>,

@@ -1,8 +1,8 @@
-//! How a member gets from what it has to what it shall have, without two members ever having one partition.
+//! Moves a member from its current assignment to its target. No two members ever have the same partition.
 //!
-//! A member is stable, or has to give partitions back before anything else happens to it, or has all that it can have for
-//! now and waits for partitions that others have not given back. A new epoch is given to a member only when it has nothing
-//! left of what it had to give back.
+//! A member is in one of three states. It is stable. Or it has to give partitions back before it can go on.
+//! Or it has all partitions that are free, and waits for those that other members have not given back yet. A
+//! member gets a new epoch only when it has given back all that it had to.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use tailrace_types::TopicId;
 
 use crate::groups::assignors::Partitions;
 
-/// Partitions that a member has, and since which epoch it has each.
+/// A member's partitions, each with the epoch since which it has it.
 pub(crate) type Held = BTreeMap<TopicId, BTreeMap<i32, i32>>;
 
-/// Where a member is on its way.
+/// The state of a member's reconciliation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum MemberState {
-    /// It has what it shall have in its epoch.
+    /// It has its target assignment of its epoch.
     #[default]
     Stable,
     /// It has to give partitions back.
     Unrevoked,
-    /// It waits for partitions that others have to give back.
+    /// It waits for partitions that other members have to give back.
     Unreleased,
 }
 
 impl MemberState {
-    /// The number in records.
+    /// Returns the number in records.
     pub(crate) const fn number(self) -> i8 {
         match self {
             Self::Stable => 1,
@@ -35,7 +35,8 @@ impl MemberState {
         }
     }
 
-    /// The state of this number. An unknown one means a newer version wrote it: such a member waits for everything.
+    /// Returns the state with this number. An unknown number is from a newer version: such a member waits for
+    /// all of its partitions.
     pub(crate) const fn of_number(number: i8) -> Self {
         match number {
             1 => Self::Stable,
@@ -45,37 +46,38 @@ impl MemberState {
     }
 }
 
-/// What a member has at present.
+/// A member's current assignment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// Its epoch; -2 for a static member that will come back.
+    /// Its epoch. -2 for a static member that will come back.
     pub(crate) epoch: i32,
-    /// The epoch that the member may still send, because it did not get the answer that raised it.
+    /// The previous epoch, which the member may still send if it missed the reply with the new one.
     pub(crate) previous_epoch: i32,
-    /// Where it is on its way.
+    /// The state of its reconciliation.
     pub(crate) state: MemberState,
-    /// What it may use.
+    /// The partitions that it may use.
     pub(crate) assigned: Held,
-    /// What it has to give back.
+    /// The partitions that it has to give back.
     pub(crate) revoking: Held,
 }
 
-/// What the member reports to own, by topic. `None` if it did not say.
+/// The partitions that the member reports to own, by topic. `None` if it sent none.
 pub(crate) type Reported = Option<Vec<(TopicId, Vec<i32>)>>;
 
-/// Where a member shall get to.
+/// The goal of a member's reconciliation.
 pub(crate) struct Goal<'a> {
     /// The epoch of the target assignment.
     pub(crate) epoch: i32,
-    /// What the member shall have in it.
+    /// The member's target assignment.
     pub(crate) target: &'a Partitions,
-    /// True for topics that it reads.
+    /// Reports whether the member reads a topic.
     pub(crate) reads: &'a dyn Fn(TopicId) -> bool,
-    /// Its subscription has changed just now: what it no longer reads is taken from it at once.
+    /// True if its subscription has just changed: partitions that it no longer reads are taken from it at
+    /// once.
     pub(crate) subscription_changed: bool,
-    /// True for partitions that no other member has.
+    /// Reports whether no other member has a partition.
     pub(crate) is_free: &'a dyn Fn(TopicId, i32) -> bool,
-    /// What it reports to own.
+    /// The partitions that it reports to own.
     pub(crate) reported: &'a Reported,
 }
 
@@ -90,7 +92,7 @@ impl Goal<'_> {
 }
 
 impl Standing {
-    /// The next step towards the goal; the same as before if there is none to be taken now.
+    /// Returns the next step towards the goal. It equals `self` if no step can be taken now.
     pub(crate) fn next(&self, goal: &Goal<'_>) -> Self {
         let waits = match self.state {
             MemberState::Stable => self.epoch == goal.epoch,
@@ -104,7 +106,8 @@ impl Standing {
         }
     }
 
-    /// As Kafka has it, any change makes the present epoch the previous one: an older request is no longer heard.
+    /// As in Kafka, any change makes the current epoch the previous one: an older request is no longer
+    /// accepted.
     fn moved(&self, epoch: i32, state: MemberState, assigned: Held, revoking: Held) -> Self {
         Self { epoch, previous_epoch: self.epoch, state, assigned, revoking }
     }
@@ -156,7 +159,7 @@ impl Standing {
             }
         }
         let next = self.moved(goal.epoch, state, assigned, Held::new());
-        // A member that waits and still has to wait has not moved.
+        // A member that waited and still has to wait has not moved.
         let same = Self { previous_epoch: self.previous_epoch, ..next.clone() };
         if same == *self { same } else { next }
     }
@@ -207,7 +210,7 @@ mod tests {
         let first = step(&Standing::default(), &case);
         assert_eq!((first.epoch, first.state), (5, MemberState::Unreleased));
         assert_eq!(first.assigned, held(&[(A, &[(0, 5), (1, 5)])]));
-        // Nothing has changed: nothing happens.
+        // If nothing changes, it does not move.
         assert_eq!(step(&first, &case), first);
         let second = step(&first, &Case { taken: &[], ..case });
         assert_eq!((second.epoch, second.previous_epoch, second.state), (5, 5, MemberState::Stable));
@@ -222,7 +225,7 @@ mod tests {
         assert_eq!((revoking.epoch, revoking.state), (3, MemberState::Unrevoked));
         assert_eq!(revoking.assigned, held(&[(A, &[(1, 3)])]));
         assert_eq!(revoking.revoking, held(&[(A, &[(0, 2)])]));
-        // It says nothing, or that it still has the partition.
+        // It reports nothing, or that it still has the partition.
         assert_eq!(step(&revoking, &case), revoking);
         assert_eq!(step(&revoking, &Case { reported: Some(&[0, 1]), ..case }), revoking);
         let done = step(&revoking, &Case { reported: Some(&[1]), ..case });

@@ -1,4 +1,4 @@
-//! Consumer groups out of the log.
+//! Replays the records of consumer groups.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl ConsumerGroup {
         Ok(())
     }
 
-    /// True if the group is gone.
+    /// Replays a tombstone. Returns true if the group is gone.
     fn replay_tombstone(&mut self, id: &Arc<str>, key: &ConsumerGroupKey) -> bool {
         let journal = &mut Journal::silent(id);
         match key {

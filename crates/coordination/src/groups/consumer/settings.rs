@@ -1,24 +1,24 @@
-//! What holds for one consumer group.
+//! The effective settings of one consumer group.
 
 use tailrace_config::{BrokerConfig, MigrationPolicy};
 use tailrace_metadata::MetadataImage;
 
 use crate::groups::limits::MEMBERS_PER_GROUP_MAX;
 
-/// The settings that decisions about a group need; times in milliseconds.
+/// The settings that decisions about a group need. Times are in milliseconds.
 #[derive(Debug)]
 pub(crate) struct Settings<'a> {
     pub(crate) heartbeat_interval_ms: i32,
     pub(crate) session_timeout_ms: i32,
-    /// Between two target assignments.
+    /// Minimum time between two target assignments.
     pub(crate) assignment_interval_ms: i32,
-    /// Between two looks for what regular expressions match.
+    /// Interval at which regular expressions are resolved again.
     pub(crate) regex_refresh_interval_ms: i32,
     pub(crate) members_max: usize,
-    /// The assignors that members may ask for; the first is for those who do not.
+    /// The assignors that members may ask for. The first one is for groups whose members name none.
     pub(crate) assignors: &'a [String],
     pub(crate) migration: MigrationPolicy,
-    /// How many members a classic group may have.
+    /// The maximum size of a classic group.
     pub(crate) classic_members_max: usize,
 }
 
@@ -27,7 +27,7 @@ fn size(setting: i32) -> usize {
 }
 
 impl<'a> Settings<'a> {
-    /// What holds for a group.
+    /// Returns the effective settings of a group.
     pub(crate) fn of(image: &'a MetadataImage, group: &str) -> Self {
         let broker: &BrokerConfig = image.broker();
         let group = image.group_config(group);

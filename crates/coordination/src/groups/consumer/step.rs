@@ -1,4 +1,4 @@
-//! The road of a request through a consumer group, and what time and a restart do to it.
+//! Dispatch of requests, timers and restarts to a consumer group.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl GroupCoordinator {
         answer.unwrap_or_else(|| Err(not_found(id)))
     }
 
-    /// One decision about a group that is there, and what follows from it.
+    /// Runs one decision about an existing group, and applies its consequences.
     pub(super) fn consumer_turn<T>(
         &mut self,
         id: &Arc<str>,
@@ -81,7 +81,7 @@ impl GroupCoordinator {
         Some(decided)
     }
 
-    /// Makes sure that there is a consumer group to join.
+    /// Creates a consumer group, or upgrades a classic one, if there is none.
     fn open_consumer_group(
         &mut self,
         id: &Arc<str>,
@@ -93,7 +93,7 @@ impl GroupCoordinator {
             Some(Group::Consumer(_)) => Ok(()),
             Some(Group::Share(_)) => Err(not_found(id)),
             Some(Group::Classic(_)) => {
-                // The group must not change its kind for one who is refused then.
+                // The group must not be converted for a member that is refused afterwards.
                 if let Some(expression) = beat.expression.as_deref().filter(|one| !one.is_empty()) {
                     expression::check(expression)?;
                 }
@@ -127,7 +127,7 @@ impl GroupCoordinator {
         Ok(heartbeat::goodbye(beat))
     }
 
-    /// Lets members go. If those that are left use the classic protocol, the group becomes a classic one.
+    /// Removes members. If all remaining ones use the classic protocol, the group is downgraded.
     pub(super) fn remove_consumer_members(
         &mut self,
         id: &Arc<str>,
@@ -172,7 +172,7 @@ impl GroupCoordinator {
         }
     }
 
-    /// Members of a group that was replayed get a fresh session, and fresh time to give partitions back.
+    /// Starts new sessions for the members of a replayed group, and new times to give partitions back.
     pub(in crate::groups) fn consumer_loaded(
         &mut self,
         id: &Arc<str>,
@@ -192,7 +192,7 @@ impl GroupCoordinator {
         });
     }
 
-    /// Nobody waits for the members of a group any more.
+    /// Clears the timers of all members of a group.
     pub(super) fn clear_consumer_timers(&mut self, id: &Arc<str>) {
         let Some(Group::Consumer(group)) = self.groups.get(id) else { return };
         for member in group.members.keys() {
@@ -206,7 +206,7 @@ impl GroupCoordinator {
     }
 }
 
-/// There is no such consumer group.
+/// The error for a consumer group that does not exist.
 pub(super) fn not_found(id: &Arc<str>) -> GroupError {
     GroupError::GroupNotFound { group: Arc::clone(id), kind: "consumer " }
 }

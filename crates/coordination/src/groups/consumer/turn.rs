@@ -1,4 +1,4 @@
-//! A consumer group at work: what every decision about it has at hand, and the steps that many of them share.
+//! The context of decisions about a consumer group, and the steps that many of them share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use crate::groups::assignors::{AssignmentMember, AssignmentTask, ConsumerAssigno
 use crate::groups::journal::Journal;
 use crate::groups::timers::{GroupTimer, Timers};
 
-/// Least time between two looks for what regular expressions match, in milliseconds: topics that are created one after the
-/// other make one rebalance, not one each.
+/// Minimum time between two resolutions of regular expressions, in milliseconds. Topics that are created one
+/// after the other cause one rebalance, not one each.
 const REGEX_REFRESH_MIN_MS: i64 = 1_000;
 
-/// What a member subscribes to.
+/// A member's subscription.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Subscribed<'a> {
-    /// Of topics.
+    /// Topic names.
     names: &'a [String],
     /// A regular expression.
     pattern: Option<&'a str>,
 }
 
-/// One group, with everything that a decision about it needs.
+/// A group, with everything that a decision about it needs.
 pub(super) struct Turn<'a> {
     pub(super) id: &'a Arc<str>,
     pub(super) group: &'a mut ConsumerGroup,
@@ -64,13 +64,14 @@ impl<'a> Turn<'a> {
         self.timers.clear(self.id, GroupTimer::Consumer(timer));
     }
 
-    /// The member's session in milliseconds.
+    /// Returns the member's session timeout in milliseconds.
     fn session_of(&self, member: &str) -> i64 {
         let classic = self.group.members.get(member).and_then(|member| member.details.classic.as_ref());
         classic.map_or(self.settings.session_timeout_ms, |classic| classic.session_timeout_ms).into()
     }
 
-    /// The member has given a sign of life. The timer is left alone if it goes off earlier: it is set again then.
+    /// Extends the member's session. A timer that expires earlier is not changed; when it expires, it is set
+    /// again.
     pub(super) fn keep_alive(&mut self, member: &Arc<str>) {
         let session = self.session_of(member);
         let until = TimestampMs(self.moment.now.0.saturating_add(session));
@@ -81,7 +82,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// True if the member has been silent for too long; else the timer is set again.
+    /// Reports whether the member's session has ended. If not, sets the timer again.
     pub(super) fn is_overdue(&mut self, member: &Arc<str>) -> bool {
         let Some(until) = self.group.members.get(member).and_then(|member| member.alive_until) else {
             return false;
@@ -93,7 +94,7 @@ impl<'a> Turn<'a> {
         left <= 0
     }
 
-    /// Nobody waits for the member any more.
+    /// Clears all timers of the member.
     pub(super) fn clear_timers_of(&mut self, member: &Arc<str>) {
         for timer in
             [ConsumerTimer::Session, ConsumerTimer::Rebalance, ConsumerTimer::Join, ConsumerTimer::Sync]
@@ -102,7 +103,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Takes over what a member says of itself. True if it reads other topics now.
+    /// Updates a member's details. Returns true if its subscription has changed.
     pub(super) fn update_details(&mut self, id: &Arc<str>, details: ConsumerGroupMember) -> bool {
         let before = self.group.members.get(id).map(|member| &member.details);
         let (names, pattern) = before
@@ -117,7 +118,7 @@ impl<'a> Turn<'a> {
         changed
     }
 
-    /// Looks again for what the group's expressions match, where that may have changed. True if it has.
+    /// Resolves the group's expressions again, if their matches may have changed. Returns true if they have.
     pub(super) fn refresh_expressions(&mut self) -> bool {
         if self.group.expressions.is_empty() {
             return false;
@@ -133,7 +134,7 @@ impl<'a> Turn<'a> {
         if due {
             self.group.seen_by_expressions = Arc::downgrade(self.moment.image);
         }
-        // One that came anew is no reason to look for all others again: compiling them takes long.
+        // A new expression is no reason to resolve all others again: compiling them takes long.
         let is_wanted = |one: &&String| due || !self.group.resolved.contains_key(*one);
         let wanted: Vec<_> = self.group.expressions.keys().filter(is_wanted).cloned().collect();
         let mut changed = false;
@@ -145,14 +146,14 @@ impl<'a> Turn<'a> {
                 let resolved = Resolved { topics, at: self.moment.now };
                 self.group.set_resolved(&one, resolved, &mut self.journal);
             } else if let Some(same) = self.group.resolved.get_mut(&one) {
-                // Not worth a record: after a restart it is looked for again.
+                // Not worth a record: after a restart it is resolved again.
                 same.at = self.moment.now;
             }
         }
         changed
     }
 
-    /// Begins another epoch if the subscriptions have changed, or the topics that they name.
+    /// Starts another epoch if the subscriptions have changed, or the topics that they name.
     pub(super) fn bump_if(&mut self, changed: bool) {
         if !changed && !is_other(&self.group.seen, self.moment) {
             return;
@@ -169,13 +170,13 @@ impl<'a> Turn<'a> {
         self.group.set_epoch(epoch, hash, &mut self.journal);
     }
 
-    /// Begins another epoch.
+    /// Starts another epoch.
     pub(super) fn bump(&mut self) {
         let hash = self.group.hash_of_topics(self.moment.image);
         self.bump_to(hash);
     }
 
-    /// Makes a new target assignment if there is another epoch and it is time.
+    /// Computes a new target assignment if there is another epoch and it is time.
     pub(super) fn assign_if_due(&mut self) {
         if self.group.epoch <= self.group.target_epoch || self.group.members.is_empty() {
             return;
@@ -197,7 +198,7 @@ impl<'a> Turn<'a> {
                 self.group.set_target(&id, target, &mut self.journal);
             }
         }
-        // The epoch comes last: a log that ends before it is assigned anew.
+        // The epoch comes last. If the log ends before it, the assignment is computed again.
         let (epoch, now) = (self.group.epoch, self.moment.now.0);
         self.group.set_target_epoch(epoch, now, &mut self.journal);
     }
@@ -224,7 +225,7 @@ impl<'a> Turn<'a> {
         group.members.keys().cloned().zip(targets).collect()
     }
 
-    /// The topics of a subscription that there are, by id; their partitions go to `known`.
+    /// Returns the ids of the existing topics of a subscription, and adds their partitions to `known`.
     fn topics_of(&self, subscribed: Subscribed<'_>, known: &mut Partitions) -> Arc<[TopicId]> {
         let resolved = subscribed.pattern.and_then(|pattern| self.group.resolved.get(pattern));
         let matched = resolved.into_iter().flat_map(|resolved| resolved.topics.iter());
@@ -237,7 +238,7 @@ impl<'a> Turn<'a> {
         ids.into_iter().collect()
     }
 
-    /// The assignor that the group uses now.
+    /// Returns the name of the group's current assignor.
     pub(super) fn assignor_name(&self) -> &str {
         let preferred =
             self.group.preferred_assignor().filter(|name| ConsumerAssignor::of_name(name).is_some());
@@ -248,7 +249,8 @@ impl<'a> Turn<'a> {
         ConsumerAssignor::of_name(self.assignor_name()).unwrap_or(ConsumerAssignor::Uniform)
     }
 
-    /// Takes a member as far towards its target as it can go. `changed` says that its subscription has.
+    /// Moves a member as far towards its target as possible. `changed` means that its subscription has
+    /// changed.
     pub(super) fn reconcile(&mut self, id: &Arc<str>, changed: bool, reported: &Reported) {
         let Some(member) = self.group.members.get(id) else { return };
         if !changed && member.has_arrived(self.group.target_epoch) {
@@ -277,7 +279,7 @@ impl<'a> Turn<'a> {
         let timeout = i64::from(member.details.rebalance_timeout_ms.max(0));
         let revokes = next.state == MemberState::Unrevoked;
         self.group.set_standing(id, next, &mut self.journal);
-        // Classic members have time limits of their own.
+        // Classic members have their own time limits.
         if revokes && !is_classic {
             self.set(ConsumerTimer::Rebalance(Arc::clone(id)), timeout);
         } else {
@@ -285,7 +287,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Lets members go, who are not asked. What they had is free from now on.
+    /// Removes members. Their partitions are free from now on.
     pub(super) fn remove(&mut self, members: &[Arc<str>]) {
         for id in members {
             self.clear_timers_of(id);
@@ -296,7 +298,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// True if there is other metadata than what was seen.
+/// Reports whether the metadata has changed since it was seen.
 fn is_other(seen: &std::sync::Weak<tailrace_metadata::MetadataImage>, moment: &Moment<'_>) -> bool {
     seen.upgrade().is_none_or(|seen| !Arc::ptr_eq(&seen, moment.image))
 }

@@ -14,7 +14,7 @@ use crate::groups::group::Group;
 use crate::groups::limits::{OFFSETS_PER_GROUP_MAX, PENDING_OFFSETS_MAX, check_group_id};
 use crate::groups::{GroupCoordinator, GroupError};
 
-/// Longest text in a record of the old layout, which a time of expiry needs.
+/// Maximum length of the metadata text in the old record layout, which is needed for an expiry time.
 const OLD_TEXT_BYTES_MAX: usize = 32_767;
 
 impl GroupCoordinator {
@@ -61,7 +61,8 @@ impl GroupCoordinator {
         }
     }
 
-    /// May this one commit? Whoever names neither member nor generation may make a group by it.
+    /// Checks whether a client may commit. A client that names neither member nor generation may create a
+    /// group by committing.
     fn check_committer(&self, group: &Arc<str>, by: &Committer) -> Result<(), GroupError> {
         let found = by.generation_or_epoch;
         let Some(known) = self.groups.get(group) else {
@@ -83,7 +84,7 @@ impl GroupCoordinator {
     }
 }
 
-/// One request on its way.
+/// A commit request in progress.
 struct Commit<'a> {
     coordinator: &'a mut GroupCoordinator,
     group: &'a Arc<str>,
@@ -129,7 +130,7 @@ impl Commit<'_> {
         let with_expiry = self.expires_at != TimestampMs::NONE;
         let offset = CommittedOffset {
             offset: partition.offset,
-            // The old layout has no place for them: what is kept is what will be replayed.
+            // The old layout has no fields for these two. The stored values are those that a replay restores.
             leader_epoch: if with_expiry { -1 } else { partition.leader_epoch },
             topic_id: if with_expiry { TopicId::ZERO } else { id },
             metadata: partition.metadata.into(),
@@ -159,7 +160,7 @@ impl Commit<'_> {
 
     fn check_size(&self, topic: &str, partition: &CommitPartition) -> Result<(), GroupError> {
         let max = usize::try_from(self.moment.image.broker().offset_metadata_max_bytes).unwrap_or(0);
-        // Kafka counts Java's characters, whatever the setting's name says.
+        // As in Kafka, the limit counts UTF-16 code units, despite the setting's name.
         let found = partition.metadata.encode_utf16().count();
         if found > max {
             return Err(GroupError::OffsetMetadataTooLarge { found, max });

@@ -1,4 +1,4 @@
-//! Forgetting offsets: OffsetDelete, with their group, or with their topic.
+//! Deleting offsets: by OffsetDelete, with their group, or with their topic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl GroupCoordinator {
         let mut records = Vec::new();
         let mut answers = Vec::with_capacity(topics.len());
         for TopicPartitions { topic, partitions } in topics {
-            // What does not exist is said first, as in Kafka.
+            // As in Kafka, a missing partition is reported before a subscribed topic.
             let known = 0..moment.image.topic(topic).map_or(0, |topic| topic.partitions);
             let allowed = if group.may_read(topic) { Err(GroupError::SubscribedToTopic) } else { Ok(()) };
             let mut fates = Vec::with_capacity(partitions.len());
@@ -49,7 +49,7 @@ impl GroupCoordinator {
         Ok(answers)
     }
 
-    /// Forgets all offsets of a group, and those that transactions are about to give it.
+    /// Deletes all offsets of a group, including those in open transactions.
     pub(in crate::groups) fn delete_all_offsets(&mut self, id: &Arc<str>, effects: &mut Effects<Self>) {
         let committed = self.offsets.of_group(id);
         let committed =
@@ -60,8 +60,8 @@ impl GroupCoordinator {
         effects.append_in_batches(None, records);
     }
 
-    /// Forgets the offsets of topics that are gone, or that were created again under the same name, also those that transactions are about
-    /// to give to groups.
+    /// Deletes the offsets of topics that were deleted, or recreated under the same name, including those in
+    /// open transactions.
     pub(in crate::groups) fn forget_lost_topics(&mut self, moment: &Moment<'_>, effects: &mut Effects<Self>) {
         let is_lost = |name: &str, id: TopicId| match moment.image.topic(name) {
             Some(topic) => !id.is_zero() && topic.id != id,
@@ -92,7 +92,7 @@ impl GroupCoordinator {
         effects.append_in_batches(None, records);
     }
 
-    /// Forgets offsets; the records say so.
+    /// Deletes offsets, and returns their tombstones.
     pub(super) fn forget(
         &mut self,
         id: &Arc<str>,

@@ -1,4 +1,4 @@
-//! Requests about offsets, and their answers.
+//! Requests about offsets, and their replies.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ pub enum OffsetsEvent {
     Commit(CommitRequest),
     /// Reads offsets (OffsetFetch).
     Fetch(FetchRequest),
-    /// Forgets offsets (OffsetDelete).
+    /// Deletes offsets (OffsetDelete).
     Delete(Vec<TopicPartitions>),
 }
 
-/// An answer to one.
+/// A reply to an [`OffsetsEvent`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum OffsetsReply {
     /// To [`OffsetsEvent::Commit`].
@@ -30,16 +30,17 @@ pub enum OffsetsReply {
     Delete(Result<Vec<Vec<Result<(), GroupError>>>, GroupError>),
 }
 
-/// Who commits.
+/// The client that commits.
 #[derive(Clone, Debug, Default)]
 pub struct Committer {
-    /// The member's id, empty for none.
+    /// The member's id. Empty for none.
     pub member: Arc<str>,
     /// Its static identity.
     pub instance: Option<Arc<str>>,
-    /// Generation of a classic group, member epoch of a consumer group, -1 for one that is no member.
+    /// Generation of a classic group, member epoch of a consumer group, -1 for a client that is not a member.
     pub generation_or_epoch: i32,
-    /// True if the client knows of member epochs (OffsetCommit 9): it is told of them where others are told of generations.
+    /// True if the client knows member epochs (OffsetCommit 9). Its errors then mention epochs instead of
+    /// generations.
     pub knows_epochs: bool,
     /// The transaction that the offsets are part of.
     pub transaction: Option<TransactionalProducer>,
@@ -48,9 +49,9 @@ pub struct Committer {
 /// Offsets to be stored.
 #[derive(Clone, Debug)]
 pub struct CommitRequest {
-    /// Who commits.
+    /// The client that commits.
     pub by: Committer,
-    /// How long the offsets are kept, in milliseconds, where an old client says so (OffsetCommit 2 to 4).
+    /// Retention of the offsets in milliseconds, if an old client sends it (OffsetCommit 2 to 4).
     pub retention_ms: Option<i64>,
     /// The offsets, by topic.
     pub topics: Vec<CommitTopic>,
@@ -73,33 +74,33 @@ pub type TopicReference = TopicRef;
 pub struct CommitPartition {
     /// Its number.
     pub index: i32,
-    /// The next record to be read. Any number: what it means is the client's affair.
+    /// Offset of the next record to be read. Any number is accepted: only the client interprets it.
     pub offset: i64,
-    /// Leader epoch of the last record read, -1 for none.
+    /// Leader epoch of the last record that was read. -1 for none.
     pub leader_epoch: i32,
-    /// Text of the client's own.
+    /// Metadata text of the client.
     pub metadata: String,
 }
 
-/// What became of a topic's offsets, in the request's order.
+/// The results for a topic's offsets, in the order of the request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommittedTopic {
     /// The topic, as the request named it.
     pub topic: TopicReference,
-    /// Each partition's number and fate.
+    /// Each partition's number and result.
     pub partitions: Vec<(i32, Result<(), GroupError>)>,
 }
 
-/// Which offsets are wanted.
+/// A request for committed offsets.
 #[derive(Clone, Debug, Default)]
 pub struct FetchRequest {
-    /// The member that asks, if it says so.
+    /// The member that asks, if the request names one.
     pub member: Option<Arc<str>>,
-    /// Its epoch, -1 for none.
+    /// Its epoch. -1 for none.
     pub member_epoch: i32,
-    /// Which; `None` for all.
+    /// The wanted topics. `None` for all.
     pub topics: Option<Vec<FetchTopic>>,
-    /// True to be told of offsets that an open transaction is about to change (KIP-447).
+    /// True if offsets that an open transaction may change are reported as unstable (KIP-447).
     pub require_stable: bool,
 }
 
@@ -115,15 +116,15 @@ pub struct FetchTopic {
 /// Offsets of one topic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FetchedTopic {
-    /// Its name, as far as known.
+    /// Its name, if known.
     pub name: Arc<str>,
-    /// Its id, as far as known.
+    /// Its id, if known.
     pub id: TopicId,
     /// Its partitions.
     pub partitions: Vec<FetchedPartition>,
 }
 
-/// What is known of one partition.
+/// The result for one partition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FetchedPartition {
     /// Its number.
@@ -135,17 +136,17 @@ pub struct FetchedPartition {
 /// A committed offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommittedOffset {
-    /// The next record to be read.
+    /// Offset of the next record to be read.
     pub offset: i64,
-    /// Leader epoch of the last record read, -1 for none.
+    /// Leader epoch of the last record that was read. -1 for none.
     pub leader_epoch: i32,
-    /// Text of the client's own.
+    /// Metadata text of the client.
     pub metadata: Arc<str>,
-    /// When it was committed.
+    /// The time of the commit.
     pub committed_at: TimestampMs,
-    /// When it expires, if the client said so; -1 if the retention of the broker decides.
+    /// The time at which it expires, if the client set one. -1 if the broker's retention applies.
     pub expires_at: TimestampMs,
-    /// The topic's id when it was committed.
+    /// The topic's id at the time of the commit.
     pub topic_id: TopicId,
 }
 

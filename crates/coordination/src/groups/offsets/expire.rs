@@ -1,4 +1,4 @@
-//! Offsets go when nobody has needed them for `offsets.retention.minutes` (KIP-211), and groups with the last of them.
+//! Expires offsets after `offsets.retention.minutes` (KIP-211), and removes groups with their last offset.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ impl GroupCoordinator {
         self.expiry_check_at = Some(TimestampMs(moment.now.0.saturating_add(interval)));
     }
 
-    /// Looks through everything once. Groups that are empty and have no offsets go, too.
+    /// Checks everything once. Empty groups without offsets are removed, too.
     pub(in crate::groups) fn expire_offsets(&mut self, moment: &Moment<'_>, effects: &mut Effects<Self>) {
         let ids: BTreeSet<_> = self.groups.keys().chain(self.offsets.group_ids()).cloned().collect();
         for id in &ids {
@@ -39,7 +39,7 @@ impl GroupCoordinator {
         self.counts.offset_expirations += count;
         effects.append_in_batches(None, records);
         let group = self.groups.get(id);
-        // What a share group has read is kept elsewhere.
+        // The offsets of a share group are stored elsewhere.
         let vain = group.is_some_and(|group| group.is_empty() && !matches!(group, Group::Share(_)));
         if vain && !self.offsets.has_any(id) && !self.is_awaited(id) {
             self.remove_group(id, effects);

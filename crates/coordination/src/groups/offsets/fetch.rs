@@ -12,7 +12,8 @@ use crate::groups::limits::check_group_id;
 use crate::groups::{GroupCoordinator, GroupError};
 
 impl GroupCoordinator {
-    /// Of a group that is not there nothing is known, which is no error: that is how every group begins.
+    /// Returns committed offsets. A group that does not exist has none, which is not an error: every group
+    /// starts that way.
     pub(super) fn fetch(
         &self,
         group: &Arc<str>,
@@ -93,7 +94,8 @@ impl Fetch<'_> {
     }
 }
 
-/// False if the offset is of another topic that had the same name.
+/// Reports whether the offset belongs to this topic. False if it belongs to an earlier topic of the same
+/// name.
 fn is_of(offset: &CommittedOffset, id: TopicId) -> bool {
     offset.topic_id.is_zero() || id.is_zero() || offset.topic_id == id
 }

@@ -1,8 +1,8 @@
 //! Committed offsets: how far each group has read each partition.
 //!
-//! `store.rs` holds them, committed and pending in transactions; `commit.rs`, `fetch.rs`, `delete.rs` answer one request each,
-//! `expire.rs` lets them go in time. What a number means is the client's affair: any offset is stored, negative ones and those beyond
-//! the end of the log included, as Kafka does.
+//! `store.rs` holds them, both committed and pending in transactions. `commit.rs`, `fetch.rs` and `delete.rs`
+//! handle one request each, `expire.rs` expires them. Only clients interpret the numbers. As in Kafka, any
+//! offset is stored, including negative ones and those beyond the end of the log.
 
 mod commit;
 mod delete;

@@ -1,4 +1,4 @@
-//! Taking over what the log holds of offsets, and the ends of transactions, whether replayed or live.
+//! Replays offset records, and applies the ends of transactions, replayed or live.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl GroupCoordinator {
         Ok(())
     }
 
-    /// Who has offsets is a group: one that only ever commits is a classic one without members.
+    /// Returns the group with these offsets. If there is none, adds a classic group without members.
     fn group_with_offsets(&mut self, id: &str) -> Arc<str> {
         if let Some((id, _)) = self.groups.get_key_value(id) {
             return Arc::clone(id);

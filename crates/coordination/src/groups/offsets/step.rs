@@ -1,4 +1,4 @@
-//! Requests about offsets.
+//! Dispatch of requests about offsets.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Offsets in memory.
+//! The in-memory store of offsets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,62 +12,63 @@ use crate::groups::limits::PRODUCERS_REMEMBERED_MAX;
 type Partitions<T> = BTreeMap<i32, T>;
 type Topics<T> = BTreeMap<Arc<str>, Partitions<T>>;
 
-/// An offset and its place among all that were ever stored: the later one counts.
+/// An offset and its position in the order of all stored ones. The later one wins.
 #[derive(Clone, Debug)]
 struct Stored {
     order: u64,
     offset: CommittedOffset,
 }
 
-/// Offsets of one group.
+/// The offsets of one group.
 #[derive(Debug, Default)]
 struct GroupOffsets {
     committed: Topics<Stored>,
     committed_count: usize,
-    /// Which transactions are about to change a partition's offset.
+    /// For each partition, the transactions that may change its offset.
     pending: Topics<BTreeSet<ProducerId>>,
 }
 
-/// Offsets of all groups of a coordinator.
+/// The offsets of all groups of a coordinator.
 #[derive(Debug, Default)]
 pub(in crate::groups) struct Offsets {
     groups: BTreeMap<Arc<str>, GroupOffsets>,
     transactions: BTreeMap<ProducerId, BTreeMap<Arc<str>, Topics<Stored>>>,
-    /// Number of committed offsets by topic, as it was known when they were committed.
+    /// The number of committed offsets by topic, with the topic id at the time of the commit.
     topics: BTreeMap<(Arc<str>, TopicId), usize>,
-    /// Of all that are pending.
+    /// The number of pending offsets.
     pending_count: usize,
     next_order: u64,
-    /// What is known of each producer that has written here.
+    /// The producers that have written here.
     producers: BTreeMap<ProducerId, KnownProducer>,
 }
 
-/// What is known of a producer.
+/// A producer that has written here.
 #[derive(Clone, Copy, Debug)]
 struct KnownProducer {
-    /// Its newest epoch. The partition refuses older ones, which must not come as a surprise after a decision.
+    /// Its newest epoch. The partition refuses older ones; the coordinator has to know that before it
+    /// decides.
     epoch: ProducerEpoch,
-    /// How many of its transactions have ended here.
+    /// The number of its transactions that have ended here.
     ended: u64,
 }
 
 impl Offsets {
-    /// The newest epoch that is known of a producer.
+    /// Returns the newest known epoch of a producer.
     pub(super) fn epoch(&self, producer: ProducerId) -> Option<ProducerEpoch> {
         self.producers.get(&producer).map(|known| known.epoch)
     }
 
-    /// How many transactions of a producer have ended here, if it is known.
+    /// Returns the number of transactions of a producer that have ended here. `None` if it is unknown.
     pub(in crate::groups) fn transactions_ended(&self, producer: ProducerId) -> Option<u64> {
         self.producers.get(&producer).map(|known| known.ended)
     }
 
-    /// A producer has written.
+    /// Records that a producer has written.
     pub(super) fn note_epoch(&mut self, producer: TransactionalProducer) {
         self.note(producer, 0);
     }
 
-    /// A producer's transaction has ended.
+    /// Records that a producer's transaction has ended.
     pub(super) fn note_end(&mut self, producer: TransactionalProducer) {
         self.note(producer, 1);
     }
@@ -77,37 +78,37 @@ impl Offsets {
         known.epoch = epoch.max(known.epoch);
         known.ended += ended;
         if self.producers.len() > PRODUCERS_REMEMBERED_MAX {
-            // Ids are given in order: the oldest.
+            // Ids are handed out in order, so this is the oldest.
             self.producers.pop_first();
         }
     }
 
-    /// Whether a group has any, or will have when a transaction is committed.
+    /// Reports whether a group has offsets, committed or pending.
     pub(in crate::groups) fn has_any(&self, group: &str) -> bool {
         self.groups.contains_key(group)
     }
 
-    /// Number of committed offsets of a group.
+    /// Returns the number of committed offsets of a group.
     pub(super) fn count(&self, group: &str) -> usize {
         self.groups.get(group).map_or(0, |group| group.committed_count)
     }
 
-    /// Number of offsets in open transactions, of all groups.
+    /// Returns the number of offsets in open transactions, of all groups.
     pub(super) fn pending_count(&self) -> usize {
         self.pending_count
     }
 
-    /// Number of committed offsets, of all groups.
+    /// Returns the number of committed offsets, of all groups.
     pub(in crate::groups) fn committed_count(&self) -> usize {
         self.groups.values().map(|group| group.committed_count).sum()
     }
 
-    /// All topics that groups have read.
+    /// Returns all topics with committed offsets.
     pub(super) fn topics(&self) -> impl Iterator<Item = (&Arc<str>, TopicId)> {
         self.topics.keys().map(|(name, id)| (name, *id))
     }
 
-    /// Ids of all groups that have any.
+    /// Returns the ids of all groups with offsets.
     pub(super) fn group_ids(&self) -> impl Iterator<Item = &Arc<str>> {
         self.groups.keys()
     }
@@ -117,7 +118,7 @@ impl Offsets {
         Some(&stored.offset)
     }
 
-    /// All committed offsets of a group, by topic and partition.
+    /// Returns all committed offsets of a group, by topic and partition.
     pub(super) fn of_group(
         &self,
         group: &str,
@@ -128,19 +129,20 @@ impl Offsets {
         })
     }
 
-    /// Whether a transaction is about to change it.
+    /// Reports whether a transaction may change the offset.
     pub(super) fn is_pending(&self, group: &str, topic: &str, partition: i32) -> bool {
         let pending = self.groups.get(group).and_then(|group| group.pending.get(topic));
         pending.is_some_and(|partitions| partitions.contains_key(&partition))
     }
 
-    /// Partitions that open transactions are about to change.
+    /// Returns the partitions whose offsets open transactions may change.
     pub(super) fn pending_of_group(&self, group: &str) -> impl Iterator<Item = (&Arc<str>, i32)> {
         let topics = self.groups.get(group).into_iter().flat_map(|group| &group.pending);
         topics.flat_map(|(topic, partitions)| partitions.keys().map(move |partition| (topic, *partition)))
     }
 
-    /// All offsets in open transactions: group, topic, partition, and the topic as it was known when they were committed.
+    /// Returns all offsets in open transactions: group, topic, partition, and the topic id at the time of the
+    /// commit.
     pub(super) fn pending(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, i32, TopicId)> {
         let groups = self.transactions.values().flatten();
         let topics = groups.flat_map(|(group, topics)| topics.iter().map(move |topic| (group, topic)));
@@ -205,7 +207,7 @@ impl Offsets {
         pending.entry(Arc::clone(topic)).or_default().entry(partition).or_default().insert(producer);
     }
 
-    /// Forgets an offset, and what transactions were about to make of it.
+    /// Deletes an offset, committed and pending.
     pub(super) fn remove(&mut self, group: &str, topic: &str, partition: i32) {
         let Some(offsets) = self.groups.get_mut(group) else { return };
         let committed = take(&mut offsets.committed, topic, partition);
@@ -236,8 +238,8 @@ impl Offsets {
         }
     }
 
-    /// A transaction has ended: its offsets count, unless later ones were stored meanwhile, or are forgotten. Names the groups
-    /// that have got offsets.
+    /// Ends a transaction. If it was committed, its offsets take effect, unless later ones were stored in the
+    /// meantime. Otherwise they are dropped. Returns the groups whose offsets have changed.
     pub(super) fn finish(&mut self, producer: ProducerId, committed: bool) -> Vec<Arc<str>> {
         let Some(groups) = self.transactions.remove(&producer) else { return Vec::new() };
         let mut changed = Vec::new();
@@ -268,7 +270,7 @@ impl Offsets {
     }
 }
 
-/// Takes a partition out, and its topic if nothing is left of it.
+/// Removes a partition, and its topic if that becomes empty.
 fn take<T>(topics: &mut Topics<T>, topic: &str, partition: i32) -> Option<T> {
     let partitions = topics.get_mut(topic)?;
     let taken = partitions.remove(&partition);

@@ -1,4 +1,4 @@
-//! Requests of the share protocol, their answers, what a group wants done, and what else can happen to it.
+//! Requests of the share protocol, their replies, the work of a share group, and its timers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,48 +12,51 @@ use crate::groups::member::{ClientIdentity, HeartbeatAnswer};
 use crate::groups::state::GroupState;
 use crate::groups::topics::NamedPartitions;
 
-/// A request of the share protocol, or news of the states of a group's share-partitions.
+/// A request of the share protocol, or a change of the states of a group's share-partitions.
 #[derive(Debug)]
 pub enum ShareEvent {
-    /// A member joins, stays, or goes (ShareGroupHeartbeat).
+    /// A member joins, stays, or leaves (ShareGroupHeartbeat).
     Heartbeat(ShareHeartbeat),
-    /// Everything about the group (ShareGroupDescribe).
+    /// Describes the group (ShareGroupDescribe).
     Describe,
-    /// States that were asked for are there ([`ShareWork::InitializeStates`], [`ShareEvent::Open`]). Those of an earlier generation do not
-    /// count: they are asked for again, or nobody wants them any more.
+    /// Requested states have been initialized ([`ShareWork::InitializeStates`], [`ShareEvent::Open`]). States
+    /// of an earlier generation are ignored: the group asks for them again, or no longer needs them.
     StatesInitialized {
-        /// In which generation they were asked for.
+        /// The generation in which they were requested.
         generation: i64,
         /// The partitions, by topic.
         topics: Vec<(TopicId, Vec<i32>)>,
     },
-    /// An administrator deletes the states of these topics, of all if there are none here: from here on they count no more, and the topics
-    /// are not assigned until they have states again. Refused while the group has members. What is answered has to be deleted from the
-    /// share coordinators, then told by [`ShareEvent::StatesDeleted`].
+    /// An administrator deletes the states of some topics. From now on the states do not count, and the
+    /// topics are not assigned until they have new states. Refused while the group has members. The caller
+    /// must delete the returned states at the share coordinators, and then send
+    /// [`ShareEvent::StatesDeleted`].
     DeleteStates {
-        /// `None`: all.
+        /// The topics. `None` for all.
         topics: Option<Vec<TopicId>>,
     },
-    /// States of these topics are gone from the share coordinators ([`ShareEvent::DeleteStates`], [`ShareWork::DeleteStates`]).
+    /// The states of these topics have been deleted at the share coordinators ([`ShareEvent::DeleteStates`],
+    /// [`ShareWork::DeleteStates`]).
     StatesDeleted {
-        /// Up to which generation.
+        /// The last generation whose states were deleted.
         upto: i64,
-        /// All partitions of these topics.
+        /// The topics, with all of their partitions.
         topics: Vec<TopicId>,
     },
-    /// An administrator sets offsets: the group must have no members. One that does not exist is made, without members, if `make` says so.
-    /// Partitions without a state are asked for: who sets the offsets makes them, and tells by [`ShareEvent::StatesInitialized`].
+    /// An administrator sets offsets. The group must have no members. If it does not exist and `make` is
+    /// true, it is created without members. Partitions without a state are marked as requested: the caller
+    /// initializes them with the new offsets, and sends [`ShareEvent::StatesInitialized`].
     Open {
-        /// Whether it is made.
+        /// Whether to create a missing group.
         make: bool,
-        /// Whose offsets are to be set.
+        /// The partitions whose offsets are to be set.
         topics: Vec<(TopicId, Vec<i32>)>,
     },
-    /// The partitions of the group that have a state.
+    /// Returns the partitions of the group that have a state.
     InitializedStates,
 }
 
-/// An answer to one.
+/// A reply to a [`ShareEvent`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShareReply {
     /// To [`ShareEvent::Heartbeat`].
@@ -75,17 +78,17 @@ pub enum ShareReply {
 pub struct OpenedStates {
     /// The generation of its states.
     pub generation: i64,
-    /// Which of the partitions have no state yet.
+    /// The partitions that have no state yet.
     pub missing: BTreeSet<(TopicId, i32)>,
-    /// Topics whose offsets cannot be set yet: their states are being deleted.
+    /// Topics whose offsets cannot be set yet, because their states are being deleted.
     pub deleting: Vec<TopicId>,
 }
 
-/// What a share group wants done elsewhere.
+/// Work that a share group needs done elsewhere.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShareWork {
-    /// The share coordinator shall make states (`ShareRequest::Initialize`) and tell the group by
-    /// [`ShareEvent::StatesInitialized`]. What it does not tell of is asked for again after
+    /// Initialize states at the share coordinator (`ShareRequest::Initialize`), and send
+    /// [`ShareEvent::StatesInitialized`]. States that are not reported are requested again after
     /// `group.share.initialize.retry.interval.ms`.
     InitializeStates {
         /// The group.
@@ -95,51 +98,51 @@ pub enum ShareWork {
         /// The partitions, by topic.
         topics: Vec<(TopicId, Vec<i32>)>,
     },
-    /// A member was removed because it was silent: what it holds shall be released.
+    /// Release the records held by a member that was removed because its session ended.
     ReleaseMember {
         /// The group.
         group: Arc<str>,
         /// The member.
         member: Arc<str>,
     },
-    /// The share coordinator shall delete states (`ShareRequest::Delete`): somebody began that, and did not tell that it is done. Then the
-    /// group is told by [`ShareEvent::StatesDeleted`].
+    /// Delete states at the share coordinator (`ShareRequest::Delete`), and send
+    /// [`ShareEvent::StatesDeleted`]. The deletion was started earlier and never confirmed.
     DeleteStates {
         /// The group.
         group: Arc<str>,
-        /// Which.
+        /// The states to delete.
         deletion: StateDeletion,
     },
 }
 
-/// A heartbeat. What is `None` has not changed since the last one.
+/// A heartbeat. Fields that are `None` have not changed since the last one.
 #[derive(Clone, Debug, Default)]
 pub struct ShareHeartbeat {
-    /// Where the member comes from.
+    /// The member's client.
     pub client: ClientIdentity,
-    /// The member's id, which it has made itself.
+    /// The member's id, which the client generates.
     pub member: Arc<str>,
-    /// Its epoch; 0 to join, -1 to leave.
+    /// Its epoch. 0 to join, -1 to leave.
     pub epoch: i32,
-    /// Where it is.
+    /// Its rack.
     pub rack: Option<String>,
-    /// Names of topics that it subscribes to.
+    /// Names of the topics that it subscribes to.
     pub topics: Option<Vec<String>>,
 }
 
-/// What a share group waits for.
+/// A timer of a share group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ShareTimer {
     /// The time for the next assignment.
     Assign,
-    /// A sign of life of a member.
+    /// A member's session.
     Session(Arc<str>),
 }
 
-/// A share group as ShareGroupDescribe shows it.
+/// A share group, as ShareGroupDescribe shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShareDescription {
-    /// What it is doing.
+    /// Its state.
     pub state: GroupState,
     /// The group's epoch.
     pub epoch: i32,
@@ -149,19 +152,19 @@ pub struct ShareDescription {
     pub members: Vec<ShareMemberDescription>,
 }
 
-/// A member as ShareGroupDescribe shows it.
+/// A member, as ShareGroupDescribe shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShareMemberDescription {
     /// Its id.
     pub member: Arc<str>,
-    /// Where it is.
+    /// Its rack.
     pub rack: Option<String>,
     /// Its epoch.
     pub epoch: i32,
-    /// Where it comes from.
+    /// The member's client.
     pub client: ClientIdentity,
-    /// Names of topics that it subscribes to.
+    /// Names of the topics that it subscribes to.
     pub topics: Vec<String>,
-    /// What it fetches from.
+    /// The partitions that it fetches from.
     pub assignment: Vec<NamedPartitions>,
 }

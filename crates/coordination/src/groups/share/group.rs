@@ -1,4 +1,5 @@
-//! The state of a share group, and the changes of it. Every change is a record, and replaying a record is the same change.
+//! The state of a share group, and its changes. Every change writes a record, and replaying the record makes
+//! the same change.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -19,36 +20,36 @@ use crate::groups::state::GroupState;
 /// A member of a share group.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Member {
-    /// What it said of itself, as it is written.
+    /// The details that it sent, in the form of its record.
     pub(super) details: ShareGroupMember,
     pub(super) epoch: i32,
-    /// The epoch that the member may still send, because it did not get the answer that raised it.
+    /// The previous epoch, which the member may still send if it missed the reply with the new one.
     pub(super) previous_epoch: i32,
     pub(super) assigned: Partitions,
-    /// Until when it must give a sign of life.
+    /// The time by which it must send a heartbeat.
     pub(super) alive_until: Option<TimestampMs>,
 }
 
 /// A share group.
 #[derive(Debug, Default)]
 pub(crate) struct ShareGroup {
-    /// Raised when members, subscriptions, topics or states change.
+    /// Incremented when members, subscriptions, topics or states change.
     pub(super) epoch: i32,
-    /// Hash of the topics that it reads, to notice when they change.
+    /// Hash of the topics that it reads, to detect changes.
     pub(super) metadata_hash: i64,
-    /// The epoch that the target assignment was made for.
+    /// The epoch of the target assignment.
     pub(super) target_epoch: i32,
-    /// When that was, 0 for never.
+    /// The time of the target assignment. 0 for never.
     pub(super) target_made_at: i64,
     pub(super) members: BTreeMap<Arc<str>, Member>,
-    /// What each member shall have.
+    /// The target assignment of each member.
     pub(super) targets: BTreeMap<Arc<str>, Partitions>,
-    /// How many members subscribe to each name.
+    /// The number of members that subscribe to each topic name.
     pub(super) names: BTreeMap<String, usize>,
     pub(super) states: States,
-    /// True if states have come that may not be assigned yet.
+    /// True if there are new states that may not be assigned yet.
     pub(super) has_fresh_states: bool,
-    /// The metadata that was last compared with what the group reads.
+    /// The metadata that the group's topics were last compared with.
     pub(super) seen: Weak<MetadataImage>,
 }
 
@@ -65,7 +66,7 @@ fn record(
 }
 
 impl ShareGroup {
-    /// True if it was made for somebody who did not come in.
+    /// Reports whether it was created for a member that was then refused.
     pub(super) fn is_blank(&self) -> bool {
         self.epoch == 0 && self.members.is_empty() && !self.states.are_left()
     }
@@ -144,7 +145,8 @@ impl ShareGroup {
         (self.epoch, self.metadata_hash) = (epoch, metadata_hash);
     }
 
-    /// Says which share-partitions have states, which were asked for, and which are being deleted.
+    /// Sets the share-partitions that have states, that have requested ones, and whose states are being
+    /// deleted.
     pub(super) fn set_states(&mut self, states: States, journal: &mut Journal<'_>) {
         record(
             journal,
@@ -176,10 +178,10 @@ impl ShareGroup {
         }
     }
 
-    /// The records that make the group unknown.
+    /// Returns the tombstones of the group.
     ///
     /// # Panics
-    /// If states are left: nobody would know of them any more.
+    /// If states are left: no record would mention them any more.
     pub(crate) fn tombstones(&self, id: &Arc<str>) -> Vec<CoordinatorRecord> {
         assert!(!self.has_states(), "a share group goes after its states");
         let journal = &mut Journal::new(id);
@@ -199,17 +201,17 @@ impl ShareGroup {
         journal.take()
     }
 
-    /// What it is doing.
+    /// Returns its state.
     pub(crate) fn state(&self) -> GroupState {
         if self.members.is_empty() { GroupState::Empty } else { GroupState::Stable }
     }
 
-    /// True if a share coordinator may keep something for it: it cannot go yet.
+    /// Reports whether a share coordinator may hold states of the group. It cannot be removed then.
     pub(crate) fn has_states(&self) -> bool {
         self.states.are_left()
     }
 
-    /// The partitions that have a state.
+    /// Returns the partitions that have a state.
     pub(super) fn initialized_partitions(&self) -> Partitions {
         let states = self.states.topics.iter().filter(|(_, states)| !states.initialized.is_empty());
         states.map(|(topic, states)| (*topic, states.initialized.iter().copied().collect())).collect()

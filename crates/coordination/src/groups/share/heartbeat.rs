@@ -1,4 +1,4 @@
-//! ShareGroupHeartbeat, and the steps that decisions about a share group are made of.
+//! ShareGroupHeartbeat, and the common steps of decisions about a share group.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use crate::groups::member::{EPOCH_JOIN, EPOCH_LEAVE, HeartbeatAnswer};
 use crate::groups::timers::{GroupTimer, Timers};
 use crate::groups::topics::hash_of_topics;
 
-/// Refuses what no group could take.
+/// Refuses requests that no group could accept.
 pub(super) fn check(beat: &ShareHeartbeat) -> Result<(), GroupError> {
     let invalid = |reason: String| Err(GroupError::InvalidRequest { reason });
     if beat.member.is_empty() {
         return invalid("The member id must not be empty.".to_owned());
     }
     if beat.rack.as_deref().is_some_and(str::is_empty) {
-        return invalid("The rack id must not be empty where it is given.".to_owned());
+        return invalid("The rack id must not be empty if it is given.".to_owned());
     }
     let names = [&*beat.member, &beat.client.client_id, beat.rack.as_deref().unwrap_or_default()];
     if names.iter().any(|name| name.len() > MEMBER_ID_BYTES_MAX) {
         return Err(GroupError::TooMany { what: "bytes of an id or name", max: MEMBER_ID_BYTES_MAX });
     }
     if beat.epoch < EPOCH_LEAVE {
-        return invalid(format!("The member epoch is {}; the least that has a meaning is -1.", beat.epoch));
+        return invalid(format!("The member epoch is {}; the lowest valid epoch is -1.", beat.epoch));
     }
     match &beat.topics {
         Some(topics) if topics.len() > SUBSCRIBED_NAMES_MAX => {
@@ -49,7 +49,7 @@ pub(super) fn check(beat: &ShareHeartbeat) -> Result<(), GroupError> {
     }
 }
 
-/// One group, with everything that a decision about it needs.
+/// A group, with everything that a decision about it needs.
 pub(super) struct Turn<'a> {
     id: &'a Arc<str>,
     group: &'a mut ShareGroup,
@@ -69,7 +69,7 @@ impl<'a> Turn<'a> {
         Self { id, group, timers, moment, journal: Journal::new(id), work: Vec::new() }
     }
 
-    /// What is to be written and done.
+    /// Returns the records to write and the work to do.
     pub(super) fn finish(self) -> (Vec<CoordinatorRecord>, Vec<ShareWork>) {
         (self.journal.into_records(), self.work)
     }
@@ -83,7 +83,8 @@ impl<'a> Turn<'a> {
         self.timers.clear(self.id, GroupTimer::Share(timer));
     }
 
-    /// The member has given a sign of life. The timer is left alone if it goes off earlier: it is set again then.
+    /// Extends the member's session. A timer that expires earlier is not changed; when it expires, it is set
+    /// again.
     fn keep_alive(&mut self, member: &Arc<str>) {
         let session = i64::from(self.moment.image.group_config(self.id).share_session_timeout_ms);
         let until = TimestampMs(self.moment.now.0.saturating_add(session));
@@ -94,7 +95,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// True if the member has been silent for too long; else the timer is set again.
+    /// Reports whether the member's session has ended. If not, sets the timer again.
     pub(super) fn is_overdue(&mut self, member: &Arc<str>) -> bool {
         let until = self.group.members.get(member).and_then(|member| member.alive_until);
         let Some(until) = until else { return false };
@@ -113,7 +114,7 @@ impl<'a> Turn<'a> {
         self.delete_again();
     }
 
-    /// A member joins or stays. Nothing has changed if it is refused.
+    /// Handles a member that joins or stays. A refusal changes nothing.
     pub(super) fn heartbeat(&mut self, beat: &ShareHeartbeat) -> Result<HeartbeatAnswer, GroupError> {
         let id = &beat.member;
         match self.group.members.get(id) {
@@ -159,7 +160,7 @@ impl<'a> Turn<'a> {
         Ok(HeartbeatAnswer { member, epoch, ..HeartbeatAnswer::default() })
     }
 
-    /// Lets a member go.
+    /// Removes a member.
     pub(super) fn remove(&mut self, id: &Arc<str>) {
         self.clear(ShareTimer::Session(Arc::clone(id)));
         self.group.forget_current(id, &mut self.journal);
@@ -168,7 +169,7 @@ impl<'a> Turn<'a> {
         self.bump_if(true);
     }
 
-    /// Lets a member go that does not know of it.
+    /// Removes a member whose session has ended, and releases its records.
     pub(super) fn remove_silent(&mut self, member: Arc<str>) {
         self.remove(&member);
         self.work.push(ShareWork::ReleaseMember { group: Arc::clone(self.id), member });
@@ -183,7 +184,7 @@ impl<'a> Turn<'a> {
         GroupError::UnknownMember { group: Arc::clone(self.id), member: Arc::clone(member) }
     }
 
-    /// Begins another epoch if something has changed, or the topics that the members name.
+    /// Starts another epoch if something has changed, or the topics that the members name.
     fn bump_if(&mut self, changed: bool) {
         let seen = self.group.seen.upgrade();
         if !changed && seen.is_some_and(|seen| Arc::ptr_eq(&seen, self.moment.image)) {
@@ -197,7 +198,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// The topics that members read and that exist, with the partitions that have a state.
+    /// Returns the existing topics that members read, with the partitions that have a state.
     fn assignable(&self) -> Partitions {
         let topics = self.group.names.keys().filter_map(|name| self.moment.image.topic(name));
         let states = topics.filter_map(|topic| {
@@ -208,7 +209,7 @@ impl<'a> Turn<'a> {
         states.filter(|(_, partitions)| !partitions.is_empty()).collect()
     }
 
-    /// True if the last target assignment lacks partitions that have got their state since.
+    /// Reports whether partitions with a state are missing from the last target assignment.
     fn has_unassigned_states(&self) -> bool {
         if self.group.members.is_empty() || self.group.epoch > self.group.target_epoch {
             return false;
@@ -224,14 +225,15 @@ impl<'a> Turn<'a> {
         })
     }
 
-    /// Asks for the states of partitions that are read and have none, and again if they do not come.
+    /// Requests the states of partitions that are read and have none, and repeats requests that were not
+    /// answered.
     fn ask_for_states(&mut self) {
         let retry = i64::from(self.moment.image.broker().group_share_initialize_retry_interval_ms);
         let now = self.moment.now;
         let mut states = None;
         let mut wanted = Vec::new();
         for topic in self.group.names.keys().filter_map(|name| self.moment.image.topic(name)) {
-            // What is being deleted is made again when it is gone.
+            // States that are being deleted are requested again once they are gone.
             if self.group.states.is_deleting(topic.id) {
                 continue;
             }
@@ -258,7 +260,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Has states deleted of which somebody began to delete them, and did not tell that they are gone.
+    /// Repeats deletions of states that were started and not confirmed.
     fn delete_again(&mut self) {
         if !self.group.states.deletes_some() {
             return;
@@ -270,7 +272,7 @@ impl<'a> Turn<'a> {
         self.work.push(ShareWork::DeleteStates { group: Arc::clone(self.id), deletion });
     }
 
-    /// Takes over states, and writes them if they are others than before.
+    /// Stores states, and writes them if their record has changed.
     fn put_states(&mut self, states: States) {
         if states.to_record() == self.group.states.to_record() {
             self.group.states = states;
@@ -279,7 +281,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// The share coordinator forgets the states of a deleted topic by itself.
+    /// Drops the states of deleted topics. The share coordinator drops them by itself, too.
     fn drop_states_of_deleted_topics(&mut self) {
         if self.group.states.all_exist_in(self.moment.image) {
             return;
@@ -289,7 +291,7 @@ impl<'a> Turn<'a> {
         self.group.set_states(states, &mut self.journal);
     }
 
-    /// States are there.
+    /// Records that states have been initialized.
     pub(super) fn states_initialized(&mut self, generation: i64, topics: &[(TopicId, Vec<i32>)]) {
         if generation != self.group.states.generation {
             return;
@@ -302,7 +304,8 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// An administrator sets offsets. A group that was made for that begins without members, and with nothing to assign.
+    /// Prepares the group for an administrator that sets offsets. A group created for that has no members and
+    /// an empty assignment.
     pub(super) fn open(&mut self, topics: &[(TopicId, Vec<i32>)]) -> Result<OpenedStates, GroupError> {
         self.refuse_members()?;
         if self.group.is_blank() {
@@ -333,7 +336,7 @@ impl<'a> Turn<'a> {
         Ok(OpenedStates { generation, missing: asked, deleting })
     }
 
-    /// States of topics are to go, those of all if none are named.
+    /// Starts to delete the states of topics, or all states if `topics` is `None`.
     pub(super) fn delete_states(&mut self, topics: Option<&[TopicId]>) -> Result<StateDeletion, GroupError> {
         self.refuse_members()?;
         self.drop_states_of_deleted_topics();
@@ -343,7 +346,7 @@ impl<'a> Turn<'a> {
         Ok(deletion)
     }
 
-    /// States of topics are gone.
+    /// Records that the states of topics have been deleted.
     pub(super) fn states_deleted(&mut self, upto: i64, topics: &[TopicId]) {
         let mut states = self.group.states.clone();
         states.deleted(upto, topics);
@@ -358,7 +361,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Makes a new target assignment if there is another epoch and it is time.
+    /// Computes a new target assignment if there is another epoch and it is time.
     pub(super) fn assign_if_due(&mut self) {
         if self.group.epoch <= self.group.target_epoch || self.group.members.is_empty() {
             return;
@@ -394,12 +397,12 @@ impl<'a> Turn<'a> {
                 self.group.set_target(id, target, &mut self.journal);
             }
         }
-        // The epoch comes last: a log that ends before it is assigned anew.
+        // The epoch comes last. If the log ends before it, the assignment is computed again.
         let (epoch, now) = (self.group.epoch, self.moment.now.0);
         self.group.set_target_epoch(epoch, now, &mut self.journal);
     }
 
-    /// The member gets its target.
+    /// Gives the member its target assignment.
     fn catch_up(&mut self, id: &Arc<str>) {
         let Some(member) = self.group.members.get(id) else { return };
         let target = self.group.targets.get(id).cloned().unwrap_or_default();

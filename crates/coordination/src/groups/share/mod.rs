@@ -1,8 +1,9 @@
-//! Membership of share groups (KIP-932): who is in a group, and which partitions each member fetches from.
+//! Membership of share groups (KIP-932): the members of a group, and the partitions that each fetches from.
 //!
-//! Members may share partitions, so nothing has to be given back before others use it: a member simply has its target. A
-//! partition is assigned once the share coordinator (`crate::share`) has a state for it; the group asks for that by its
-//! [`ShareWork`] and is told by [`ShareEvent::StatesInitialized`]. A group goes once no share coordinator keeps anything for it.
+//! Members may share partitions, so no member has to give partitions back before another can use them: a
+//! member gets its target at once. A partition is assigned once the share coordinator (`crate::share`) has a
+//! state for it. The group requests the state by its [`ShareWork`], and [`ShareEvent::StatesInitialized`]
+//! confirms it. A group can be removed once no share coordinator holds states of it.
 
 mod describe;
 mod event;

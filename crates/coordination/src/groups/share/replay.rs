@@ -1,4 +1,4 @@
-//! Share groups out of the log.
+//! Replays the records of share groups.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl ShareGroup {
         Ok(())
     }
 
-    /// True if the group is gone.
+    /// Replays a tombstone. Returns true if the group is gone.
     fn replay_tombstone(&mut self, id: &Arc<str>, key: &ShareGroupKey) -> bool {
         let journal = &mut Journal::silent(id);
         match key {

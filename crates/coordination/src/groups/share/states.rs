@@ -1,13 +1,15 @@
-//! What a share group knows of the states that the share coordinators keep for it: which there are, which it has asked for, which it
-//! wants deleted.
+//! A share group's view of its states at the share coordinators: those that exist, those it has requested,
+//! and those it wants deleted.
 //!
-//! States are made only after the group has written that it asks for them, and what is written is all that may be there. So a group that
-//! is to go names all states that have to go before it. Topics whose states are being deleted have no other ones: they come back, if a
-//! member reads them, once the deletion is confirmed.
+//! The group requests a state only after it has written the request. So its record lists every state that may
+//! exist, and a group that is to be removed can name all states that have to be deleted first. While the
+//! states of a topic are being deleted, it has no others. If a member reads the topic, new states are
+//! requested once the deletion is confirmed.
 //!
-//! All that is asked of share coordinators carries the *generation* of the group's states, a number that no group of this name had before
-//! ([`Generations`](crate::coordinator::Generations)). It is drawn when a group begins, and whenever states are to be deleted. What is on its
-//! way since an earlier one comes late, and finds nothing to make, set or delete.
+//! All requests to share coordinators carry the *generation* of the group's states, a number that no group of
+//! this name has had before ([`Generations`](crate::coordinator::Generations)). A new one is drawn when a
+//! group starts, and whenever states are to be deleted. A delayed request of an earlier generation arrives
+//! too late, and has no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +25,8 @@ pub(super) struct TopicStates {
     pub(super) name: String,
     /// Partitions that have a state.
     pub(super) initialized: BTreeSet<i32>,
-    /// Partitions whose state was asked for, and when; not before a restart.
+    /// Partitions whose state was requested, with the time of the request. Requests from before a restart
+    /// have no time.
     pub(super) asked: BTreeMap<i32, TimestampMs>,
 }
 
@@ -31,16 +34,17 @@ pub(super) struct TopicStates {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Deleting {
     name: String,
-    /// The generation that was drawn for the deletion: all states of earlier ones go.
+    /// The generation that was drawn for the deletion: all states of earlier generations are deleted.
     since: i64,
-    /// When the share coordinators were last asked; not before a restart.
+    /// The time of the last request to the share coordinators. [`TimestampMs::NONE`] if that was before a
+    /// restart.
     asked_at: TimestampMs,
 }
 
-/// Share-partitions whose states have to go, up to a generation.
+/// Share-partitions whose states are to be deleted, up to a generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDeletion {
-    /// The last generation of states that go.
+    /// The last generation to delete.
     pub upto: i64,
     /// The partitions, by topic.
     pub topics: Vec<(TopicId, Vec<i32>)>,
@@ -49,24 +53,24 @@ pub struct StateDeletion {
 /// All states of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct States {
-    /// In which states are made now. 0 of a group that has none yet, or comes from Kafka.
+    /// The current generation of states. 0 for a group that has none yet, or was written by Kafka.
     pub(super) generation: i64,
     pub(super) topics: BTreeMap<TopicId, TopicStates>,
     deleting: BTreeMap<TopicId, Deleting>,
 }
 
 impl States {
-    /// True if a share coordinator may keep something for the group.
+    /// Reports whether a share coordinator may hold states of the group.
     pub(super) fn are_left(&self) -> bool {
         !self.topics.is_empty() || !self.deleting.is_empty()
     }
 
-    /// True if some are being deleted.
+    /// Reports whether any states are being deleted.
     pub(super) fn deletes_some(&self) -> bool {
         !self.deleting.is_empty()
     }
 
-    /// True if no topic is gone.
+    /// Reports whether all topics still exist.
     pub(super) fn all_exist_in(&self, image: &MetadataImage) -> bool {
         self.topics.keys().chain(self.deleting.keys()).all(|topic| image.topic_by_id(*topic).is_some())
     }
@@ -75,7 +79,7 @@ impl States {
         self.deleting.contains_key(&topic)
     }
 
-    /// These are asked for, at this time; at none if the one who asks may not come back.
+    /// Marks states as requested at this time. [`TimestampMs::NONE`] if the caller may not confirm them.
     pub(super) fn ask(
         &mut self,
         topic: &TopicImage,
@@ -91,10 +95,10 @@ impl States {
         states.asked.extend(partitions.iter().map(|number| (*number, at)));
     }
 
-    /// These are there.
+    /// Records that states have been initialized.
     pub(super) fn made(&mut self, topics: &[(TopicId, Vec<i32>)], image: &MetadataImage) {
         for (topic, partitions) in topics {
-            // The topic may have gone meanwhile, or its states.
+            // The topic or its states may have been deleted in the meantime.
             let (Some(known), Some(states)) = (image.topic_by_id(*topic), self.topics.get_mut(topic)) else {
                 continue;
             };
@@ -106,7 +110,8 @@ impl States {
         }
     }
 
-    /// The states of these topics are to go, and count no more. `None` for all. Topics that have none are passed over.
+    /// Starts to delete the states of these topics. `None` for all. From now on they do not count. Topics
+    /// without states are skipped.
     pub(super) fn delete(&mut self, topics: Option<&[TopicId]>, moment: &Moment<'_>) -> StateDeletion {
         let is_meant = |topic: &TopicId| topics.is_none_or(|topics| topics.contains(topic));
         let goes: Vec<TopicId> = self.topics.keys().copied().filter(is_meant).collect();
@@ -118,14 +123,15 @@ impl States {
                 let deleting = Deleting { name: states.name, since, asked_at: moment.now };
                 self.deleting.insert(topic, deleting);
             }
-            // What was asked for in an earlier generation does not come any more.
+            // Requests of an earlier generation will not be answered any more.
             let asked = self.topics.values_mut().flat_map(|states| states.asked.values_mut());
             asked.for_each(|at| *at = TimestampMs::NONE);
         }
         self.deletion(is_meant, moment)
     }
 
-    /// Those deletions of which nothing was heard for so long, so that the share coordinators are asked again.
+    /// Returns the deletions that have not been confirmed for `retry_ms`, to ask the share coordinators
+    /// again.
     pub(super) fn overdue(&mut self, retry_ms: i64, moment: &Moment<'_>) -> Option<StateDeletion> {
         let is_overdue = |deleting: &Deleting| {
             deleting.asked_at == TimestampMs::NONE || moment.now.since(deleting.asked_at) >= retry_ms
@@ -137,26 +143,26 @@ impl States {
 
     fn deletion(&mut self, which: impl Fn(&TopicId) -> bool, moment: &Moment<'_>) -> StateDeletion {
         if self.generation == 0 && !self.deleting.is_empty() {
-            // Kafka began it, whose states have no generation.
+            // Kafka started the deletion. Its states have no generation.
             self.generation = moment.generations.next();
         }
         let mut deletion = StateDeletion { upto: self.generation.saturating_sub(1), topics: Vec::new() };
         for (topic, deleting) in self.deleting.iter_mut().filter(|(topic, _)| which(topic)) {
             deleting.asked_at = moment.now;
-            // The states of a topic that is gone the share coordinators forget by themselves.
+            // The share coordinators drop the states of a deleted topic by themselves.
             let partitions = moment.image.topic_by_id(*topic).map_or(0, |topic| topic.partitions);
             deletion.topics.push((*topic, (0..partitions).collect()));
         }
         deletion
     }
 
-    /// The states of these topics are gone, up to a generation.
+    /// Records that the states of these topics have been deleted, up to a generation.
     pub(super) fn deleted(&mut self, upto: i64, topics: &[TopicId]) {
         self.deleting
             .retain(|topic, deleting| upto.saturating_add(1) < deleting.since || !topics.contains(topic));
     }
 
-    /// The share coordinators forget the states of a topic that is gone by themselves.
+    /// Drops the states of deleted topics. The share coordinators drop them by themselves, too.
     pub(super) fn drop_topics_without(&mut self, image: &MetadataImage) {
         self.topics.retain(|topic, _| image.topic_by_id(*topic).is_some());
         self.deleting.retain(|topic, _| image.topic_by_id(*topic).is_some());
@@ -183,7 +189,8 @@ impl States {
         }
     }
 
-    /// What was asked for before a restart is asked for again at once: it was asked for at no time.
+    /// Restores states from a record. Requests from before a restart have no time, so they are repeated at
+    /// once.
     pub(super) fn of_record(record: ShareGroupStatePartitions) -> Self {
         let mut topics: BTreeMap<TopicId, TopicStates> = BTreeMap::new();
         for topic in record.initialized {

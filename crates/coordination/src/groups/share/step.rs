@@ -1,4 +1,4 @@
-//! The road of a request through a share group, and what time and a restart do to it.
+//! Dispatch of requests, timers and restarts to a share group.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ impl GroupCoordinator {
         answer.unwrap_or_else(|| Err(not_found(id)))
     }
 
-    /// A classic group without members, offsets and a protocol is nothing: it makes room.
+    /// Removes a classic group without members, offsets and protocol, to make room for a share group.
     fn close_if_blank(&mut self, id: &Arc<str>, moment: &Moment<'_>, effects: &mut Effects<Self>) {
         let is_simple = matches!(self.groups.get(id), Some(Group::Classic(group))
             if group.state() == GroupState::Empty && group.protocol_type().is_none());
@@ -117,7 +117,7 @@ impl GroupCoordinator {
         self.share_turn(id, moment, effects, |turn| turn.open(topics)).unwrap_or_else(|| Err(not_found(id)))
     }
 
-    /// One decision about a group that is there, and what follows from it.
+    /// Runs one decision about an existing group, and applies its consequences.
     fn share_turn<T>(
         &mut self,
         id: &Arc<str>,
@@ -151,8 +151,8 @@ impl GroupCoordinator {
         });
     }
 
-    /// Members of a group that was replayed get a fresh session. States that were asked for are asked for again, and those that were to be
-    /// deleted are deleted.
+    /// Starts new sessions for the members of a replayed group. Requests for states are repeated, and so are
+    /// deletions.
     pub(in crate::groups) fn share_loaded(
         &mut self,
         id: &Arc<str>,
@@ -163,7 +163,7 @@ impl GroupCoordinator {
     }
 }
 
-/// There is no such share group.
+/// The error for a share group that does not exist.
 fn not_found(id: &Arc<str>) -> GroupError {
     GroupError::GroupNotFound { group: Arc::clone(id), kind: "share " }
 }

@@ -1,26 +1,26 @@
-//! What members say about records they hold.
+//! Acknowledgements by members of records that they hold.
 
 use tailrace_types::{Offset, TimestampMs};
 
 use super::in_flight::{GroupTerms, InFlight, Lock, RecordState, SharePartition};
 
-/// What a member says about a record.
+/// A member's result for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcknowledgeKind {
     /// There is no record at this offset.
     Gap,
-    /// Done.
+    /// The record was processed.
     Accept,
-    /// Somebody else shall try.
+    /// The record is to be delivered again.
     Release,
-    /// Nobody shall try again.
+    /// The record is not to be delivered again.
     Reject,
-    /// Still at it (KIP-1222).
+    /// The record is still being processed (KIP-1222).
     Renew,
 }
 
 impl AcknowledgeKind {
-    /// The kind of Kafka's number.
+    /// Returns the kind with Kafka's number.
     pub const fn from_code(code: i8) -> Option<Self> {
         match code {
             0 => Some(Self::Gap),
@@ -33,21 +33,21 @@ impl AcknowledgeKind {
     }
 }
 
-/// What a member says about a run of records.
+/// A member's results for a run of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acknowledgement {
     /// First offset.
     pub first: Offset,
     /// Last offset, inclusive.
     pub last: Offset,
-    /// One kind for all, or one for each offset.
+    /// One kind for all offsets, or one for each.
     pub kinds: Vec<AcknowledgeKind>,
 }
 
-/// Why an acknowledgement was refused. Nothing of it counts then.
+/// Why an acknowledgement was refused. It has no effect then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcknowledgeError {
-    /// Offsets and kinds that do not fit together.
+    /// Offsets and kinds do not match.
     #[error("the acknowledgement of offsets {first} to {last} is malformed")]
     Malformed {
         /// First offset.
@@ -55,28 +55,29 @@ pub enum AcknowledgeError {
         /// Last offset.
         last: Offset,
     },
-    /// Offsets that were never delivered.
-    #[error("offset {offset} lies beyond what was acquired")]
+    /// The offsets were never delivered.
+    #[error("offset {offset} is beyond the acquired records")]
     Beyond {
-        /// The last offset named.
+        /// The last acknowledged offset.
         offset: Offset,
     },
-    /// A record that the member does not hold: its lock has ended, another member has it, or it was acknowledged before.
+    /// The member does not hold a record: its lock has expired, another member has it, or it was acknowledged
+    /// before.
     #[error("offset {offset} is not acquired by the member")]
     NotAcquired {
         /// The first such offset.
         offset: Offset,
     },
-    /// The group's configuration does not let members prolong their locks.
+    /// The group's configuration does not let members renew locks.
     #[error("renewing acquisition locks is not allowed in this group")]
     RenewalForbidden,
 }
 
 impl SharePartition {
-    /// Takes over what a member says about records it holds: all of it or, with an error, nothing. What lies before the
-    /// start offset is final already and passed over.
+    /// Applies a member's acknowledgements: all of them or, with an error, none. Offsets before the start
+    /// offset are final already and skipped.
     ///
-    /// True if records became available again.
+    /// Returns true if records became available again.
     ///
     /// # Errors
     /// See [`AcknowledgeError`].
@@ -134,7 +135,7 @@ impl SharePartition {
     }
 }
 
-/// Runs of offsets with the same kind.
+/// Splits the batch into runs of offsets with the same kind.
 fn same_kinds(batch: &Acknowledgement) -> Vec<(i64, i64, AcknowledgeKind)> {
     let first = batch.first.get();
     if let [kind] = *batch.kinds {

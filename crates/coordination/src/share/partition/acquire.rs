@@ -1,4 +1,4 @@
-//! Which of the records that were read from the log go to a member.
+//! Acquisition of records for a member, out of those read from the log.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use super::in_flight::{GroupTerms, InFlight, Lock, RUNS_PER_RECORD_LOCK, RecordS
 /// How the number of records is limited (KIP-1206).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcquireMode {
-    /// Whole batches of the log: the limit is exceeded to the end of a batch.
+    /// Whole batches of the log are acquired. The limit may be exceeded up to the end of a batch.
     BatchOptimized,
-    /// Never more than the limit.
+    /// The limit is never exceeded.
     RecordLimit,
 }
 
-/// Who acquires, how much, and how.
+/// The member, the limits, and the mode of an acquisition.
 #[derive(Clone, Debug)]
 pub struct AcquireTerms {
     /// The member.
     pub member: Arc<str>,
-    /// Most records, see [`AcquireMode`].
+    /// Maximum number of records, see [`AcquireMode`].
     pub records_max: u64,
-    /// Acquired batches are joined until they have as many records.
+    /// Adjacent acquired batches are joined until they have this many records.
     pub batch_size: u64,
-    /// What `records_max` means.
+    /// The meaning of `records_max`.
     pub mode: AcquireMode,
 }
 
@@ -35,32 +35,32 @@ pub struct FetchedBatch {
     pub first: Offset,
     /// Its last offset, inclusive.
     pub last: Offset,
-    /// False if nobody shall see it: a control batch, one without records, or an aborted one where only committed records
-    /// count.
+    /// False if the batch must not be delivered: a control batch, one without records, or an aborted one if
+    /// only committed records are delivered.
     pub visible: bool,
 }
 
-/// What was read from the log.
+/// The result of reading the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Fetched<'a> {
-    /// Where reading began, as [`SharePartition::next_fetch`] said.
+    /// The offset at which the read started, from [`SharePartition::next_fetch`].
     pub from: Offset,
-    /// What was found from there on, ascending. Offsets between them have no record any more.
+    /// The batches found, ascending. Offsets between them have no records any more.
     pub batches: &'a [FetchedBatch],
 }
 
-/// Records that now belong to the member.
+/// A batch of records that the member has acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcquiredBatch {
     /// First offset.
     pub first: Offset,
     /// Last offset, inclusive.
     pub last: Offset,
-    /// How often they were delivered, with this time.
+    /// Their number of deliveries, including this one.
     pub delivery_count: i16,
 }
 
-/// A stretch of what was read: one batch, or a hole.
+/// A stretch of the read offsets: a batch, or a gap.
 #[derive(Clone, Copy)]
 struct Stretch {
     first: i64,
@@ -68,15 +68,15 @@ struct Stretch {
     visible: bool,
 }
 
-/// One acquisition while it goes on.
+/// An acquisition in progress.
 struct Taking<'a> {
     terms: &'a AcquireTerms,
     group: &'a GroupTerms,
     until: TimestampMs,
-    /// Records that may still be taken.
+    /// The number of records that may still be taken.
     left: u64,
     taken: Vec<AcquiredBatch>,
-    /// Enough was taken.
+    /// True if no more records are to be taken.
     done: bool,
 }
 
@@ -87,7 +87,7 @@ impl Taking<'_> {
 
     fn take(&mut self, first: i64, last: i64, delivery_count: i16) {
         let taken = last.abs_diff(first) + 1;
-        // Whole batches may be more than was asked for.
+        // Whole batches may exceed the limit.
         let may_exceed = self.terms.mode == AcquireMode::BatchOptimized;
         assert!(taken <= self.left || may_exceed, "{taken} records are taken, and {} may be", self.left);
         assert!(delivery_count > 0, "a delivery with the number {delivery_count}");
@@ -104,20 +104,20 @@ impl Taking<'_> {
         self.taken.push(AcquiredBatch { first: Offset(first), last: Offset(last), delivery_count });
     }
 
-    /// The end of a stretch of `first..=last` of which some may be taken.
+    /// Returns the last offset to take of `first..=last`, at most `most` records.
     fn cut(&self, first: i64, last: i64, most: u64) -> i64 {
         let most = match self.terms.mode {
             AcquireMode::RecordLimit => most.min(self.left),
             AcquireMode::BatchOptimized => most,
         };
-        // A limit beyond all offsets is none.
+        // A limit beyond all offsets is no limit.
         last.min(first.saturating_add(i64::try_from(most).unwrap_or(i64::MAX)) - 1)
     }
 }
 
 impl SharePartition {
-    /// Where to read next: the first record that may be acquired. `None` if there is none before somebody has
-    /// acknowledged or released something.
+    /// Returns the offset at which to read next: the first record that may be acquired. `None` if there is
+    /// none until a member acknowledges or releases something.
     pub fn next_fetch(&self, terms: &GroupTerms) -> Option<Offset> {
         let available = self.runs.iter().find(|run| run.value.state == RecordState::Available);
         match available {
@@ -126,8 +126,8 @@ impl SharePartition {
         }
     }
 
-    /// Runs of offsets that could be acquired now, ascending, each as its first offset and one past its last. The last one
-    /// is without end if fresh records could be: whatever the log has.
+    /// Returns the runs of offsets that could be acquired now, ascending, each as its first offset and one
+    /// past its last. If fresh records could be acquired, the last run has no end.
     pub fn acquirable(&self, terms: &GroupTerms) -> Vec<(Offset, Offset)> {
         let available = self.runs.iter().filter(|run| run.value.state == RecordState::Available);
         let mut runs: Vec<_> = available.map(|run| (Offset(run.first), Offset(run.last + 1))).collect();
@@ -137,7 +137,7 @@ impl SharePartition {
         runs
     }
 
-    /// How many fresh records may still be acquired.
+    /// Returns the number of fresh records that may still be acquired.
     fn room(&self, terms: &GroupTerms) -> u64 {
         let locks = u64::from(terms.record_locks_max);
         if self.runs.len() as u64 >= locks.saturating_mul(RUNS_PER_RECORD_LOCK) {
@@ -146,18 +146,18 @@ impl SharePartition {
         locks.saturating_sub(self.in_flight())
     }
 
-    /// Acquires records of what was read for a member, in the order of their offsets. What was read and is not visible is
-    /// archived on the way, as is what has no record.
+    /// Acquires records for a member, out of those read from the log, in the order of their offsets. Batches
+    /// that are not visible, and offsets without a record, are archived on the way.
     ///
-    /// Records that were delivered often come alone, or a few at a time, so that a record that makes consumers fail
-    /// does not take its neighbours with it. From half of the limit on (but not before the second delivery), half as
-    /// many come with each delivery; before the last one it is one.
+    /// Records that were delivered often are acquired alone or a few at a time, so that a record that makes
+    /// consumers fail does not take its neighbors with it. From half of the delivery limit on (but not before
+    /// the second delivery), each delivery halves the number of records. At the last delivery it is one.
     ///
-    /// The last offset that was acquired or passed over is below [`SharePartition::end`] afterwards. Nothing acquired may
-    /// still mean progress: then [`SharePartition::next_fetch`] has moved.
+    /// Afterwards, the last offset that was acquired or skipped is below [`SharePartition::end`]. An empty
+    /// result may still mean progress: then [`SharePartition::next_fetch`] has moved.
     ///
     /// # Panics
-    /// If reading began beyond [`SharePartition::end`].
+    /// If the read started beyond [`SharePartition::end`].
     pub fn acquire(
         &mut self,
         terms: &AcquireTerms,
@@ -223,7 +223,7 @@ impl SharePartition {
         self.end = last + 1;
     }
 
-    /// Takes what is available in `first..=last`, all of it before the end.
+    /// Takes the available records in `first..=last`, all of it before the end.
     fn take_known(&mut self, first: i64, last: i64, taking: &mut Taking<'_>) {
         let available: Vec<(i64, i64, InFlight)> = self
             .runs
@@ -237,7 +237,7 @@ impl SharePartition {
                 return;
             }
             if run.delivery_count >= limit {
-                // The limit was lowered meanwhile.
+                // The limit has been lowered in the meantime.
                 self.runs.set(first, last, run.archived());
                 continue;
             }
@@ -254,7 +254,7 @@ impl SharePartition {
         }
     }
 
-    /// Takes fresh records up to `last`, or some of them: then that was all.
+    /// Takes fresh records up to `last`, or as many of them as the limits allow, and is done then.
     fn take_fresh(&mut self, last: i64, taking: &mut Taking<'_>) {
         let room = self.room(taking.group);
         let first = self.end;
@@ -274,7 +274,7 @@ impl SharePartition {
     }
 }
 
-/// How many records of a run come at once that was delivered so often; `None` for all.
+/// Returns how many records of a run are acquired at once, after this many deliveries. `None` for all.
 fn few_of(delivery_count: i16, limit: i16, count: u64) -> Option<u64> {
     let from = ((limit + 1) / 2).max(2);
     if delivery_count < from {

@@ -1,4 +1,5 @@
-//! What is known of each offset, and how it changes by itself: locks end, members leave, the start moves on.
+//! The state of each offset, and its changes without a request: locks expire, members leave, the start offset
+//! moves.
 
 use std::sync::Arc;
 
@@ -6,25 +7,25 @@ use tailrace_types::{Offset, TimestampMs};
 
 use crate::share::intervals::{Intervals, Run};
 
-/// Runs of one share-partition beyond which nothing fresh is acquired, as a multiple of the records that may be in
-/// flight. It bounds what consumers can make the server remember (and keep, in one record of at most about 25 bytes per
-/// run) by acknowledging every other record while one of the first stays acquired.
+/// Maximum number of runs of one share-partition, as a multiple of the records that may be in flight. Beyond
+/// it nothing fresh is acquired. It bounds what consumers can make the server store (with at most about 25
+/// bytes per run in one record) by acknowledging every other record while one of the first stays acquired.
 pub(super) const RUNS_PER_RECORD_LOCK: u64 = 2;
 
-/// What holds for the group at this moment.
+/// The group's current settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupTerms {
-    /// Records of one partition that may be in flight: neither final nor fresh.
+    /// Maximum number of records of one partition in flight: neither final nor fresh.
     pub record_locks_max: u32,
-    /// How often a record may be delivered.
+    /// Maximum number of deliveries of a record.
     pub delivery_count_limit: i16,
-    /// How long an acquired record is the member's, in milliseconds.
+    /// How long a member holds an acquired record, in milliseconds.
     pub lock_duration_ms: i64,
-    /// Whether members may prolong it (KIP-1222).
+    /// Whether members may renew their locks (KIP-1222).
     pub renewal_allowed: bool,
 }
 
-/// Who holds acquired records, and until when.
+/// The member that holds acquired records, and the expiry of its lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lock {
     pub(super) member: Arc<str>,
@@ -45,18 +46,18 @@ impl RecordState {
     }
 }
 
-/// What is known of a run of offsets.
+/// The state of a run of offsets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InFlight {
     pub(super) state: RecordState,
-    /// Deliveries, with the present one if they are acquired.
+    /// Number of deliveries, including the current one if they are acquired.
     pub(super) delivery_count: i16,
-    /// What is kept says something else.
+    /// True if the stored state differs.
     pub(super) unsaved: bool,
 }
 
 impl InFlight {
-    /// Available again, unless that was the last delivery they could have.
+    /// Returns the state after a release: available again, unless the delivery limit is reached.
     pub(super) fn released(&self, delivery_count_limit: i16) -> Self {
         let exhausted = self.delivery_count >= delivery_count_limit;
         let state = if exhausted { RecordState::Archived } else { RecordState::Available };
@@ -68,58 +69,60 @@ impl InFlight {
     }
 }
 
-/// The records of one partition on their way to the consumers of one share group. See the module's documentation.
+/// The records of one partition in flight to the consumers of one share group. See the module's
+/// documentation.
 #[derive(Clone, Debug)]
 pub struct SharePartition {
-    /// Everything before is final.
+    /// Everything before this offset is final.
     pub(super) start: i64,
-    /// Everything from here on is fresh. Offsets between the two are all in `runs`.
+    /// Everything from this offset on is fresh. All offsets between the two are in `runs`.
     pub(super) end: i64,
     pub(super) runs: Intervals<InFlight>,
-    /// No lock ends before.
+    /// No lock expires earlier.
     pub(super) first_expiry: Option<TimestampMs>,
-    /// The start offset moved since it was last kept.
+    /// True if the start offset has moved since it was last stored.
     pub(super) start_unsaved: bool,
 }
 
 impl SharePartition {
-    /// One that begins at `start`, which is still to be kept.
+    /// Makes a share-partition that starts at `start`, which has yet to be stored.
     pub fn new(start: Offset) -> Self {
         let runs = Intervals::default();
         Self { start: start.get(), end: start.get(), runs, first_expiry: None, start_unsaved: true }
     }
 
-    /// First offset that is not final.
+    /// Returns the first offset that is not final.
     pub fn start(&self) -> Offset {
         Offset(self.start)
     }
 
-    /// First offset that was never delivered, nor found to be without a record.
+    /// Returns the first fresh offset: it was never delivered, nor found to be without a record.
     pub fn end(&self) -> Offset {
         Offset(self.end)
     }
 
-    /// Offsets that are neither final nor fresh.
+    /// Returns the number of offsets that are neither final nor fresh.
     pub fn in_flight(&self) -> u64 {
         self.runs.iter().filter(|run| !run.value.state.is_final()).map(|run| run.count()).sum()
     }
 
-    /// Offsets from the start on that are final all the same: delivery is complete for them (KIP-1226).
+    /// Returns the number of final offsets after the start offset: their delivery is complete (KIP-1226).
     pub fn delivery_complete_count(&self) -> u64 {
         self.runs.iter().filter(|run| run.value.state.is_final()).map(|run| run.count()).sum()
     }
 
-    /// True if nobody holds a record.
+    /// Reports whether no member holds a record.
     pub fn is_idle(&self) -> bool {
         !self.runs.iter().any(|run| matches!(run.value.state, RecordState::Acquired(_)))
     }
 
-    /// When [`SharePartition::tick`] wants to be called next. May be too early, never too late.
+    /// Returns the time at which [`SharePartition::tick`] must be called next. It may be too early, but never
+    /// too late.
     pub fn deadline(&self) -> Option<TimestampMs> {
         self.first_expiry
     }
 
-    /// Releases records whose lock has ended. True if there were any.
+    /// Releases records whose lock has expired. Returns true if there were any.
     pub fn tick(&mut self, now: TimestampMs, terms: &GroupTerms) -> bool {
         if self.first_expiry.is_none_or(|expiry| expiry > now) {
             return false;
@@ -133,7 +136,8 @@ impl SharePartition {
         released
     }
 
-    /// Releases everything that a member holds: it left, or its session or connection ended. True if it held any.
+    /// Releases all records of a member that has left, or whose session or connection has ended. Returns true
+    /// if it held any.
     pub fn release_member(&mut self, member: &str, terms: &GroupTerms) -> bool {
         self.release_where(terms.delivery_count_limit, |lock| &*lock.member == member)
     }
@@ -151,7 +155,7 @@ impl SharePartition {
         released
     }
 
-    /// Records before `log_start` were deleted. True if that changed anything.
+    /// Handles the deletion of records before `log_start`. Returns true if that changed anything.
     pub fn log_start_moved(&mut self, log_start: Offset) -> bool {
         if log_start.get() <= self.start {
             return false;
@@ -163,7 +167,7 @@ impl SharePartition {
         true
     }
 
-    /// Moves the start offset behind what is final, and forgets what lies before it.
+    /// Moves the start offset past the final records, and forgets everything before it.
     pub(super) fn settle(&mut self) {
         let before = self.start;
         while let Some(run) = self.runs.first() {

@@ -1,15 +1,17 @@
-//! The records of one partition on their way to the consumers of one share group (KIP-932).
+//! The records of one partition in flight to the consumers of one share group (KIP-932).
 //!
-//! A [`SharePartition`] knows of each offset whether it is available, acquired by a member until some time, accepted, or
-//! archived (rejected, delivered too often, or without a record), and how often it was delivered. It begins at the start
-//! offset, before which everything is final, and ends where nothing was delivered yet; what lies beyond is fresh.
-//! Offsets in the same state are kept as one run, so the cost goes with the number of runs, not of records.
+//! A [`SharePartition`] stores for each offset whether it is available, acquired by a member until some time,
+//! accepted, or archived (rejected, delivered too often, or without a record), and how often it was
+//! delivered. It starts at the start offset, before which everything is final. It ends at the first offset
+//! that was never delivered; everything from there on is fresh. Adjacent offsets in the same state are one
+//! run, so the cost depends on the number of runs, not of records.
 //!
-//! It is deterministic: the shell hands in what the log holds and the time, and asks afterwards what must be kept
-//! ([`SharePartition::take_unsaved`]). A change holds at once; whoever was answered before it was kept has been told a
-//! lie, so the shell answers afterwards. If keeping it fails, the shell throws the value away and restores another one.
+//! It is deterministic. The caller passes in the content of the log and the time, and then asks for the
+//! changes that must be stored ([`SharePartition::take_unsaved`]). A change takes effect at once, so the
+//! caller must not reply before the change is stored: otherwise the reply might turn out wrong. If storing
+//! fails, the caller drops the value and restores another one.
 //!
-//! Deliberately not here: reading the log, keeping the state, sessions, waiting.
+//! Deliberately not here: reading the log, storing the state, sessions, waiting.
 
 mod acknowledge;
 mod acquire;

@@ -1,6 +1,6 @@
-//! A share-partition and its coordinator against a plain model, offset by offset: members that acknowledge late, twice,
-//! or not at all, locks that end, members that leave, records that are deleted, and restarts from what was kept at any
-//! moment.
+//! Tests a share-partition and its coordinator against a simple model, offset by offset: members that
+//! acknowledge late, twice or not at all, locks that expire, members that leave, records that are deleted,
+//! and restarts from the stored state at any moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ enum Step {
     Leave {
         member: u8,
     },
-    /// Keeps what changed, and answers those who wait for it.
+    /// Stores the changes, and sends the replies that wait for it.
     Save,
     Restart {
         compacted: bool,
@@ -78,7 +78,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the model knows of one offset that was delivered.
+/// The model's state of one delivered offset.
 #[derive(Clone, Debug, PartialEq)]
 enum Fate {
     Available(i16),
@@ -95,9 +95,9 @@ struct World {
     log_start: i64,
     now: i64,
     fates: BTreeMap<i64, Fate>,
-    /// Final, and whoever made it so was told.
+    /// Offsets that are final, with the acknowledgement confirmed to the member.
     confirmed: BTreeSet<i64>,
-    /// Final, and not kept yet.
+    /// Offsets that are final, but not stored yet.
     waiting: BTreeSet<i64>,
     delivered: BTreeSet<i64>,
     history: Vec<(u8, i64, Vec<AcknowledgeKind>)>,
@@ -236,7 +236,7 @@ impl World {
         let kept = self.rig.state();
         self.state_epoch = kept.state_epoch;
         self.partition = SharePartition::restore(kept.start.expect("it was decided"), &kept.batches);
-        // What was not kept may come again, and what was delivered counts only if that was kept.
+        // Changes that were not stored are undone. Delivery counts survive only if they were stored.
         let waiting = std::mem::take(&mut self.waiting);
         for (&offset, fate) in &mut self.fates {
             if *fate != Fate::Done || waiting.contains(&offset) {
@@ -278,7 +278,7 @@ impl World {
             }
             Step::Wait { ms, ticks } => {
                 self.now += ms;
-                // Without a tick, who asks next has to notice what has ended.
+                // Without a tick, the next request has to notice the expired locks.
                 if ticks {
                     self.partition.tick(TimestampMs(self.now), &TERMS);
                     self.expire();
@@ -344,7 +344,7 @@ impl World {
         assert!(self.partition.runs.len() <= 40);
     }
 
-    /// Everything that is left is delivered to somebody who accepts it.
+    /// Delivers everything that is left to a member that accepts it.
     fn drain(&mut self) {
         self.now += LOCK_MS;
         for _ in 0..500 {

@@ -1,4 +1,4 @@
-//! What must be kept, and beginning again from it.
+//! The changes that must be stored, and restoring from stored state.
 
 use tailrace_types::Offset;
 
@@ -7,8 +7,8 @@ use crate::share::intervals::Intervals;
 use crate::share::state::{DeliveryState, KeptRuns, StateBatch, StateWrite, apply_batches, batches_of};
 
 impl SharePartition {
-    /// One that goes on where another was when `batches` were kept. Who held records then holds them no more: they are
-    /// available. What was kept may come from another node: batches that cannot be are passed over.
+    /// Restores a share-partition from stored batches. Acquired records are available again. The stored state
+    /// may come from another node, so impossible batches are skipped.
     pub fn restore(start: Offset, batches: &[StateBatch]) -> Self {
         let mut kept = KeptRuns::default();
         let is_possible = |batch: &&StateBatch| batch.first <= batch.last && batch.last < Offset(i64::MAX);
@@ -35,12 +35,12 @@ impl SharePartition {
         partition
     }
 
-    /// True if something must be kept.
+    /// Reports whether there are changes to store.
     pub fn has_unsaved(&self) -> bool {
         self.start_unsaved || self.runs.iter().any(|run| run.value.unsaved)
     }
 
-    /// What must be kept, `None` if nothing changed. It counts as kept from here on.
+    /// Returns the changes to store. `None` if there are none. From now on they count as stored.
     pub fn take_unsaved(&mut self) -> Option<StateWrite> {
         if !self.has_unsaved() {
             return None;
@@ -56,14 +56,15 @@ impl SharePartition {
         let complete = self.delivery_complete_count();
         Some(StateWrite {
             start: Offset(self.start),
-            // What has no record may be any number of offsets, and the protocol has 31 bits.
+            // Gaps may cover any number of offsets, and the protocol has 31 bits.
             delivery_complete_count: i32::try_from(complete).unwrap_or(i32::MAX),
             batches: batches_of(&changed),
         })
     }
 }
 
-/// Records that were released and acquired again before that was kept: the present delivery is not to be kept.
+/// Returns the state to store for a run. If records were released and acquired again before that was stored,
+/// the current delivery is not stored.
 fn as_kept(run: &InFlight) -> (DeliveryState, i16) {
     match run.state {
         RecordState::Available => (DeliveryState::Available, run.delivery_count),

@@ -26,7 +26,8 @@ fn acquire_terms(member: &str, records_max: u64, batch_size: u64, mode: AcquireM
     AcquireTerms { member: Arc::from(member), records_max, batch_size, mode }
 }
 
-/// Reads on from where the partition wants to read, and acquires. First, last, and delivery count of each batch.
+/// Reads at the partition's next offset, and acquires. Returns the first offset, last offset and delivery
+/// count of each batch.
 fn acquire(
     partition: &mut SharePartition,
     terms: &AcquireTerms,
@@ -86,7 +87,7 @@ fn each_acknowledgement_does_what_it_says() {
     assert_eq!((partition.start(), partition.end()), (Offset(2), Offset(6)));
     assert_eq!((partition.in_flight(), partition.delivery_complete_count()), (2, 2));
     assert_eq!(acquire(&mut partition, &terms, &log, 600), [(2, 2, 2)], "only what was released");
-    // The renewed lock ends at 1500, the others' would have ended at 1000.
+    // The renewed lock expires at 1500. The others would have expired at 1000.
     assert_eq!(acknowledge(&mut partition, "m", 5, &[Accept], 1499), Ok(false));
     assert_eq!(acknowledge(&mut partition, "m", 2, &[Accept], 1499), Ok(false));
     assert_eq!(partition.start(), Offset(6));
@@ -122,7 +123,7 @@ fn nothing_counts_of_an_acknowledgement_with_a_fault() {
     assert_eq!(refused, Err(AcknowledgeError::RenewalForbidden));
     assert_eq!((partition.start(), partition.in_flight()), (Offset(0), 4));
     assert_eq!(partition.acknowledge("m", std::slice::from_ref(&first), &TERMS, TimestampMs(1)), Ok(false));
-    // Below the start offset everything is final: a late duplicate is no fault.
+    // Everything before the start offset is final. A late duplicate is not an error.
     assert_eq!(partition.acknowledge("m", &[first], &TERMS, TimestampMs(1)), Ok(false));
 }
 
@@ -141,7 +142,8 @@ fn locks_end_and_deliveries_are_counted_until_the_limit() {
     assert_eq!(acquire(&mut partition, &terms, &log, 1000), [(0, 7, 3)]);
     assert!(!partition.release_member("other", &TERMS));
     assert!(partition.release_member("m", &TERMS));
-    // From the third delivery on (half of five) fewer come at once, before the last one each alone.
+    // From the third delivery on (half of five) fewer records come at once. Before the last delivery each
+    // comes alone.
     assert_eq!(acquire(&mut partition, &terms, &log, 1000), [(0, 3, 4)]);
     assert!(partition.release_member("m", &TERMS));
     assert_eq!(acquire(&mut partition, &terms, &log, 1000), [(0, 0, 5)]);
@@ -150,7 +152,7 @@ fn locks_end_and_deliveries_are_counted_until_the_limit() {
     assert_eq!(acquire(&mut partition, &terms, &log, 1000), [(1, 1, 5)]);
 }
 
-/// Nobody has looked at the clock for the partition since.
+/// No tick has happened since the lock expired.
 #[test]
 fn a_lock_that_has_ended_is_no_acquisition_also_if_no_tick_came_in_between() {
     let log = batches(&[2]);
@@ -206,7 +208,7 @@ fn memory_is_bounded_whatever_is_acknowledged() {
         .collect();
     let mut partition = SharePartition::new(Offset(0));
     let terms = acquire_terms("m", 50, 1, AcquireMode::RecordLimit);
-    // The first record stays acquired; of the others every second one is accepted, the rest rejected.
+    // The first record stays acquired. Of the others every second one is accepted, the rest rejected.
     while !acquire(&mut partition, &terms, &log, 0).is_empty() {
         for offset in partition.start().0 + 1..partition.end().0 {
             let kind = if offset % 2 == 0 { Accept } else { Reject };
@@ -245,7 +247,7 @@ fn what_is_kept_is_what_changed() {
     acquire(&mut partition, &terms, &log, 0);
     assert_eq!(partition.take_unsaved(), None, "who holds records is not kept");
     acknowledge(&mut partition, "m", 4, &[Accept, Release, Release], 1).expect("they are acquired");
-    // What was released is acquired again before that is kept.
+    // Released records are acquired again before the release is stored.
     acquire(&mut partition, &terms, &log, 1);
     let write = partition.take_unsaved().expect("a change");
     let batch = |first, last, state, delivery_count| StateBatch {
@@ -291,7 +293,7 @@ fn records_are_acquired_in_their_order() {
     SharePartition::new(Offset(5)).acquire(&terms, &TERMS, fetched, TimestampMs(0));
 }
 
-/// What was kept is what another node says, and no invariant.
+/// Stored state may come from another node, so it is not an invariant.
 #[test]
 fn batches_that_cannot_be_are_passed_over() {
     let batch = |first, last, delivery_count| StateBatch {

@@ -1,4 +1,4 @@
-//! A coordinator of groups without a server: its log is a list, its clock a number.
+//! A group coordinator without a server, with a list as its log and a number as its clock.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 pub(crate) mod show;
@@ -15,7 +15,7 @@ use tailrace_coordination::groups::{GroupCoordinator, GroupEvent};
 use tailrace_metadata::{Command, Controller, CreateTopic, Requester, TopicRef};
 use tailrace_types::{LeaderEpoch, Offset, TimestampMs, TopicId};
 
-/// What a coordinator's partition holds.
+/// An entry of a coordinator's partition.
 #[derive(Clone, Debug)]
 pub(crate) enum Logged {
     Record { record: CoordinatorRecord, timestamp: TimestampMs, producer: Option<TransactionalProducer> },
@@ -26,11 +26,11 @@ pub(crate) struct Rig {
     controller: Controller,
     pub(crate) core: GroupCoordinator,
     pub(crate) log: Vec<Logged>,
-    /// Milliseconds since the rig was made.
+    /// Milliseconds since the rig was created.
     pub(crate) now: i64,
     next_token: u64,
     next_topic: u8,
-    /// Generations that were drawn, over all starts.
+    /// The number of generations drawn, over all restarts.
     drawn: AtomicU32,
 }
 
@@ -69,7 +69,7 @@ impl Rig {
         effects
     }
 
-    /// Other settings, which hold from the next step on.
+    /// Changes the settings from the next step on.
     pub(crate) fn set(&mut self, settings: BTreeMap<String, String>) {
         let mut controller = Controller::new(settings).expect("legal settings");
         for record in self.controller.snapshot_records() {
@@ -87,14 +87,15 @@ impl Rig {
         self.with_core(|core, moment| core.step(event, moment))
     }
 
-    /// The end of a transaction, as the shell reports it: it is in the log before the core hears of it.
+    /// Ends a transaction. As in the server, the marker is in the log before the coordinator is told about
+    /// it.
     pub fn marker(&mut self, producer: TransactionalProducer, committed: bool) {
         self.log.push(Logged::Marker { producer, committed });
         let marker = Replayed::Marker { producer, coordinator_epoch: 0, committed };
         self.core.replay(marker).expect("markers are understood");
     }
 
-    /// Lets time pass; the core is called whenever it wants to be. Answers with each moment at which it did something.
+    /// Advances the time, and calls the coordinator at its deadlines. Returns the effects at each of them.
     pub(crate) fn advance(&mut self, ms: i64) -> Vec<(i64, Effects<GroupCoordinator>)> {
         let end = self.now + ms;
         let mut all = Vec::new();
@@ -108,7 +109,7 @@ impl Rig {
         all
     }
 
-    /// A coordinator that knows what the log says.
+    /// Returns a coordinator that has replayed the log.
     pub(crate) fn replayed(&self) -> GroupCoordinator {
         let mut core = GroupCoordinator::new();
         for (offset, logged) in (0..).zip(&self.log) {
@@ -129,7 +130,7 @@ impl Rig {
         core
     }
 
-    /// The server stops and starts: what is not in the log is gone.
+    /// Restarts the server: everything that is not in the log is lost.
     pub(crate) fn restart(&mut self) -> Effects<GroupCoordinator> {
         self.core = self.replayed();
         self.with_core(|core, moment| core.loaded(moment))
@@ -161,12 +162,12 @@ impl Rig {
     }
 }
 
-/// What a consumer that reads these topics says in JoinGroup.
+/// Returns the JoinGroup subscription of a consumer of these topics.
 pub(crate) fn subscription(topics: &[&str]) -> Bytes {
     subscription_with_data(topics, None)
 }
 
-/// The same, with something that only the client's assignor understands.
+/// The same, with user data for the client's own assignor.
 pub(crate) fn subscription_with_data(topics: &[&str], data: Option<&str>) -> Bytes {
     let mut bytes = BytesMut::new();
     bytes.put_i16(1);
@@ -180,7 +181,7 @@ pub(crate) fn subscription_with_data(topics: &[&str], data: Option<&str>) -> Byt
     bytes.freeze()
 }
 
-/// What a leader gives to a member: no partitions, and something that only the client's assignor understands.
+/// Returns an assignment without partitions, with user data for the client's own assignor.
 pub(crate) fn assignment_of_data(data: &str) -> Bytes {
     let mut bytes = BytesMut::new();
     bytes.put_i16(1);

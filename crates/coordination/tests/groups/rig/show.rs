@@ -1,4 +1,4 @@
-//! Showing what a coordinator does, one line for each thing.
+//! Formats the effects of a coordinator, one per line.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use tailrace_records::internal::{
 };
 use tailrace_types::TimestampMs;
 
-/// What happened: records, then answers. `names` says who waits with a token.
+/// Formats records, then replies. `names` has the client of each token.
 pub(crate) fn effects(effects: &Effects<GroupCoordinator>, names: &BTreeMap<Token, String>) -> Vec<String> {
     let mut lines: Vec<String> = effects.appends.iter().flat_map(append).collect();
     lines.extend(effects.work.iter().map(|work| format!("work: {work:?}")));
@@ -198,7 +198,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The topics of a consumer, or the bytes as text.
+/// Returns the topics of a consumer, or the bytes as text.
 fn subscribed(bytes: &[u8]) -> String {
     let mut reader = FieldReader::new(bytes);
     let topics = reader.version().and_then(|_| reader.array("topics", |reader| reader.string("topic")));
@@ -267,7 +267,7 @@ fn beat_line(epoch: i32, assignment: Option<String>) -> String {
     }
 }
 
-/// Topics by the first byte of their id, which counts them, and their partitions.
+/// Formats topics, by the first byte of their id, which counts them, and their partitions.
 fn partitions(partitions: &Partitions) -> String {
     let topics = partitions.iter().map(|(topic, numbers)| {
         let numbers: Vec<_> = numbers.iter().map(ToString::to_string).collect();

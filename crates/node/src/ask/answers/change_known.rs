@@ -1,5 +1,5 @@
-//! Waits until a change of the metadata is known to all nodes, and new partitions have leaders: a client may put its next
-//! request to any of them.
+//! Waits until all nodes know of a change of the metadata, and new partitions have leaders, because a client
+//! may send its next request to any node.
 
 use std::sync::Arc;
 use tailrace_env::time::Duration;
@@ -17,10 +17,10 @@ use crate::deadlines::CHANGE_KNOWN_TIMEOUT;
 use crate::node::Node;
 use crate::retry::Pauses;
 
-/// Between two looks for the leaders of new partitions.
+/// Interval between two checks for the leaders of new partitions.
 const PAUSES: Pauses = Pauses::steady(Duration::from_millis(5));
 
-/// Topics that one request asks about; more have their leaders a little later.
+/// Topics that one question asks about. Any further ones get their leaders a little later.
 const TOPICS_MAX: usize = 1000;
 
 impl Answers for ChangeKnown {
@@ -29,7 +29,7 @@ impl Answers for ChangeKnown {
     }
 }
 
-/// Waits until all nodes that are there know of what was done here or by the controller, for a few seconds at most.
+/// Waits until all reachable nodes know of what this node or the controller did, for a few seconds at most.
 pub async fn known_to_all(here: &Arc<Node>, caller: &Caller, executed: &Executed) {
     let Some(peers) = here.links.peers() else { return };
     if executed.records.is_empty() {
@@ -42,7 +42,7 @@ pub async fn known_to_all(here: &Arc<Node>, caller: &Caller, executed: &Executed
     let mut waiting = JoinSet::new();
     for node in others {
         let (links, caller, change) = (Arc::clone(&here.links), caller.clone(), change.clone());
-        // A node that does not answer must not keep the client.
+        // An unresponsive node must not delay the client. The error does not matter.
         waiting.spawn(async move { drop(ask(&links, &caller, node, change).await) });
     }
     known_here(here, &change, deadline).await;
@@ -64,7 +64,7 @@ async fn known_here(node: &Arc<Node>, change: &ChangeKnown, deadline: Instant) {
     }
 }
 
-/// True also of a topic that is gone again.
+/// Also true of a topic that was deleted meanwhile.
 fn has_leaders(node: &Node, id: TopicId) -> bool {
     let Some(topic) = node.topics().by_id(id.0) else { return true };
     let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);

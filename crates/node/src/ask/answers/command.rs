@@ -1,4 +1,4 @@
-//! Commands, as the controller carries them out for another node.
+//! Executes commands for other nodes, as the controller.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Answers for Execute {
                 Outcome::Done { records: done.records.iter().map(text).collect(), end: done.end.get() }
             }
             Err(CommandError::Refused(error)) => {
-                tracing::debug!(%caller, command = name, %error, "a command is refused");
+                tracing::debug!(%caller, command = name, %error, "refused a command");
                 Outcome::Refused(RemoteControlError::from(&error))
             }
             Err(CommandError::NotController | CommandError::Stopping) => Outcome::NotController,

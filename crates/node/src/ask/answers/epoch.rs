@@ -1,4 +1,4 @@
-//! Says in which epoch of the metadata log this node's replica is.
+//! Answers with the epoch of this node's replica of the metadata log.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Hands leadership of a partition over, for another node.
+//! Hands over leadership of a partition at another node's request.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Appends the markers of a transaction, for the node that coordinates it.
+//! Appends the markers of a transaction for the node that coordinates it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Answers for AppendMarkers {
             match append_any_marker(node, caller, handle, marker).await {
                 Ok(awaited) => appended.push((named, Arc::clone(handle), awaited)),
                 Err(failure) if is_of_an_earlier_producer(&failure) => drop(over.insert(named)),
-                // It is asked for again.
+                // The coordinator asks for this partition again.
                 Err(_) => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Says where a partition ends, for another node.
+//! Answers with the high watermark of a partition.
 
 use std::sync::Arc;
 

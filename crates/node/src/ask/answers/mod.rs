@@ -1,4 +1,4 @@
-//! What the node that is asked does, a file for each question.
+//! What the asked node does, one file per question.
 
 mod change_known;
 mod command;
@@ -18,8 +18,8 @@ use super::Question;
 use crate::caller::Caller;
 use crate::node::Node;
 
-/// How a question is answered.
+/// How a node answers a question.
 pub(super) trait Answers: Question {
-    /// What the node that is asked does. It is carried out whole, also if the asker is gone meanwhile.
+    /// Answers the question. Runs to completion even if the asker goes away.
     fn answer(self, node: &Arc<Node>, caller: &Caller) -> impl Future<Output = Self::Answer> + Send;
 }

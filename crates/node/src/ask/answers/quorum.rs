@@ -1,4 +1,4 @@
-//! Says who keeps the metadata, and how far they are, as the node that leads the metadata log knows it.
+//! Answers with the replicas of the metadata log and their progress, if this node leads it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::caller::Caller;
 use crate::node::Node;
 
 impl Quorum {
-    /// `None` if this node does not lead the metadata log.
+    /// Describes the quorum. `None` if this node does not lead the metadata log.
     pub async fn of(node: &Node) -> Option<Self> {
         let handle = node.controller.handle();
         let (log, epoch) = (&handle.reader, handle.leads()?);

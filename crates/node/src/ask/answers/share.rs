@@ -1,4 +1,4 @@
-//! Asks the share coordinators of this node, for another one.
+//! Asks the share coordinators of this node on behalf of another node.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Asks a transaction's coordinator whether partitions are in it, here or at another node.
+//! Asks the coordinator of a transaction, on this node or another, whether partitions belong to it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::coordinators::CoordinatorFailure;
 use crate::node::Node;
 
 impl EnterTransaction {
-    /// The partitions, all of which are known here.
+    /// Returns the partitions of the question, all of which must be known on this node.
     fn known_partitions(&self, node: &Node) -> Result<BTreeSet<TopicPartition>, NotEntered> {
         let topics = node.topics();
         let known = |named: &NamedPartition| {
@@ -65,18 +65,18 @@ impl Answers for EnterTransaction {
                 Err(NotEntered::Refused(error))
             }
             reply => {
-                tracing::error!(?reply, "the coordinator of transactions gave an answer that does not fit");
-                let reason = "the coordinator gave an answer that does not fit".to_owned();
+                tracing::error!(?reply, "the transaction coordinator gave an answer of the wrong kind");
+                let reason = "the coordinator gave an answer of the wrong kind".to_owned();
                 Err(NotEntered::Coordinator(CoordinatorFailure::Unavailable(reason)))
             }
         }
     }
 }
 
-/// Asks the transaction's coordinator, here or elsewhere.
+/// Asks the transaction's coordinator, on this node or another.
 ///
 /// # Errors
-/// [`NotEntered`]. A node that does not answer is a coordinator that is not available.
+/// [`NotEntered`]. A node that does not answer counts as an unavailable coordinator.
 pub async fn enter_transaction(
     here: &Arc<Node>,
     caller: &Caller,
@@ -84,7 +84,7 @@ pub async fn enter_transaction(
 ) -> Result<Entered, NotEntered> {
     let elsewhere = here.coordinators.transactions.elsewhere(here, caller, &question.transactional_id).await;
     let unavailable = |node: NodeId, error: String| {
-        tracing::warn!(%node, %error, "a transaction's coordinator could not be asked");
+        tracing::warn!(%node, %error, "could not ask a transaction's coordinator");
         NotEntered::Coordinator(CoordinatorFailure::Unavailable(error))
     };
     match elsewhere.map_err(NotEntered::Coordinator)? {

@@ -1,7 +1,7 @@
 //! Chunks of snapshots, from a replica that has them to one that is too far behind.
 //!
-//! A request is the group (topic id, partition as 4 bytes little endian) and what the replicas say to each other; an answer is a
-//! byte that is 1 if there is a chunk, and the chunk.
+//! A request is the group (topic id, partition as 4 bytes little endian) and the message from replica to
+//! replica. An answer is a byte that is 1 if there is a chunk, then the chunk.
 
 mod serve;
 

@@ -17,7 +17,7 @@ pub(in crate::cluster) async fn serve(
     body: Bytes,
 ) -> Result<Bytes, RequestError> {
     let (group, request) =
-        decode_request(body).ok_or_else(|| RequestError::Failed("no request for a chunk".to_owned()))?;
+        decode_request(body).ok_or_else(|| RequestError::Failed("not a request for a chunk".to_owned()))?;
     let gone = || Ok(Bytes::from_static(&[GONE]));
     let Some(partition) = node.partition_of(group) else { return gone() };
     let reader = partition.with(|core| {
@@ -38,7 +38,7 @@ pub(in crate::cluster) async fn serve(
             Ok(answer.freeze())
         }
         Ok(Err(error)) => {
-            tracing::warn!(%caller, partition = %partition.id, %error, "a chunk of a snapshot could not be read");
+            tracing::warn!(%caller, partition = %partition.id, %error, "could not read a chunk of a snapshot");
             gone()
         }
         Err(error) => Err(RequestError::Failed(error.to_string())),

@@ -1,18 +1,19 @@
-//! The core of a partition behind one short lock, and what follows a change of it.
+//! The core of a partition behind one short lock, and what follows from changing it.
 //!
-//! Nobody holds the core. Who wants to change it passes a function to [`PartitionHandle::with`] or one of its siblings; what the
-//! change sets off elsewhere is found by comparing before and after, and done here:
+//! No other code holds the core. Callers that change it pass a function to [`PartitionHandle::with`] or one
+//! of its siblings. Comparing the core before and after the change shows what has to follow, which is done
+//! here:
 //!
 //! | what changed | what follows | under the lock |
 //! |---|---|---|
-//! | the replica has messages for others | they are sent, in their order | yes |
-//! | leadership was won or lost | the other rooms are told; those who waited for a commit are answered | yes |
-//! | it fell asleep, or woke | the ticker is told | yes |
+//! | the replica has messages for others | they are sent, in order | yes |
+//! | leadership was won or lost | the other rooms hear of it, and waits for a commit are answered | yes |
+//! | it fell asleep, or woke | the ticker hears of it | yes |
 //! | bytes were written | they count for [`DirtyPages`](crate::dirty::DirtyPages) | no |
-//! | something is to be synced | the flusher gets it | no |
-//! | a segment was begun or closed | a checkpoint comes with the next sync | no |
-//! | a mark moved | those who wait are answered and woken | no |
-//! | it takes no more writes | everybody who waits is told | no |
+//! | something has to be synced | the flusher gets it | no |
+//! | a segment was started or closed | the next sync writes a checkpoint | no |
+//! | a mark moved | waiters are answered and woken | no |
+//! | it takes no more writes | all waiters hear of it | no |
 //! | it panicked | the partition is taken out of service | no |
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,7 +33,7 @@ use crate::disk::NodeDisk;
 use crate::partitions::failure::AppendFailure;
 use tailrace_env::time::wall_clock;
 
-/// What of a partition is compared before and after a change.
+/// The values of a partition that are compared before and after a change.
 struct Marks {
     high_watermark: HighWatermark,
     last_stable_offset: Offset,
@@ -44,10 +45,10 @@ struct Marks {
 }
 
 impl Marks {
-    /// What holds after every change, whatever it was.
+    /// Checks what must hold after every change.
     ///
     /// # Panics
-    /// If it does not.
+    /// If it does not hold.
     fn assert_follow(&self, before: &Self) {
         let (committed, stable, end) = (self.high_watermark, self.last_stable_offset, self.log_end);
         assert!(
@@ -91,7 +92,7 @@ impl Marks {
     }
 }
 
-/// What a change leaves to be done without the lock.
+/// What remains to be done after a change, without the lock.
 #[must_use]
 enum Effects {
     /// The core panicked, and is gone.
@@ -131,16 +132,17 @@ impl Effects {
 pub(crate) enum Ending {
     /// The server stops.
     Stopped,
-    /// The partition goes on elsewhere, or under another handle.
+    /// The partition continues elsewhere, or under another handle.
     Elsewhere,
     /// Its topic is deleted, here and on other nodes.
     Deleted,
 }
 
 impl PartitionHandle {
-    /// Changes the core on an event loop: nothing that waits for a disk. `None` if there is no core any more.
+    /// Changes the core on an event loop, so the change must not wait for a disk. `None` if the core is gone.
     ///
-    /// What follows from the change is done before this returns; also if the caller is dropped, once the change has begun.
+    /// What follows from the change is done before this returns. Once the change has started, it is done even
+    /// if the caller is dropped.
     pub(crate) async fn with<R>(self: &Arc<Self>, change: impl FnOnce(&mut Core) -> R) -> Option<R> {
         let mut slot = self.core.0.lock().await;
         let (result, effects) = self.change(&mut slot, change)?;
@@ -149,7 +151,8 @@ impl PartitionHandle {
         result
     }
 
-    /// The same on a thread that may block. Not for the runtime's workers: an append may hold the lock while it waits for one.
+    /// Changes the core on a thread that may block. Not for the runtime's workers: an append may hold the
+    /// lock while it waits for one.
     pub(crate) fn with_blocking<R>(self: &Arc<Self>, change: impl FnOnce(&mut Core) -> R) -> Option<R> {
         let mut slot = thread::wait_for(self.core.0.lock());
         let (result, effects) = self.change(&mut slot, change)?;
@@ -158,8 +161,8 @@ impl PartitionHandle {
         result
     }
 
-    /// The same on a worker, for what may wait for a disk. The lock is never waited for there. What was begun is carried out even if the
-    /// caller is dropped meanwhile.
+    /// Changes the core on a worker, for changes that may wait for a disk. The worker never waits for the
+    /// lock. A change that was started completes even if the caller is dropped meanwhile.
     pub(crate) async fn with_on_worker<R: Send + 'static>(
         self: &Arc<Self>,
         change: impl FnOnce(&mut Core) -> R + Send + 'static,
@@ -177,33 +180,35 @@ impl PartitionHandle {
         result
     }
 
-    /// Takes over changed settings.
+    /// Applies changed settings.
     pub(crate) async fn configure(self: &Arc<Self>, config: LogConfig, policy: Policy, now: TimestampMs) {
         *lock(&self.policy) = policy;
         self.with(|core| core.configure(config, policy, now)).await;
     }
 
-    /// Plans a sync of what was appended so far, with a checkpoint behind it if asked for. `None` if there is nothing to do. Blocks.
+    /// Plans a sync of everything appended so far, followed by a checkpoint if asked for. `None` if there is
+    /// nothing to do. Blocks.
     pub(crate) fn begin_sync(self: &Arc<Self>, checkpoint: bool) -> Option<SyncTicket<NodeDisk>> {
         let mut slot = thread::wait_for(self.core.0.lock());
         let (ticket, effects) = self.change(&mut slot, |core| core.begin_sync(checkpoint))?;
         drop(slot);
-        // It stays due until it has run.
+        // The sync stays due until it has run.
         self.act(effects.without_sync());
         ticket.flatten()
     }
 
-    /// Looks at the core without changing it. `None` if there is no core any more.
+    /// Looks at the core without changing it. `None` if the core is gone.
     pub async fn look<R>(&self, look: impl FnOnce(&Core) -> R) -> Option<R> {
         self.core.0.lock().await.as_ref().map(look)
     }
 
-    /// The same, for those who would rather not know than wait for one who writes.
+    /// Looks at the core, or returns `None` at once if a writer holds it.
     pub(crate) fn try_look<R>(&self, look: impl FnOnce(&Core) -> R) -> Option<R> {
         self.core.0.try_lock().ok()?.as_ref().map(look)
     }
 
-    /// A broken invariant costs this partition, not the process: nobody may touch a core that panicked half-way.
+    /// Applies a change and catches panics. A broken invariant costs this partition, not the process: a core
+    /// that panicked half-way is never used again.
     fn change<R>(
         &self,
         slot: &mut Option<Core>,
@@ -213,7 +218,7 @@ impl PartitionHandle {
         let changed = catch_unwind(AssertUnwindSafe(|| {
             let before = Marks::of(self, core);
             let result = change(core);
-            // Before anybody is told of it.
+            // Checked before the change is announced.
             Marks::of(self, core).assert_follow(&before);
             self.pass_on(core);
             (result, Effects::between(&before, &Marks::of(self, core), core.halted()))
@@ -259,8 +264,8 @@ impl PartitionHandle {
         }
     }
 
-    /// What is done for the partition without its core, as a sync, has panicked: nobody knows what became of it. Blocks until the core is
-    /// free.
+    /// Takes the partition out of service after work without its core, such as a sync, panicked: its outcome
+    /// is unknown. Blocks until the core is free.
     pub(crate) fn take_out_of_service(self: &Arc<Self>, reason: &str) {
         drop(thread::wait_for(self.core.0.lock()).take());
         self.note_panic(reason.to_owned());
@@ -271,13 +276,14 @@ impl PartitionHandle {
             partition = %self.id, %reason,
             "a bug of the server: work on the partition panicked, and it is taken out of service"
         );
-        // The first one says what was wrong.
+        // Only the first panic is kept: it names the original fault.
         let _ = self.panic.set(format!("a bug of the server, it panicked: {reason}"));
         self.sleep.set_gone();
         self.stop_waiters();
     }
 
-    /// Under the lock after a change: sends the replica's messages, in their order, and tells of leadership won or lost.
+    /// Sends the replica's messages in order, and announces leadership won or lost. Called under the lock
+    /// after a change.
     fn pass_on(&self, core: &mut Core) {
         let Some(replica) = core.replica() else { return };
         self.send(replica);
@@ -314,10 +320,10 @@ impl PartitionHandle {
         }
     }
 
-    /// Closes the partition cleanly, and tells everybody who waits. Blocks on the disk, on a worker.
+    /// Closes the partition cleanly, and tells all waiters. Blocks on the disk, on a worker.
     ///
     /// # Errors
-    /// Those of [`Partition::close`], and [`AppendError::Halted`] if that panicked, or something before it.
+    /// Those of [`Partition::close`], and [`AppendError::Halted`] if the close or earlier work panicked.
     pub(crate) async fn close(self: &Arc<Self>, ending: Ending) -> Result<(), AppendError> {
         // Not on the worker: an append may hold the lock while it waits for one.
         let core = self.core.0.lock().await.take();
@@ -325,7 +331,7 @@ impl PartitionHandle {
             self.end(ending);
         }
         let Some(core) = core else {
-            // One that panicked is recovered by the next start.
+            // The next start recovers a partition that panicked.
             let panicked = self.panic.get().filter(|_| ending == Ending::Stopped);
             return panicked.map_or(Ok(()), |reason| Err(AppendError::Halted { reason: reason.clone() }));
         };
@@ -333,7 +339,7 @@ impl PartitionHandle {
         let close = move || {
             let closed = core.close();
             if ending == Ending::Stopped {
-                // After the last sync, which has answered some of them.
+                // After the last sync, which has answered some waiters.
                 partition.end(ending);
             }
             closed
@@ -347,13 +353,14 @@ impl PartitionHandle {
         }
     }
 
-    /// Ends without a clean close: its files are removed, or opened by another handle, which finds what is there.
+    /// Ends without a clean close: its files are removed, or opened by another handle, which recovers them.
     pub(crate) async fn abandon(&self, ending: Ending) {
         drop(self.core.0.lock().await.take());
         self.end(ending);
     }
 
-    /// The same if `holds` of the core, or there is none. The handle itself goes on until [`PartitionHandle::retire`]. False if it does not hold.
+    /// Drops the core if `holds` of it, or of there being none. The handle itself lives on until
+    /// [`PartitionHandle::retire`]. False if `holds` is false.
     pub(crate) async fn abandon_if(&self, holds: impl FnOnce(Option<&Core>) -> bool) -> bool {
         let mut slot = self.core.0.lock().await;
         let abandons = holds(slot.as_ref());
@@ -368,7 +375,7 @@ impl PartitionHandle {
             Ending::Stopped => self.stop_waiters(),
             Ending::Elsewhere => self.retire(),
             Ending::Deleted => {
-                // The other replicas are deleted, too: nobody has to be woken.
+                // The other replicas are deleted, too, so none has to be woken.
                 self.sleep.end();
                 self.sleep.set_gone();
                 self.stop_waiters();
@@ -376,7 +383,7 @@ impl PartitionHandle {
         }
     }
 
-    /// Tells everybody who waits that the partition goes on elsewhere, or under another handle.
+    /// Tells all waiters that the partition continues elsewhere, or under another handle.
     pub(crate) fn retire(&self) {
         self.leads.store(LeaderEpoch::UNKNOWN.get(), Ordering::Release);
         self.awake(true);
@@ -387,12 +394,13 @@ impl PartitionHandle {
         self.marks_moved();
     }
 
-    /// True if the partition was deleted, or goes on elsewhere, or under another handle: its files may be gone.
+    /// Reports whether the partition was deleted, or continues elsewhere or under another handle. Its files
+    /// may be gone.
     pub(crate) fn is_over(&self) -> bool {
         self.sleep.is_gone() && self.panic.get().is_none()
     }
 
-    /// Why writing has stopped. Somebody who writes at this moment keeps the reason back until the next look.
+    /// Returns why writing has stopped. While a writer holds the core, the reason is just "stopped".
     pub(crate) fn halted(&self) -> Option<String> {
         if let Some(panic) = self.panic.get() {
             return Some(panic.clone());
@@ -401,7 +409,8 @@ impl PartitionHandle {
         self.is_halted().then(|| reason().unwrap_or_else(|| "stopped".to_owned()))
     }
 
-    /// Why nothing was done where there is no core: a bug of the server, or the partition was closed or deleted.
+    /// Returns the failure to report if the core is gone: a bug of the server, or the partition was closed or
+    /// deleted.
     pub(crate) fn absent(&self) -> AppendFailure {
         match self.panic.get() {
             Some(reason) => AppendFailure::Refused(AppendError::Halted { reason: reason.clone() }),
@@ -409,7 +418,7 @@ impl PartitionHandle {
         }
     }
 
-    /// Marks the partition as no longer writable and tells everyone who waits.
+    /// Marks the partition as no longer writable and tells all waiters.
     pub(crate) fn stop_waiters(&self) {
         self.halted.store(true, Ordering::Release);
         self.awake(true);

@@ -1,4 +1,4 @@
-//! The core of a partition, and the lock that it lies behind. Only what lies beside this file gets at it (`core`).
+//! The core of a partition and its lock. Only the files beside this one can reach the core (`core`).
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ pub type Core = Partition<NodeDisk>;
 
 pub(super) type Guard = OwnedMutexGuard<Option<Core>>;
 
-/// The core. Absent once the partition is closed, deleted or out of service.
+/// The core. `None` once the partition is closed, deleted or out of service.
 ///
-/// The lock is tokio's, so that waiting for it never blocks an event loop. FIFO.
+/// The lock is tokio's, so that waiting for it never blocks an event loop. It is FIFO.
 pub(super) struct CoreLock(pub(super) Arc<Mutex<Option<Core>>>);
 
 impl CoreLock {

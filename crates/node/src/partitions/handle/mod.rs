@@ -1,8 +1,9 @@
-//! A partition as the shell holds it: the deterministic core behind one short lock, and what readers need beside it.
+//! A partition as the shell holds it: the deterministic core behind one short lock, and what readers need
+//! beside it.
 //!
 //! - `lock`: the core and its lock. `core`: how it is changed, and what follows from a change.
-//! - `waiters`: those who wait for its marks. `waiting`: how they wait, and are answered.
-//! - `waking`: when its replica sleeps and wakes. `replicas`: what it knows of the other replicas.
+//! - `waiters`: the queues of waiters for its marks. `waiting`: how they wait, and are answered.
+//! - `waking`: when its replica sleeps and wakes. `replicas`: what it knows about the other replicas.
 
 mod core;
 mod lock;
@@ -40,7 +41,7 @@ use tailrace_peers::PeerError;
 /// The threads that make appends durable, for all partitions together.
 pub(crate) type Flusher = Workers<PartitionHandle>;
 
-/// What all partitions of a node work with.
+/// What all partitions of a node share.
 #[derive(Clone)]
 pub(crate) struct PartitionContext {
     pub(crate) links: Arc<Links>,
@@ -48,44 +49,44 @@ pub(crate) struct PartitionContext {
     pub(crate) dirty: Arc<DirtyPages>,
 }
 
-/// One partition that is online.
+/// One online partition.
 pub struct PartitionHandle {
-    /// Which one it is.
+    /// Its topic and number.
     pub id: TopicPartition,
     pub(crate) group: RaftGroup,
     core: CoreLock,
-    /// Its log and what of it counts, without a lock.
+    /// Its log and its watermarks, readable without a lock.
     pub reader: PartitionReader<NodeDisk>,
     waiting: Waiting,
-    /// So that it is in the flusher's queue, or with one of its threads, at most once.
+    /// Keeps it at most once in the flusher's queue or with one of its threads.
     pub(super) syncs: Claim,
-    /// What its replica has still to be stepped with.
+    /// The work that its replica has yet to be stepped with.
     pub(crate) inbox: Inbox,
     /// Whether its replica sleeps.
     pub(crate) sleep: Sleep,
     /// The epoch in which this node leads it, or -1.
     leads: AtomicI32,
-    /// It is one of several replicas, or was once.
+    /// Set if it is one of several replicas, or ever was.
     replica: Option<ReplicaId>,
-    /// The members that its leader has found to be as they are wanted.
+    /// Whether its leader has found the members to match the metadata.
     settled: Settled,
     context: PartitionContext,
     throttled: ArcSwapOption<Throttled>,
-    /// Its replica is there and has no vote.
+    /// Its replica has no vote yet.
     is_new: AtomicBool,
-    /// A checkpoint is wanted with the next sync.
+    /// The next sync has to write a checkpoint.
     pub(super) checkpoint_due: AtomicBool,
-    /// The epoch of this start has been begun: the first append need not take the slow road.
+    /// The epoch of this start has begun, so the first append need not take the slow path.
     pub(super) epoch_begun: AtomicBool,
     /// Log end at the last request for a checkpoint.
     pub(super) checkpointed_at: AtomicI64,
-    /// The last one found no room on the disk.
+    /// The last checkpoint did not fit on the disk.
     pub(super) checkpoint_unwritten: AtomicBool,
     halted: AtomicBool,
-    /// With what it panicked, if it did.
+    /// The message of its panic, if it panicked.
     panic: OnceLock<String>,
     policy: Mutex<Policy>,
-    /// What is still to be read for those who tap it.
+    /// Ranges that its taps have yet to read.
     pub(crate) taps: TapQueues,
 }
 
@@ -128,12 +129,13 @@ impl PartitionHandle {
         }
     }
 
-    /// What decides about its appends.
+    /// Returns the policy for its appends.
     pub(crate) fn policy(&self) -> Policy {
         *lock(&self.policy)
     }
 
-    /// Asks another replica for a chunk of a snapshot; `None` if it has no such snapshot any more. What is throttled comes late.
+    /// Asks another replica for a chunk of a snapshot. `None` if it no longer has that snapshot. The throttle
+    /// may delay the result.
     pub(crate) async fn ask_chunk(&self, request: &ChunkRequest) -> Result<Option<Bytes>, PeerError> {
         let chunk = self.context.links.ask_chunk(self.group, request).await?;
         if let Some(chunk) = chunk.as_ref().filter(|_| self.takes_slowly()) {
@@ -142,18 +144,19 @@ impl PartitionHandle {
         Ok(chunk)
     }
 
-    /// Which of its replicas are throttled from now on.
+    /// Sets which of its replicas are throttled.
     pub(crate) fn set_throttled(&self, throttled: Option<Arc<Throttled>>) {
         self.throttled.store(throttled);
     }
 
-    /// What this node's replica sends to new ones is throttled.
+    /// Reports whether data that this node's replica sends to new ones is throttled.
     pub(crate) fn sends_slowly(&self) -> bool {
         let throttled = self.throttled.load();
         self.replica.zip(throttled.as_ref()).is_some_and(|(own, throttled)| throttled.sends(own.node()))
     }
 
-    /// What this node's replica takes is throttled, and it has no vote.
+    /// Reports whether data that this node's replica receives is throttled, which requires that it has no
+    /// vote.
     pub(crate) fn takes_slowly(&self) -> bool {
         let throttled = self.throttled.load();
         self.is_new.load(Ordering::Relaxed)
@@ -163,39 +166,40 @@ impl PartitionHandle {
                 .is_some_and(|(own, throttled)| throttled.takes(own.node()))
     }
 
-    /// The epoch in which this node leads the partition and takes appends. `None` if another one does, or none.
+    /// Returns the epoch in which this node leads the partition and accepts appends. `None` if another node
+    /// leads, or none.
     pub(crate) fn leads(&self) -> Option<LeaderEpoch> {
         let epoch = LeaderEpoch(self.leads.load(Ordering::Acquire));
         (epoch != LeaderEpoch::UNKNOWN).then_some(epoch)
     }
 
-    /// As if another node had led, and this one did again.
+    /// Pretends that another node led in between, and this one leads again.
     #[cfg(test)]
     pub(crate) fn lead_again(&self) {
         self.leads.fetch_add(2, Ordering::AcqRel);
     }
 
-    /// True of one of several replicas; false of a partition that has and had one.
+    /// Reports whether this is one of several replicas. False for a partition that has only ever had one.
     pub(crate) fn is_replica(&self) -> bool {
         self.replica.is_some()
     }
 
-    /// Its id among several replicas.
+    /// Returns its id among several replicas.
     pub(crate) fn replica(&self) -> Option<ReplicaId> {
         self.replica
     }
 
-    /// The members that its leader last found to be as they are wanted.
+    /// Returns the result of its leader's last check of the members.
     pub(crate) fn settled(&self) -> &Settled {
         &self.settled
     }
 
-    /// Bytes were written for it that are not in its log yet.
+    /// Counts bytes written for it that are not in its log yet.
     pub(crate) fn wrote(&self, bytes: usize) {
         self.context.dirty.appended(bytes as u64);
     }
 
-    /// Writing has stopped for good.
+    /// Reports whether writing has stopped for good.
     pub(crate) fn is_halted(&self) -> bool {
         self.halted.load(Ordering::Acquire)
     }

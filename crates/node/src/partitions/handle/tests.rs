@@ -1,4 +1,4 @@
-//! A partition whose replica is one of three: what the others do, and who hears of it, is the test's to say.
+//! A partition whose replica is one of three. The test decides what the others do, and which messages arrive.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const NOW: TimestampMs = TimestampMs(1000);
 struct Three {
     handle: Arc<PartitionHandle>,
     others: [Replica<NodeDisk>; 2],
-    /// What the first one has said, and nobody has heard.
+    /// Messages of the first one that have not been delivered.
     said: Vec<PeerMessage>,
     _folder: TempDir,
 }
@@ -29,7 +29,7 @@ fn open(folder: &Path, id: u64) -> Replica<NodeDisk> {
     let members = Members { voters: [1, 2, 3].map(ReplicaId).to_vec(), learners: Vec::new() };
     let options =
         ReplicaOptions { id: ReplicaId(id), members, election_ticks: 10, heartbeat_ticks: 2, seed: id };
-    // So that nothing waits for a sync.
+    // Relaxed, so that nothing waits for a sync.
     let durability = Durability::Relaxed { flush_messages: None, flush_ms: None };
     let timestamp_type = TimestampType::CreateTime;
     let policy = Policy { durability, producer_expiration_ms: i64::MAX, timestamp_type };
@@ -64,7 +64,7 @@ impl Three {
         done
     }
 
-    /// Lets them talk until nothing is left to say. `cut_off`: nothing reaches the first one.
+    /// Delivers messages until none is left. `cut_off`: nothing reaches the first one.
     async fn talk(&mut self, cut_off: bool) {
         loop {
             let mut said = std::mem::take(&mut self.said);
@@ -83,7 +83,7 @@ impl Three {
     }
 }
 
-/// Deposed between the append and the wait, while nothing else is committed where its batch lies.
+/// Deposed between the append and the wait, while nothing else is committed at its offsets.
 #[tokio::test]
 async fn who_waits_after_another_one_has_come_to_lead_is_told_at_once() {
     let mut three = Three::new();
@@ -96,7 +96,7 @@ async fn who_waits_after_another_one_has_come_to_lead_is_told_at_once() {
         three.talk(true).await;
     }
     let leader = three.others.iter().position(|other| other.role() == Role::Leader).expect("two are enough");
-    // One word of the later term is enough.
+    // One message of the later term is enough.
     for _ in 0..2 {
         three.others[leader].tick(NOW);
     }
@@ -109,7 +109,7 @@ async fn who_waits_after_another_one_has_come_to_lead_is_told_at_once() {
     assert_eq!(waits.try_recv(), Ok(WaitOutcome::Deposed));
 }
 
-/// What lies below the high watermark then is another batch, of another epoch.
+/// What is below the high watermark then is another batch, of another epoch.
 #[tokio::test]
 async fn who_waits_for_a_batch_that_was_overwritten_is_not_told_that_it_is_committed() {
     let mut three = Three::new();
@@ -118,7 +118,7 @@ async fn who_waits_for_a_batch_that_was_overwritten_is_not_told_that_it_is_commi
     assert!(three.handle.leads().is_some());
     let lost = three.first(|first| append(first, "lost")).await;
     three.said.clear();
-    let waits = three.handle.wait_committed(&lost).expect("nobody else has it");
+    let waits = three.handle.wait_committed(&lost).expect("no other replica has it");
 
     for _ in 0..40 {
         three.others.iter_mut().for_each(|other| other.tick(NOW));
@@ -134,8 +134,8 @@ async fn who_waits_for_a_batch_that_was_overwritten_is_not_told_that_it_is_commi
     assert!(three.handle.reader.high_watermark() >= lost.committed_at);
     assert_eq!(three.handle.reader.log().epoch_at(Offset(0)), Some(other.epoch));
 
-    assert_eq!(waits.await, Ok(WaitOutcome::Deposed), "who waited before");
+    assert_eq!(waits.await, Ok(WaitOutcome::Deposed), "an earlier waiter");
     let waits = three.handle.wait_committed(&lost).expect("it is not committed");
-    assert_eq!(waits.await, Ok(WaitOutcome::Deposed), "who comes now");
+    assert_eq!(waits.await, Ok(WaitOutcome::Deposed), "a later waiter");
     assert!(three.handle.wait_committed(&other).is_none(), "the other one is");
 }

@@ -1,4 +1,4 @@
-//! The queues of those who wait for something of a partition.
+//! The queues of waiters of a partition.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError};
@@ -9,23 +9,24 @@ use tailrace_types::{HighWatermark, LeaderEpoch, Offset};
 
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, fence};
 
-/// What became of what somebody waited for.
+/// Outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
-    /// It is committed.
+    /// The records are committed.
     Committed,
     /// The partition stopped writing, or is deleted.
     Halted,
-    /// Another node leads now. What was appended may be there or not.
+    /// Another node leads now. The appended records may exist or not.
     Deposed,
 }
 
-/// A point in a partition that somebody waits to be committed.
+/// A point in a partition whose commit is awaited.
 #[derive(Clone, Copy, Debug)]
 pub struct Awaited {
     /// What the high watermark has to reach.
     pub(crate) at: HighWatermark,
-    /// Epoch of the last record before it: behind another leader something else may lie there.
+    /// Epoch of the last record before that point. Under another leader, other records may be at the same
+    /// offsets.
     pub(crate) epoch: LeaderEpoch,
 }
 
@@ -36,36 +37,36 @@ impl From<&Appended> for Awaited {
 }
 
 impl Awaited {
-    /// The later one of two in the same partition.
+    /// Returns the later one of two points in the same partition.
     pub(crate) fn max(self, other: Self) -> Self {
         if other.at > self.at { other } else { self }
     }
 }
 
-/// All who wait for one partition.
+/// All waiters of one partition.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     pub(super) acks: Waiters,
     pub(super) stable: Waiters,
     fetches: Mutex<WaitingFetches>,
     fetches_count: AtomicUsize,
-    /// Rung when other replicas have taken over more, while somebody asks for that.
+    /// Notified when other replicas may have stored more, while someone waits for that.
     pub(super) replicated: Notify,
     pub(super) asks_replicated: AtomicUsize,
 }
 
 impl Waiting {
-    /// A fetch is woken when a mark moves. Look at the mark after registering.
+    /// Registers a fetch to be woken when a mark moves. Callers look at the mark after registering.
     pub(super) fn register_fetch(&self, fetch: &Arc<Notify>) {
         let mut fetches = lock(&self.fetches);
         fetches.insert(fetch);
         self.fetches_count.store(fetches.by_address.len(), Ordering::Relaxed);
         drop(fetches);
-        // Either this fetch's next look sees a moved watermark, or what moves it sees this fetch.
+        // Either this fetch's next look sees the moved watermark, or the code that moves it sees this fetch.
         fence(Ordering::SeqCst);
     }
 
-    /// A mark has moved: fetches look again.
+    /// Wakes fetches because a mark has moved.
     pub(super) fn wake_fetches(&self) {
         fence(Ordering::SeqCst);
         if self.fetches_count.load(Ordering::Relaxed) != 0 {
@@ -80,14 +81,14 @@ impl Waiting {
         }
     }
 
-    /// The replica was stepped: other replicas may have taken over more.
+    /// Wakes waiters because the replica was stepped: other replicas may have stored more.
     pub(super) fn stepped(&self) {
         if self.asks_replicated.load(Ordering::Acquire) != 0 {
             self.replicated.notify_waiters();
         }
     }
 
-    /// Another node leads.
+    /// Answers because another node leads.
     pub(super) fn answer_deposed(&self) {
         self.acks.answer_all(WaitOutcome::Deposed);
         self.stable.answer_all(WaitOutcome::Deposed);
@@ -98,17 +99,17 @@ impl Waiting {
         self.stable.answer_all(WaitOutcome::Halted);
     }
 
-    /// Nothing of what is asked about other replicas holds any more.
+    /// Wakes waiters for other replicas' progress, because none of it will come.
     pub(super) fn end_asks(&self) {
         self.replicated.notify_waiters();
     }
 }
 
-/// Fetches that wait for the high watermark, each once, by the address of its `Notify`.
+/// Fetches that wait for the high watermark, each once, keyed by the address of its `Notify`.
 #[derive(Debug, Default)]
 struct WaitingFetches {
     by_address: HashMap<usize, Arc<Notify>>,
-    /// At this number, those that have ended are looked for.
+    /// At this number of entries, entries of ended fetches are removed.
     tidy_at: usize,
 }
 
@@ -116,7 +117,7 @@ impl WaitingFetches {
     const TIDY_MIN: usize = 64;
 
     fn insert(&mut self, fetch: &Arc<Notify>) {
-        // Fetches that ended by their time limit leave their entry behind; those are dropped here.
+        // Fetches that end at their time limit leave their entry behind. Those are removed here.
         if self.by_address.len() >= self.tidy_at.max(Self::TIDY_MIN) {
             self.by_address.retain(|_, waiting| Arc::strong_count(waiting) > 1);
             self.tidy_at = self.by_address.len() * 2;
@@ -125,7 +126,7 @@ impl WaitingFetches {
     }
 }
 
-/// Those who wait for a mark that only rises, by where they want it.
+/// Waiters for a mark that only rises, ordered by the offset they want.
 #[derive(Debug, Default)]
 pub(super) struct Waiters(Mutex<VecDeque<Waiter>>);
 
@@ -158,7 +159,7 @@ impl Waiters {
         };
         for Waiter { wanted, epoch, answer } in ready {
             let committed = is_there(wanted, epoch);
-            // The receiver may have given up at its time limit.
+            // The receiver may have timed out.
             let _ = answer.send(if committed { WaitOutcome::Committed } else { WaitOutcome::Deposed });
         }
     }
@@ -209,7 +210,7 @@ mod models {
     use crate::sync::explore;
     use shuttle::thread;
 
-    /// A partition's high watermark, and those who wait for it.
+    /// A partition's high watermark and the waiters for it.
     #[derive(Default)]
     struct Model {
         waiting: Waiting,

@@ -1,4 +1,5 @@
-//! Waiting for the marks of a partition: its high watermark and its last stable offset. The lock of the core is not needed for that.
+//! Waits for the marks of a partition, its high watermark and its last stable offset. That needs no lock of
+//! the core.
 
 use std::sync::Arc;
 
@@ -9,9 +10,9 @@ use super::PartitionHandle;
 use super::waiters::{Awaited, WaitOutcome};
 
 impl PartitionHandle {
-    /// Waits, without a lock on the core, until what was appended is committed.
+    /// Waits, without locking the core, until an append is committed.
     ///
-    /// `None` if it is already.
+    /// `None` if it already is.
     pub fn wait_committed(&self, awaited: impl Into<Awaited>) -> Option<oneshot::Receiver<WaitOutcome>> {
         let awaited = awaited.into();
         let reached = self.reader.high_watermark() >= awaited.at;
@@ -27,8 +28,8 @@ impl PartitionHandle {
         Some(receiver)
     }
 
-    /// The same for the last stable offset: until everything below `upto` is committed and no transaction there is
-    /// undecided.
+    /// The same for the last stable offset: waits until everything below `upto` is committed and no
+    /// transaction there is undecided.
     pub(crate) fn wait_stable(&self, upto: Offset) -> Option<oneshot::Receiver<WaitOutcome>> {
         if self.reader.last_stable_offset() >= upto {
             return None;
@@ -38,12 +39,13 @@ impl PartitionHandle {
         Some(receiver)
     }
 
-    /// True if what ends at `end`, below the high watermark, is of that epoch.
+    /// Reports whether the record that ends at `end`, below the high watermark, is of that epoch.
     fn is_there(&self, end: Offset, epoch: Option<LeaderEpoch>) -> bool {
         epoch.is_none_or(|epoch| end <= Offset(0) || self.reader.log().epoch_at(end.plus(-1)) == Some(epoch))
     }
 
-    /// The marks may have moved, or writing stopped, between the look before an insertion and the insertion.
+    /// Checks again after an insertion: the marks may have moved, or writing stopped, since the check before
+    /// it.
     fn look_again(&self) {
         self.answer_committed();
         if self.is_halted() {
@@ -51,12 +53,14 @@ impl PartitionHandle {
         }
     }
 
-    /// Registers a fetch that wants to look again when the high watermark or the last stable offset moved. Look again after registering.
+    /// Registers a fetch that wants to be woken when the high watermark or the last stable offset moves. Look
+    /// again after registering.
     pub fn register_fetch(&self, fetch: &Arc<Notify>) {
         self.waiting.register_fetch(fetch);
     }
 
-    /// The high watermark, the last stable offset or the log start has moved, or none of them will. Without the core's lock.
+    /// Answers and wakes waiters because the high watermark, the last stable offset or the log start has
+    /// moved, or never will again. Does not need the core's lock.
     pub(super) fn marks_moved(&self) {
         self.answer_committed();
         self.waiting.wake_fetches();

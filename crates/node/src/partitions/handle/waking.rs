@@ -14,7 +14,8 @@ impl PartitionHandle {
         }
     }
 
-    /// The replica is awake. One that led in its sleep and does so no more, without a word to its members, has these woken.
+    /// Marks the replica as awake. If it led in its sleep and stops leading without a message to its members
+    /// (`ceases`), wakes them by renewing the lease.
     pub(super) fn awake(&self, ceases: bool) {
         if self.sleep.end() && ceases {
             self.context.links.leases().renew();
@@ -22,7 +23,7 @@ impl PartitionHandle {
         self.context.links.leases().woke(self.group);
     }
 
-    /// To be called before a sleeping leader is asked for something that may block.
+    /// Wakes a sleeping leader. Call this before asking it for something that may block.
     pub(crate) fn wake_up(&self) {
         if self.sleep.hibernates() && self.leads().is_some() {
             self.inbox.wake(0);
@@ -30,7 +31,8 @@ impl PartitionHandle {
         }
     }
 
-    /// True if the replica sleeps and must not: a node that it relies on is gone. It wakes with the next step.
+    /// Reports whether the replica sleeps and must not, because a node that it relies on is gone. It wakes
+    /// with the next step.
     pub(crate) fn must_wake(&self) -> bool {
         let must =
             self.sleep.hibernates() && self.sleep.relies(|nodes| !self.context.links.leases().hold(nodes));
@@ -40,7 +42,7 @@ impl PartitionHandle {
         must
     }
 
-    /// The number of its node's lease while it sleeps.
+    /// Returns the number of its node's lease, which it uses while it sleeps.
     pub(crate) fn lease(&self) -> Option<u64> {
         self.context.links.leases().own()
     }

@@ -1,11 +1,11 @@
-//! What a replica does wrong, on purpose.
+//! Deliberate bugs of a replica.
 
-/// What a replica does wrong.
+/// A deliberate bug of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliberateBug {
-    /// It takes entries of its own that contradict the leader's for the leader's.
+    /// It accepts its own entries as the leader's although they contradict them.
     SkipTruncation,
-    /// As the leader it takes for committed what a majority has, also of an older term. It sends one entry at a time, so that this
-    /// comes to pass.
+    /// As the leader, it counts an entry as committed once a majority has it, even an entry of an older term.
+    /// It sends one entry at a time, so that this occurs.
     CountOlderTerms,
 }

@@ -12,21 +12,21 @@ use crate::rebuild::{appended_at, note_batch};
 
 /// A snapshot that is being fetched.
 pub(crate) struct Fetch<D: Disk> {
-    /// Who offered it.
+    /// The replica that offered it.
     pub(crate) from: ReplicaId,
     pub(crate) snapshot: Point,
     pub(crate) members: ConfState,
     pub(crate) manifest: Manifest,
-    /// What has arrived of the table of producers.
+    /// The part of the table of producers that has arrived.
     pub(crate) table: Vec<u8>,
-    /// The producers after all batches that have arrived, once the table has.
+    /// The producers after all batches that have arrived, once the table is complete.
     pub(crate) producers: Option<Producers>,
     pub(crate) staging: Staging<D>,
     pub(crate) idle_ticks: usize,
 }
 
 impl<D: Disk> Fetch<D> {
-    /// The part that is wanted next, where in it, and how many of its bytes are left.
+    /// Returns the part wanted next, the position in it, and how many of its bytes are left.
     pub(crate) fn wanted(&self) -> Option<(Part, u32, u32)> {
         let have = u32::try_from(self.table.len()).expect("a table has less than 64 MiB");
         if have < self.manifest.producers_bytes {
@@ -40,7 +40,7 @@ impl<D: Disk> Fetch<D> {
         ))
     }
 
-    /// Takes the next chunk. `None` if it, or what it completes, is not what was announced.
+    /// Takes the next chunk. `None` if the chunk, or what it completes, is not what the manifest announced.
     pub(crate) fn take(
         &mut self,
         part: Part,
@@ -93,7 +93,7 @@ mod tests {
         producers.snapshot()
     }
 
-    /// What another replica sends is no invariant: the batches that follow it would end the partition.
+    /// A table sent by another replica is no invariant. The batches that follow it would panic the partition.
     #[test]
     fn a_table_that_tells_of_what_comes_behind_it_is_not_taken() {
         let folder = tempfile::tempdir().unwrap();

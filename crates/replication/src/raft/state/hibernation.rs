@@ -1,20 +1,20 @@
-//! Where a replica stands that may hibernate.
+//! The state of hibernation.
 
 use std::collections::BTreeMap;
 
 use raft::StateRole;
 use tailrace_types::NodeId;
 
-/// A node that a sleeping replica relies on, and the number with which it has to beat.
+/// A node that a sleeping replica relies on, and the lease number with which it has to beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
     /// The node.
     pub node: NodeId,
-    /// The number of its lease.
+    /// Its lease number.
     pub number: u64,
 }
 
-/// What raft was when a replica went to sleep. Whatever changes it wakes the replica.
+/// The raft state of a replica when it went to sleep. Any change of it wakes the replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SleepState {
     pub(crate) term: u64,
@@ -25,15 +25,15 @@ pub(crate) struct SleepState {
     pub(crate) is_disturbed: bool,
 }
 
-/// Where a replica stands.
+/// The hibernation state of a replica.
 #[derive(Debug, Default)]
 pub(crate) struct Hibernation {
-    /// The number of its own node's lease, while that holds.
+    /// The lease number of its own node, while the lease holds.
     pub(crate) own: Option<u64>,
     pub(crate) quiet_ticks: usize,
-    /// Where its log ended at the last tick.
+    /// The end of its log at the last tick.
     pub(crate) quiet_at: u64,
-    /// Members that have agreed, with the numbers of their nodes' leases.
+    /// Members that have agreed, with the lease numbers of their nodes.
     pub(crate) agreed: BTreeMap<u64, u64>,
     pub(crate) sleep: Option<(SleepState, Vec<Lease>)>,
 }

@@ -1,4 +1,4 @@
-//! The damaged segment that a replica is putting together again.
+//! The damaged segment that a replica is rebuilding.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,42 +8,43 @@ use tailrace_types::{Offset, ReplicaId};
 
 use crate::raft::chunk::ChunkRequest;
 
-/// Times the election timeout that a damaged replica waits longer than others before it asks for votes.
+/// The factor by which a damaged replica's election timeout is longer than that of others.
 pub(crate) const RELUCTANCE: usize = 10;
 
-/// What a damaged replica is at.
+/// The repair state of a damaged replica.
 pub(crate) struct Mending<D: Disk> {
     pub(crate) under_way: Option<Repair<D>>,
-    /// Those that do not have what is wanted, or not in a form that fits.
+    /// Replicas that do not have what is wanted, or not in a form that fits.
     pub(crate) refused: BTreeSet<u64>,
-    /// Those of them that lack it, too, up to here at least.
+    /// Those among them that lack it too, at least up to this offset.
     pub(crate) lacking: BTreeMap<u64, Offset>,
-    /// One that has all of its own, and has this in a form that does not fit.
+    /// True if an undamaged replica has it in a form that does not fit.
     pub(crate) has_other_form: bool,
-    /// How often all have refused.
+    /// How often all replicas have refused.
     pub(crate) rounds: usize,
-    /// How often what another one gave did not go together with what is here.
+    /// How often a response did not fit what is here.
     pub(crate) misfits: usize,
-    /// One of them has not said so, but nothing.
+    /// True if a replica did not refuse but gave no response.
     pub(crate) unanswered: bool,
     pub(crate) pause_ticks: usize,
     pub(crate) hand_over_ticks: usize,
-    /// A batch of a snapshot that did not arrive as it was written: its sender is asked for it, so that it finds out.
+    /// A batch of a snapshot that did not arrive as it was written. Its sender is asked for it again, so that
+    /// it detects the damage.
     pub(crate) suspect: Option<ChunkRequest>,
 }
 
-/// One segment that is being put together.
+/// A segment that is being rebuilt.
 pub(crate) struct Repair<D: Disk> {
     pub(crate) patch: Patch<D>,
     pub(crate) from: ReplicaId,
     pub(crate) idle_ticks: usize,
-    /// Batches of another replica are in it.
+    /// True if it contains batches of another replica.
     pub(crate) took_others: bool,
-    /// What is left out of it, since nobody has it.
+    /// Ranges that are left out because no replica has them.
     pub(crate) lost: Vec<DamagedRange>,
 }
 
-/// Records that no replica has.
+/// Describes records that no replica has.
 pub(crate) fn lost_range(dir: &Path, from: Offset, upto: Offset) -> DamagedRange {
     let damage =
         Damage { file: dir.to_owned(), position: 0, reason: "no replica has these records".to_owned() };
@@ -51,7 +52,7 @@ pub(crate) fn lost_range(dir: &Path, from: Offset, upto: Offset) -> DamagedRange
 }
 
 impl<D: Disk> Mending<D> {
-    /// Another part is asked for.
+    /// Forgets refusals, because another part is wanted now.
     pub(crate) fn forget_refusals(&mut self) {
         self.refused.clear();
         self.lacking.clear();

@@ -1,6 +1,7 @@
-//! What a replica keeps for each of its tasks.
+//! The state that a replica keeps for each of its tasks.
 //!
-//! The replica holds all of this, and the files beside this folder act on it. So nothing here knows of the replica.
+//! The replica owns all of this state, and the files next to this folder act on it. So nothing here refers to
+//! the replica.
 
 #[cfg(feature = "deliberate-bugs")]
 mod bug;
@@ -22,12 +23,12 @@ pub(super) use hibernation::{Hibernation, SleepState};
 pub(super) use mending::{Mending, RELUCTANCE, Repair, lost_range};
 pub(super) use offers::{IDLE_TIMEOUTS, Offer, Offers};
 
-/// What was written, and waits to be durable before others may know.
+/// Entries that were written and have to become durable before other replicas may learn of them.
 pub(crate) struct Written {
     pub(crate) number: u64,
     pub(crate) end: LogEnd,
     pub(crate) messages: Vec<Message>,
 }
 
-/// The learners that are paced, each with the ticks for which what it was sent has been unanswered.
+/// The paced learners, each with the ticks since its last message, if that is unanswered.
 pub(crate) type Pacing = BTreeMap<u64, Option<usize>>;

@@ -8,11 +8,11 @@ use tailrace_log::Disk;
 use crate::raft::ballot::Point;
 use crate::raft::chunk::Source;
 
-/// Times the election timeout after which an offer whose files were read is forgotten, and so is what is fetched. Longer than the
-/// slowest chunk takes.
+/// Election timeouts after which an idle offer is forgotten once its files were read, and an idle fetch is
+/// abandoned. Longer than the slowest chunk takes.
 pub(crate) const IDLE_TIMEOUTS: usize = 20;
 
-/// A snapshot that was offered to a replica, and can be read as long as it is remembered.
+/// A snapshot that was offered to a replica. It can be read as long as it is remembered.
 pub(crate) struct Offer<D: Disk> {
     pub(crate) snapshot: Point,
     pub(crate) source: Arc<Source<D>>,
@@ -20,5 +20,5 @@ pub(crate) struct Offer<D: Disk> {
     pub(crate) was_read: bool,
 }
 
-/// By the replica that it was offered to. No more than the group has members, but for some that have left it lately.
+/// Offers by receiver. No more than the group's members, and some that have left it recently.
 pub(crate) type Offers<D> = BTreeMap<u64, Offer<D>>;

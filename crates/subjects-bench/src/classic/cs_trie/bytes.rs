@@ -1,6 +1,6 @@
 //! The bytes of a short word as a number.
 
-/// The low bytes of a number, by how many.
+/// Masks for the low bytes of a number, by their number.
 const MASKS: [u64; 9] = {
     let mut masks = [u64::MAX; 9];
     let mut length = 0;
@@ -19,7 +19,7 @@ fn eight(text: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// At most eight bytes as a number; reads eight where the text has them.
+/// At most eight bytes as a number. Reads eight if the text has them.
 #[inline]
 pub(super) fn short(text: &[u8], start: usize, length: usize) -> u64 {
     let mask = MASKS[length];

@@ -1,11 +1,11 @@
-//! A subject on the way of a lookup: checked and split in one pass, sixteen bytes at a time.
+//! The subject of a lookup: validated and split in one pass, sixteen bytes at a time.
 
 use tailrace_subjects::{Dialect, Limits, Subject, TextError};
 
-/// Words whose ends are noted; those beyond are searched for when they are reached.
+/// Words whose ends are recorded. The ends of further words are searched for when they are reached.
 const ENDS_MAX: usize = 32;
 
-/// A checked subject.
+/// A valid subject.
 pub(super) struct Checked<'a> {
     dialect: Dialect,
     text: &'a [u8],
@@ -14,17 +14,17 @@ pub(super) struct Checked<'a> {
 }
 
 impl<'a> Checked<'a> {
-    /// Nothing yet: it is made empty and then read into, because to move what was just written piece by piece takes longer than to
-    /// check it.
+    /// Creates it empty, to be filled by a read: moving what was just written piece by piece takes longer
+    /// than checking it.
     #[inline]
     pub(super) fn none(dialect: Dialect) -> Self {
         Self { dialect, text: b"", is_hidden: false, ends: [0; ENDS_MAX] }
     }
 
-    /// Checks a text.
+    /// Reads and validates a text.
     ///
     /// # Errors
-    /// As [`Subject::parse`].
+    /// Same as [`Subject::parse`].
     #[inline]
     pub(super) fn read(&mut self, limits: &Limits, text: &'a [u8]) -> Result<(), TextError> {
         let (mut count, ends) = (0, &mut self.ends);
@@ -44,13 +44,13 @@ impl<'a> Checked<'a> {
         self.text
     }
 
-    /// As [`Subject::is_hidden`].
+    /// Same as [`Subject::is_hidden`].
     #[inline]
     pub(super) fn is_hidden(&self) -> bool {
         self.is_hidden
     }
 
-    /// Where the word ends that has this number and begins here.
+    /// The end of the word that has this number and starts here.
     #[inline]
     pub(super) fn end(&self, number: usize, start: usize) -> usize {
         if let Some(end) = self.ends.get(number) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::Entry;
 
-/// Every change makes a copy, so that a pattern with very many subscriptions is slow to change.
+/// Every change makes a copy, so a pattern with very many subscriptions is slow to change.
 #[derive(Clone)]
 pub(super) enum Entries<V> {
     None,
@@ -32,7 +32,7 @@ impl<V: Clone> Entries<V> {
         }
     }
 
-    /// A copy without the entry of this number; none if it is not here.
+    /// A copy without the entry of this id. `None` if it is not here.
     pub(super) fn without(&self, id: u64) -> Option<Self> {
         let entries = self.as_slice();
         let at = entries.iter().position(|entry| entry.id == id)?;

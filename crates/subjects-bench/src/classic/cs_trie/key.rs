@@ -1,8 +1,9 @@
-//! How a pattern becomes a path: one key per word, and for each key the place that it takes in a node.
+//! How a pattern becomes a path: one key per word, and for each key its place in a node.
 //!
-//! A node has 16 places for words, told apart by four bits of their hash per split, and one for each wildcard. The first 64 bits
-//! come from a fast keyed hash. Words that agree in all of them are told apart by further rounds of SipHash, so that no node needs
-//! a list of collisions, and nobody without the key can build a deep chain of splits.
+//! A node has 16 places for words, distinguished by four bits of their hash per split, and one for each
+//! wildcard. The first 64 bits come from a fast keyed hash. Words that agree in all of them are distinguished
+//! by further rounds of SipHash. So no node needs a list of collisions, and no attacker without the key can
+//! build a deep chain of splits.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -29,18 +30,18 @@ pub(super) const PLACES: usize = END as usize + 1;
 /// One step of a path.
 #[derive(Clone, Copy)]
 pub(super) struct Key<'a> {
-    /// Of a literal word; zero for wildcards.
+    /// The hash of a literal word; zero for wildcards.
     pub(super) hash: u64,
     /// Its first eight bytes.
     pub(super) first: u64,
-    /// The word as the pattern has it.
+    /// The word as in the pattern.
     pub(super) text: &'a [u8],
     fixed_place: Option<u32>,
 }
 
 /// The path of a pattern.
 pub(super) struct Keys<'a> {
-    /// Each with the position of its word.
+    /// Each key, with the position of its word.
     keys: Vec<(Key<'a>, usize)>,
     hasher: &'a WordHasher,
     text: &'a [u8],
@@ -74,7 +75,7 @@ impl<'a> Keys<'a> {
         &self.text[self.keys[at].1..]
     }
 
-    /// The place of a key in a node that is this many splits below its word's beginning.
+    /// The place of a key in a node that is this many splits below its word's start.
     pub(super) fn place(&self, at: usize, depth: u32) -> u32 {
         self.hasher.place_of(self.get(at), depth)
     }
@@ -84,14 +85,15 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// The product of two numbers, its halves joined: every bit of the result depends on every bit of both.
+/// The product of two numbers, with its halves combined: every bit of the result depends on every bit of
+/// both.
 #[inline]
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// Hashes words, with a key of its own for each trie.
+/// Hashes words, with a separate key for each trie.
 pub(super) struct WordHasher {
     dialect: Dialect,
     seeds: [u64; 2],
@@ -108,7 +110,7 @@ impl WordHasher {
         self.dialect
     }
 
-    /// Whether this word of a pattern is a wildcard.
+    /// Reports whether this word of a pattern is a wildcard.
     pub(super) fn is_wildcard(&self, text: &[u8]) -> bool {
         *text == [self.dialect.one()] || *text == [self.dialect.many()]
     }
@@ -127,12 +129,12 @@ impl WordHasher {
         key.fixed_place.unwrap_or_else(|| self.place(key.hash, key.text, depth))
     }
 
-    /// The key of a word that stands for itself.
+    /// The key of a literal word.
     pub(super) fn key<'a>(&self, text: &'a [u8]) -> Key<'a> {
         self.key_in(text, 0, text.len())
     }
 
-    /// The key of a word of a text, which stands for itself.
+    /// The key of a literal word within a text.
     #[inline]
     pub(super) fn key_in<'a>(&self, text: &'a [u8], start: usize, end: usize) -> Key<'a> {
         let first = short(text, start, (end - start).min(8));
@@ -140,7 +142,7 @@ impl WordHasher {
         Key { hash, first, text: &text[start..end], fixed_place: None }
     }
 
-    /// Folded multiplication, eight bytes at a time; `first` are the first eight.
+    /// Folded multiplication, eight bytes at a time; `first` holds the first eight.
     #[inline]
     fn hash(&self, first: u64, word: &[u8]) -> u64 {
         let mut state = fold(first ^ self.seeds[0], self.seeds[1].wrapping_add((word.len() as u64) << 56));

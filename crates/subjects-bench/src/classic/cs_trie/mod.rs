@@ -1,31 +1,35 @@
 //! The CS-trie: a lock-free trie of words with constant-time snapshots.
 //!
-//! Sources: Tyler Treat, "Fast Topic Matching" (2016), section "CS-trie", for the shape: a trie of words built like a Ctrie. And
-//! Aleksandar Prokopec, Nathan Bronson, Phil Bagwell, Martin Odersky, "Concurrent Tries with Efficient Non-Blocking Snapshots"
-//! (PPoPP 2012), for what makes it right, which the essay leaves out: generations, GCAS and snapshots.
+//! Sources: Tyler Treat, "Fast Topic Matching" (2016), section "CS-trie", for the shape: a trie of words
+//! built like a Ctrie. And Aleksandar Prokopec, Nathan Bronson, Phil Bagwell, Martin Odersky, "Concurrent
+//! Tries with Efficient Non-Blocking Snapshots" (PPoPP 2012), for what makes it correct, which the essay
+//! leaves out: generations, GCAS and snapshots.
 //!
-//! **Shape.** An I-node stands at the beginning of every word of every pattern and points to immutable branches: a place for each
-//! wildcard and 16 for words, by hash. Words with the same four bits of hash share an I-node one level down, as in a Ctrie,
-//! so that a change copies at most 19 slots, however many words there are. A branch holds the subscriptions that end with its
-//! word and the I-node of the next word. As in a Ctrie, what is alone stands as high up as it can: the rest of a pattern that
-//! shares no further word with others is one node.
+//! **Shape.** There is an I-node at the start of every word of every pattern. It points to immutable
+//! branches: a place for each wildcard and 16 for words, by hash. Words with the same four bits of hash share
+//! an I-node one level down, as in a Ctrie, so that a change copies at most 19 slots, however many words
+//! there are. A branch holds the subscriptions that end with its word and the I-node of the next word. As in
+//! a Ctrie, a word without siblings is as high up as it can be: the rest of a pattern that shares no further
+//! word with others is one node.
 //!
 //! **Invariants.**
 //! - Only I-nodes and the root change, each by one compare-and-swap; everything else is immutable.
-//! - A committed write had its I-node's generation equal to the root's when it was committed. So nothing below a root that was
-//!   replaced changes any more: it is a snapshot.
-//! - A writer changes only I-nodes of its root's generation; older ones are renewed on its way, one per word.
-//! - An I-node that became a tomb never changes again. Whoever removes the last branch leaves a tomb and takes it out of the
-//!   parent in a step of its own; a tomb that is still there is the same as what the parent will hold without it.
+//! - A committed write had its I-node's generation equal to the root's when it was committed. So nothing
+//!   below a root that was replaced changes any more: it is a snapshot.
+//! - A writer changes only I-nodes of its root's generation. Older ones are renewed on its way, one per word.
+//! - An I-node that became a tomb never changes again. A thread that removes the last branch leaves a tomb
+//!   and removes it from the parent in a separate step. A tomb that still exists is equivalent to what the
+//!   parent will hold without it.
 //!
-//! **Linearization points.** `subscribe` and `unsubscribe`: the commit of their GCAS. `snapshot`: the change of the root.
-//! `matches`: a moment between its two rounds (see the module `search`); if that fails [`OPTIMISTIC_TRIES`] times,
-//! the lookup takes a snapshot and reads that, so that it ends after a bounded number of tries. Were every lookup to take
-//! one, each write would have to renew its whole path: the second round costs a few loads from the cache instead.
-//! `len` is a counter of its own: it may count a subscription just before it is found and just after it is gone.
+//! **Linearization points.** `subscribe` and `unsubscribe`: the commit of their GCAS. `snapshot`: the change
+//! of the root. `matches`: a moment between its two rounds (see the module `search`). If that fails
+//! [`OPTIMISTIC_TRIES`] times, the lookup takes a snapshot and reads that, so that it ends after a bounded
+//! number of tries. If every lookup took one, each write would have to renew its whole path; the second round
+//! costs only a few loads from the cache. `len` is a separate counter: it may count a subscription just
+//! before it is found and just after it is gone.
 //!
-//! **Limits.** Subscriptions to one pattern are kept in one list, which is copied on every change. Wildcards are found by every lookup
-//! at every level, whether or not they lead anywhere.
+//! **Limits.** Subscriptions to one pattern are kept in one list, which is copied on every change. Every
+//! lookup follows wildcards at every level, whether or not they lead anywhere.
 
 mod bytes;
 mod checked;
@@ -51,8 +55,8 @@ use self::search::Search;
 use self::write::Try;
 use super::{ClassicSubscription, Entry, Rules};
 
-/// How often a lookup tries without a snapshot. A try fails when a node on its way changed meanwhile, which takes two writers at the
-/// same words within a microsecond to happen even twice.
+/// How often a lookup tries without a snapshot. A try fails if a node on its path changed meanwhile. For that
+/// to happen even twice takes two writers at the same words within a microsecond.
 const OPTIMISTIC_TRIES: usize = 8;
 
 /// A lock-free, linearizable trie of words with constant-time snapshots.
@@ -68,13 +72,13 @@ struct Core<V: 'static> {
 }
 
 impl<V> CsTrie<V> {
-    /// Without subscriptions, with the default limits.
+    /// Creates an empty trie with the default limits.
     #[must_use]
     pub fn new(dialect: Dialect) -> Self {
         Self::with_limits(dialect, Limits::default())
     }
 
-    /// Without subscriptions.
+    /// Creates an empty trie.
     #[must_use]
     pub fn with_limits(dialect: Dialect, limits: Limits) -> Self {
         let top = Main::new(Kind::Branches(Branches::empty()));
@@ -83,14 +87,15 @@ impl<V> CsTrie<V> {
         Self { rules: Rules { dialect, limits }, core: Arc::new(core) }
     }
 
-    /// What is subscribed at this moment, for good. Takes constant time; each later write copies what it changes, once per node.
+    /// Returns all subscriptions at this moment, permanently. Takes constant time. Each later write copies
+    /// what it changes, once per node.
     #[must_use]
     pub fn snapshot(&self) -> CsSnapshot<V> {
         let root = self.core.trie.freeze(&pin());
         CsSnapshot { rules: self.rules, core: Arc::clone(&self.core), root: Some(root) }
     }
 
-    /// Counts one subscription more, if there is room.
+    /// Counts one more subscription, if there is room.
     fn reserve(&self) -> bool {
         let more = |live| (live < self.rules.limits.subscriptions_max).then_some(live + 1);
         self.core.live.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
@@ -167,15 +172,15 @@ impl<V: Clone + Send + Sync + 'static> Matcher<V> for CsTrie<V> {
 pub struct CsSnapshot<V: 'static> {
     rules: Rules,
     core: Arc<Core<V>>,
-    /// Always there, until the drop takes it.
+    /// Always present, until the drop takes it.
     root: Option<Arc<Root<Main<V>>>>,
 }
 
 impl<V: Clone> CsSnapshot<V> {
-    /// As [`Matcher::matches`], at the moment of the snapshot.
+    /// Same as [`Matcher::matches`], at the moment of the snapshot.
     ///
     /// # Errors
-    /// [`TextError`] if the subject is malformed; `found` is empty then.
+    /// [`TextError`] if the subject is malformed. `found` is empty then.
     pub fn matches(&self, subject: &[u8], found: &mut Vec<V>) -> Result<(), TextError> {
         found.clear();
         let mut checked = Checked::none(self.rules.dialect);
@@ -200,7 +205,7 @@ impl<V> CsSnapshot<V> {
         }
     }
 
-    /// The number of subscriptions. It counts them one by one.
+    /// Counts the subscriptions one by one.
     #[must_use]
     pub fn len(&self) -> usize {
         let mut len = 0;
@@ -208,7 +213,7 @@ impl<V> CsSnapshot<V> {
         len
     }
 
-    /// Whether there is no subscription.
+    /// Reports whether there are no subscriptions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,4 +1,5 @@
-//! The nodes of the CS-trie, and how they are copied and dropped. All but the I-node are immutable once they are shared.
+//! The nodes of the CS-trie, and how they are copied and dropped. All except the I-node are immutable once
+//! they are shared.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use super::key::{Key, Keys, PLACES, WordHasher};
 
 /// What an I-node points to.
 pub(super) struct Main<V> {
-    /// Set while a write is not yet decided: see [`INode`].
+    /// Set while a write is undecided: see [`INode`].
     pending: Pending<Self>,
     pub(super) kind: Kind<V>,
 }
@@ -18,7 +19,8 @@ pub(super) struct Main<V> {
 pub(super) enum Kind<V> {
     /// A C-node of the paper.
     Branches(Branches<V>),
-    /// A T-node of the paper: this I-node never changes again, and its parent takes the remaining word, if any, in its place.
+    /// A T-node of the paper: this I-node never changes again, and its parent takes the remaining word, if
+    /// any, in its place.
     Tomb(Option<Arc<Word<V>>>),
 }
 
@@ -58,8 +60,8 @@ impl<V> MainNode for Main<V> {
 
 /// The children of one I-node: which of the places are taken, and their slots in that order.
 pub(super) struct Branches<V> {
-    /// For each place the number of its slot, counted from one; zero if it is free. A bitmap would be smaller, and slower:
-    /// counting bits takes many instructions on the oldest processors of the target.
+    /// For each place the number of its slot, counted from one; zero if it is free. A bitmap would be
+    /// smaller, but slower: counting bits takes many instructions on the oldest processors of the target.
     places: [u8; PLACES],
     slots: Box<[Slot<V>]>,
 }
@@ -118,8 +120,8 @@ impl<V> Branches<V> {
         Self { places, slots: slots.collect() }
     }
 
-    /// What an I-node with these branches becomes. Below the top it is tombed when it is empty, and below a split also when one
-    /// word is left, which then moves up.
+    /// What an I-node with these branches becomes. Below the top it becomes a tomb when it is empty. Below a
+    /// split it also does so when one word is left, which then moves up.
     pub(super) fn contracted(self, depth: u32, is_top: bool) -> Main<V> {
         let kind = match &*self.slots {
             [] if !is_top => Kind::Tomb(None),
@@ -130,13 +132,15 @@ impl<V> Branches<V> {
     }
 }
 
-/// An edge of the trie: a word of patterns, the subscriptions whose pattern ends here, and what comes after it.
+/// An edge of the trie: a word of patterns, the subscriptions whose pattern ends here, and what comes after
+/// it.
 ///
-/// A pattern that is alone from some word on has no nodes below: its other words, the tail, stand in the word itself, and its
-/// subscriptions with them. Another pattern with the same word first moves the tail one word down.
+/// A pattern that shares no words with others from some word on has no nodes below. Its other words, the
+/// tail, are in the word itself, together with its subscriptions. Another pattern with the same word first
+/// moves the tail one word down.
 pub(super) struct Word<V> {
     pub(super) hash: u64,
-    /// The first eight bytes of the word, so that short words are told apart without a look at the text.
+    /// The first eight bytes of the word, so that short words are distinguished without reading the text.
     first: u64,
     /// The word, and the tail after a separator.
     text: Arc<[u8]>,
@@ -144,7 +148,7 @@ pub(super) struct Word<V> {
     /// False if neither the word nor the tail can be a wildcard.
     wild: bool,
     pub(super) entries: Entries<V>,
-    /// None if there is a tail.
+    /// `None` if there is a tail.
     pub(super) below: Option<Arc<INode<Main<V>>>>,
 }
 
@@ -198,7 +202,7 @@ impl<V: Clone> Word<V> {
         Self { below, ..self.copy() }
     }
 
-    /// This word as a slot, or nothing if nothing is left of it.
+    /// This word as a slot. `None` if nothing is left of it.
     pub(super) fn into_slot(self) -> Option<Slot<V>> {
         (!self.entries.as_slice().is_empty() || self.below.is_some()).then(|| Slot::Word(Arc::new(self)))
     }
@@ -207,7 +211,7 @@ impl<V: Clone> Word<V> {
         Self { entries: self.entries.with(entry), ..self.copy() }
     }
 
-    /// A copy without this subscription; none if it is not here.
+    /// A copy without this subscription. `None` if it is not here.
     pub(super) fn without_entry(&self, id: u64) -> Option<Self> {
         Some(Self { entries: self.entries.without(id)?, ..self.copy() })
     }
@@ -239,8 +243,8 @@ impl<V> Word<V> {
     }
 }
 
-/// An I-node at this depth with two words whose hashes agreed up to here; more I-nodes if they agree further. The new word
-/// is the key number `at`.
+/// An I-node at this depth with two words whose hashes agree up to here, or more I-nodes if they agree
+/// further. The new word is the key number `at`.
 pub(super) fn split<V>(
     keys: &Keys<'_>,
     old: &Arc<Word<V>>,

@@ -1,9 +1,10 @@
-//! Finding every match of a subject: the same walk for the living trie and for a snapshot.
+//! Finds every match of a subject: the same walk for the live trie and for a snapshot.
 //!
-//! In the living trie a walk reads many I-nodes, one after the other. It notes each with the node it pointed to, and afterwards
-//! looks at all of them again. If none has changed and the root is the same, then all of them had these contents at one
-//! moment, between the end of the first round and the beginning of the second: that moment is the linearization point of the
-//! lookup. Readers write nothing that is shared, and only a change of a node on their own way makes them start again.
+//! In the live trie a walk reads many I-nodes, one after the other. It records each with the node that it
+//! pointed to, and afterwards reads all of them again. If none has changed and the root is the same, then all
+//! of them had these contents at one moment, between the end of the first round and the start of the second.
+//! That moment is the linearization point of the lookup. Readers write nothing that is shared, and only a
+//! change of a node on their own path makes them start again.
 
 use std::collections::HashSet;
 
@@ -29,13 +30,14 @@ pub(super) struct Search<'g, V> {
     /// Every I-node that was read; stays empty in a snapshot.
     read: Few<ReadNode<'g, V>, 12>,
     note: bool,
-    /// Reached by exactly the words up to now, each once, and by the words before this one: they take turns.
+    /// The nodes reached by exactly the words up to now, each once, and those reached by the words before
+    /// this one: they take turns.
     active: [Few<Active<'g, V>, 4>; 2],
     /// Which of the two is reached by the words up to now.
     now: usize,
-    /// Nodes behind a `#`, which go on to the end of the subject.
+    /// Nodes after a `#`, which go on to the end of the subject.
     looping: Vec<&'g Branches<V>>,
-    /// Which words below a `#` were found: only those can be met twice, if there is another `#` on the way.
+    /// Which words below a `#` were found: only those can be met twice, if there is another `#` on the path.
     seen: Option<HashSet<*const Word<V>>>,
 }
 
@@ -58,7 +60,7 @@ struct Step<'a> {
     key: Key<'a>,
     /// From this word on.
     here: Words<'a>,
-    /// Behind it.
+    /// After this word.
     after: Words<'a>,
 }
 
@@ -68,14 +70,15 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
         Self { trie, hasher, guard, read, note: true, active, now: 0, looping: Vec::new(), seen: None }
     }
 
-    /// Whether what was found below the current root is the state of the trie at one moment.
+    /// Runs the walk below the current root. Returns whether what was found is the state of the trie at one
+    /// moment.
     pub(super) fn living(mut self, subject: &Checked<'_>, found: &mut Vec<V>) -> bool {
         let root = self.trie.root(self.guard);
         self.run(root, subject, found);
         self.read.all(|(inode, main)| inode.load(self.guard) == main) && self.trie.is_current(root)
     }
 
-    /// What a frozen root holds.
+    /// Runs the walk below a frozen root.
     pub(super) fn frozen(mut self, root: &'g Root<Main<V>>, subject: &Checked<'_>, found: &mut Vec<V>) {
         self.note = false;
         self.run(root, subject, found);
@@ -107,7 +110,7 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
             let last = self.now;
             self.now = 1 - last;
             self.active[self.now].clear();
-            // Whoever enters the loop at this word takes part from the next word on.
+            // A node that enters the loop at this word takes part from the next word on.
             let looping = self.looping.len();
             let mut at = 0;
             while let Some(&Active { below, below_many, .. }) = self.active[last].get(at) {
@@ -171,7 +174,7 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
     fn tail_matches(&self, word: &Word<V>, here: Words<'_>) -> bool {
         let dialect = self.hasher.dialect();
         let tail = word.text_with_tail();
-        // The same text always matches: a wildcard takes a word of its own name as well as any other.
+        // The same text always matches: a wildcard matches a word of its own name as well as any other.
         here.rest() == Some(tail)
             || (word.is_wild() && words_match(dialect, Words::part(dialect, tail), here))
     }
@@ -187,8 +190,8 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
         self.active[self.now].push(active);
     }
 
-    /// A `#` takes the words `here` or some of them, so that it need not be entered again later. In normal form only literal words
-    /// can follow it.
+    /// A `#` matches all of the words `here` or some of them, so it need not be entered again later. In
+    /// normal form only literal words can follow it.
     fn enter_many(&mut self, word: &'g Word<V>, below_many: bool, here: Words<'_>, found: &mut Vec<V>) {
         if below_many && !self.is_new(word) {
             return;

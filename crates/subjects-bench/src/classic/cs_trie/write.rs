@@ -1,4 +1,5 @@
-//! Subscribing and unsubscribing: one path is followed, one node replaced. Whoever loses a race starts again.
+//! Subscribing and unsubscribing: follows one path, and replaces one node. A thread that loses a race starts
+//! again.
 
 use std::sync::Arc;
 
@@ -12,9 +13,9 @@ use super::node::{Branches, Kind, Main, Slot, Word, split};
 /// A stop on the way down.
 struct Stop<'g, V> {
     inode: &'g INode<Main<V>>,
-    /// The key that is looked for in this node.
+    /// The key to look for in this node.
     at: usize,
-    /// How many splits this node is below the beginning of the word.
+    /// How many splits this node is below the start of the word.
     depth: u32,
 }
 
@@ -34,7 +35,7 @@ struct Bottom<'g, V> {
     slot: Option<&'g Slot<V>>,
 }
 
-/// A writer's try, under one guard and in one generation.
+/// A writer's attempt, under one guard and in one generation.
 pub(super) struct Try<'g, 'k, V> {
     trie: &'g Indirection<Main<V>>,
     keys: &'k Keys<'k>,
@@ -50,7 +51,7 @@ impl<'g, 'k, V: Clone + 'static> Try<'g, 'k, V> {
         Self { trie, keys, guard, generation: top.generation, path }
     }
 
-    /// Whether the entry is in.
+    /// Inserts the entry. Returns whether it is in.
     pub(super) fn insert(&mut self, entry: &Entry<V>) -> bool {
         loop {
             let Some(bottom) = self.descend() else { return false };
@@ -86,7 +87,7 @@ impl<'g, 'k, V: Clone + 'static> Try<'g, 'k, V> {
         }
     }
 
-    /// Whether the entry was there; none to start again.
+    /// Removes the entry. Returns whether it existed; `None` to start again.
     pub(super) fn remove(&mut self, id: u64) -> Option<bool> {
         let bottom = self.descend()?;
         let Stop { at, depth, .. } = self.bottom_stop();
@@ -103,12 +104,13 @@ impl<'g, 'k, V: Clone + 'static> Try<'g, 'k, V> {
         })
     }
 
-    /// Takes out the tombs on the path of the keys; whether none was met.
+    /// Removes the tombs on the path of the keys. Returns whether it met none.
     pub(super) fn sweep(&mut self) -> bool {
         self.descend().is_some()
     }
 
-    /// Whether the trie went to a new generation since this began, so that tombs may have been left standing.
+    /// Reports whether the trie moved to a new generation since this started, so that tombs may have been
+    /// left.
     pub(super) fn is_outdated(&self) -> bool {
         self.trie.generation(self.guard) != self.generation
     }
@@ -121,7 +123,8 @@ impl<'g, 'k, V: Clone + 'static> Try<'g, 'k, V> {
         self.trie.gcas(self.bottom_stop().inode, old, new, self.guard)
     }
 
-    /// Follows the keys as far as the trie goes, renewing I-nodes of older generations; none if it must start again.
+    /// Follows the keys as far as the trie goes, renewing I-nodes of older generations. `None` if it must
+    /// start again.
     fn descend(&mut self) -> Option<Bottom<'g, V>> {
         loop {
             let Stop { inode, at, depth } = self.bottom_stop();
@@ -158,7 +161,7 @@ impl<'g, 'k, V: Clone + 'static> Try<'g, 'k, V> {
         }
     }
 
-    /// Takes tombs at the end of the path out of their parents, as far up as there are any.
+    /// Removes tombs at the end of the path from their parents, as far up as there are any.
     fn clean_upwards(&self) {
         for pair in self.path.windows(2).rev() {
             if !self.clean(&pair[0], &pair[1]) {
@@ -167,7 +170,8 @@ impl<'g, 'k, V: Clone + 'static> Try<'g, 'k, V> {
         }
     }
 
-    /// Whether the child is a tomb, which then is not below this parent any more, unless the generation is over.
+    /// Reports whether the child is a tomb. If so, it is then no longer below this parent, unless the
+    /// generation is over.
     fn clean(&self, parent: &Stop<'g, V>, child: &Stop<'g, V>) -> bool {
         let is_top = ptr_eq(parent.inode, self.path[0].inode);
         loop {

@@ -1,5 +1,6 @@
-//! Small models in which the exchanges of moving, removing, trimming and of snapshots meet at one word. `cargo xtask prove subjects` counts which
-//! exchanges have succeeded, which have failed, and because of which others.
+//! Small models in which the exchanges of moving, removing, trimming and of snapshots meet at one word.
+//! `cargo xtask prove subjects` counts which exchanges have succeeded, which have failed, and because of
+//! which others.
 
 use super::runs::{World, check, does, swap};
 use crate::Dialect;

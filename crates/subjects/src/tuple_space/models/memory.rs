@@ -1,5 +1,6 @@
-//! When memory is given back while tables are moved: nothing is freed twice or too early, and nothing is kept. Every model is judged by that;
-//! those here are made for it, with chains of tables that are longer than usual.
+//! The freeing of memory while tables are moved: nothing is freed twice or too early, and nothing is kept.
+//! Every model checks that. The models here are made for it, with chains of tables that are longer than
+//! usual.
 
 use super::super::TupleSpace;
 use super::super::epoch;
@@ -27,7 +28,7 @@ fn a_removed_leaf_that_lies_in_two_tables() {
             let Seek::Found(index, word, leaf) = first.seek(core, hash, |_| true, &guard) else {
                 panic!("a removed leaf with history");
             };
-            // That table is being moved, and who moves the leaf stops before its slot says so.
+            // That table is being moved, and the thread that moves the leaf stops before the slot says so.
             first.begin_migration();
             assert!(first.begin_to_move(core, hash, &guard));
             let second = first.successor(&guard).expect("the table that it is moved into");
@@ -35,11 +36,11 @@ fn a_removed_leaf_that_lies_in_two_tables() {
             drop(snapshot.take());
             assert!(core.trim(leaf, &guard));
             assert!(first.bury(index, word, leaf, &guard) == Buried::Elsewhere);
-            // The second table is moved too, while the first is not empty yet.
+            // The second table is moved, too, while the first is not empty yet.
             second.begin_migration();
             second.migrate_run(core, hash, &guard);
             drop(guard);
-            // Who comes now helps to move the first.
+            // The next thread helps to move the first.
             let guard = epoch::pin();
             inner.directory(&guard).get(KEY).expect("its shape").trim(core, hash, &guard)
         });

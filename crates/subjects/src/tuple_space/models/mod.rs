@@ -1,5 +1,6 @@
-//! Checks of the core transitions: step by step in one thread, and by the model checker `shuttle` (`RUSTFLAGS="--cfg shuttle"`), which
-//! decides at every access to an atomic which thread goes on. `cargo xtask prove subjects` runs both.
+//! Checks of the core transitions: step by step in one thread, and by the model checker `shuttle`
+//! (`RUSTFLAGS="--cfg shuttle"`), which decides at every access to an atomic which thread goes on. `cargo
+//! xtask prove subjects` runs both.
 
 #[cfg(shuttle)]
 mod contention;

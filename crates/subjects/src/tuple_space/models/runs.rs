@@ -1,5 +1,5 @@
-//! How a model runs: its threads, the history of what they do, and the schedulers. Under `shuttle` a table begins with four slots, so that a few
-//! patterns meet in one slot, and the third one makes it move.
+//! Runs a model: its threads, the history of what they do, and the schedulers. Under `shuttle` a table starts
+//! with four slots, so that a few patterns meet in one slot, and the third one makes it move.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -55,7 +55,8 @@ fn set(values: &[u32]) -> Set {
 }
 
 impl World {
-    /// A matcher to which each thread will add `patterns[value]` and where it will look for `subjects`.
+    /// Creates a matcher to which each thread will add `patterns[value]`, and in which it will look up
+    /// `subjects`.
     pub(crate) fn new(
         dialect: Dialect,
         patterns: &'static [&'static str],
@@ -119,7 +120,7 @@ impl World {
     }
 
     pub(crate) fn look_in_batch(&self, batch: &mut Batch<u32>) {
-        // Each subject is a call of its own, over the same time.
+        // Each subject is a separate call, over the same time.
         let began = self.moments.next();
         self.space.matches_many(self.subjects, batch);
         let ended = self.moments.next();
@@ -160,7 +161,8 @@ impl World {
         }
     }
 
-    /// Gives the last table of each shape a successor, and moves the run of a value's pattern there; drops its history if no snapshot needs it.
+    /// Gives the last table of each shape a successor, and moves the run of a value's pattern there. Drops
+    /// its history if no snapshot needs it.
     pub(crate) fn carry(&self, value: u32) {
         self.grow();
         self.trim(value);
@@ -175,7 +177,8 @@ impl World {
         }
     }
 
-    /// Lets others go ahead by some steps, so that threads whose ways to one word differ in length meet there.
+    /// Lets other threads go ahead by some steps, so that threads whose paths to one word differ in length
+    /// meet there.
     pub(crate) fn pause(&self) {
         (0..thread_rng().next_u32() % 24).for_each(|_| choose());
     }
@@ -191,7 +194,7 @@ impl World {
         );
     }
 
-    /// As [`World::move_run`], by a thread that is slow to say that it has moved the leaf.
+    /// Like [`World::move_run`], by a thread that is slow to mark the leaf as moved.
     pub(crate) fn move_slowly(&self, value: u32) {
         let (inner, guard) = (&self.space.inner, &epoch::pin());
         let (shape, hash) = self.place(value);
@@ -203,8 +206,8 @@ impl World {
         head.migrate_run(&inner.core, hash, guard);
     }
 
-    /// Drops a snapshot. Then a value's pattern is trimmed by a thread that had got the head of the chain for its table before that was
-    /// moved, and has found the leaf there.
+    /// Drops a snapshot. Then a thread trims a value's pattern that had taken the head of the chain for its
+    /// table before the head was moved, and has found the leaf there.
     pub(crate) fn drop_late(&self, snapshot: Snapshot<u32>, value: u32) {
         let (inner, guard) = (&self.space.inner, &epoch::pin());
         let (key, hash) = self.place(value);
@@ -233,13 +236,14 @@ impl World {
         }
     }
 
-    /// As [`World::add`], by a thread that had got the head of the chain for its table before that was moved.
+    /// Like [`World::add`], by a thread that had taken the head of the chain for its table before the head
+    /// was moved.
     pub(crate) fn add_late(&self, value: u32) {
         self.add_in(value, Shape::head);
     }
 
-    /// As [`World::add`], by a thread that has got the second table of the chain for its table already. The run of its pattern must be moved
-    /// there.
+    /// Like [`World::add`], by a thread that has already taken the second table of the chain for its table.
+    /// The run of its pattern must be moved there.
     pub(crate) fn add_next(&self, value: u32) {
         self.add_in(value, |shape, guard| {
             let head = shape.head(guard);
@@ -262,7 +266,8 @@ impl World {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push((value, subscription));
     }
 
-    /// As [`World::remove`], by a thread that had got the head of the chain for its table before that was moved.
+    /// Like [`World::remove`], by a thread that had taken the head of the chain for its table before the head
+    /// was moved.
     pub(crate) fn remove_late(&self, value: u32) {
         let (inner, guard) = (&self.space.inner, &epoch::pin());
         let id = self.take(value).id;
@@ -278,7 +283,7 @@ impl World {
         inner.counts.release();
     }
 
-    /// Two values whose patterns have hashes that suit each other.
+    /// Two values whose patterns have suitable hashes.
     pub(crate) fn pair(&self, suits: impl Fn(u64, u64) -> bool) -> Option<(u32, u32)> {
         let values = 0..self.patterns.len() as u32;
         let pairs = values.clone().flat_map(|a| values.clone().map(move |b| (a, b)));
@@ -327,7 +332,7 @@ impl World {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(Call { began, ended, op });
     }
 
-    /// Runs the threads, then looks once more in every way; the history must have an order.
+    /// Runs the threads, then looks up once more in every way. The history must be linearizable.
     pub(crate) fn run(self: &Arc<Self>, threads: Vec<Thread>) {
         let started: Vec<_> = threads
             .into_iter()
@@ -343,15 +348,16 @@ impl World {
         self.judge();
     }
 
-    /// The history must have an order.
+    /// Asserts that the history is linearizable.
     pub(crate) fn judge(&self) {
         let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(is_linearizable(0, &calls), "no order of\n{}", show(&calls));
     }
 }
 
-/// Runs a model under random schedules and under PCT (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding
-/// Bugs", ASPLOS 2010). `TAILRACE_MODEL_RUNS` says how often under each.
+/// Runs a model under random schedules and under PCT (Burckhardt et al., "A Randomized Scheduler with
+/// Probabilistic Guarantees of Finding Bugs", ASPLOS 2010). `TAILRACE_MODEL_RUNS` sets the number of runs
+/// under each.
 pub(crate) fn check(model: impl Fn() + Send + Sync + Clone + 'static) {
     let runs = std::env::var("TAILRACE_MODEL_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(1_000);
     explore(RandomScheduler::new(runs), model.clone());
@@ -360,7 +366,8 @@ pub(crate) fn check(model: impl Fn() + Send + Sync + Clone + 'static) {
     tell();
 }
 
-/// Adds what the models of this thread have reached to the file of `TAILRACE_MODEL_REACHED`, for `cargo xtask prove subjects` to judge.
+/// Appends what the models of this thread have reached to the file `TAILRACE_MODEL_REACHED`, for `cargo xtask
+/// prove subjects` to judge.
 fn tell() {
     let seen = seen::take();
     let Some(path) = std::env::var_os("TAILRACE_MODEL_REACHED") else { return };
@@ -374,7 +381,7 @@ fn tell() {
         let by = by.map_or_else(|| "?".to_owned(), |by| format!("{}:{}", by.file(), by.line()));
         lines += &format!("lost {}:{} {by} {count}\n", site.file(), site.line());
     }
-    // In one write, since models run beside each other.
+    // In one write, since models run in parallel.
     let mut file =
         OpenOptions::new().append(true).create(true).open(path).expect("the file of what is reached");
     file.write_all(lines.as_bytes()).expect("room for what is reached");

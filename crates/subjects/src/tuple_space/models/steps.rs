@@ -1,4 +1,4 @@
-//! Interleavings that have been wrong once, or nearly, taken step by step.
+//! Interleavings that were wrong once, or nearly, taken step by step.
 
 use super::super::clock::Time;
 use super::super::epoch::{self, Guard};
@@ -16,7 +16,7 @@ fn add(space: &TupleSpace<u32>, text: &str) -> Subscription {
     space.subscribe(&pattern(text), 0).expect("below the limit")
 }
 
-/// What a lookup that began at `time` and goes on now finds; `None` if it notices that it is late.
+/// What a lookup that started at `time` and goes on now finds. `None` if it notices that it is late.
 fn lookup_of(inner: &Inner<u32>, subject: &str, time: Time, guard: &Guard) -> Option<usize> {
     let mut words = inner.no_words();
     inner.read(&mut words, subject.as_bytes()).expect("a valid subject");
@@ -30,7 +30,7 @@ fn move_table(space: &TupleSpace<u32>, filler: &mut impl Iterator<Item = String>
     let before = shape.head(guard);
     before.begin_migration();
     while std::ptr::eq(before, shape.head(guard)) {
-        // Nothing is removed, so that no other removal takes the place of the one that is looked for.
+        // Nothing is removed, so that no other removal masks the one that is tested.
         add(space, &filler.next().expect("endless")).forget();
     }
 }
@@ -103,7 +103,7 @@ fn a_snapshot_that_is_dropped_before_an_older_one_visits_nothing() {
     let listed = space.inner.core.listed();
     assert_eq!(listed.len(), 50);
     drop(space.snapshot());
-    // A visit would have made the entries anew.
+    // A visit would have created new entries.
     assert!(listed == space.inner.core.listed());
     assert_eq!(old.len(), 50);
     drop(old);

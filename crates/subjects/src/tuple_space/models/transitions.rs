@@ -1,5 +1,5 @@
-//! The core transitions as models. Every history must have an order that one thread could have made, and nothing may panic, wait or go
-//! round for ever.
+//! The core transitions as models. Every history must be linearizable, and no thread may panic, block or loop
+//! forever.
 
 use super::super::clock::Clock;
 use super::super::counts::Counts;
@@ -136,7 +136,7 @@ fn shrinking_and_cleaning_under_writes_and_lookups() {
 
 #[test]
 fn late_helpers_bring_nothing_back() {
-    // Removals follow a move at once, while helpers of the move are still under way.
+    // Removals follow a move at once, while helpers of the move are still at work.
     check(|| {
         let patterns = &["a", "b", "c", "d", "a", "b"];
         let world = World::new(Dialect::Nats, patterns, &["a", "b"]);
@@ -158,7 +158,7 @@ fn late_helpers_bring_nothing_back() {
     });
 }
 
-/// Moves more without being seen: its patterns match no subject of the model that uses it.
+/// Moves more without a trace in the history: its patterns match no subject of the model that uses it.
 fn swap_many(world: &World) {
     let text = |index: usize| Pattern::parse(Dialect::Nats, format!("m{index}"), &Limits::default());
     for index in 0..3 {
@@ -173,7 +173,8 @@ fn a_late_lookup_over_several_moves() {
     check(|| {
         let patterns = &["a.b", "a.*", "c.b", "d.b", "e.b", "f.b", "g.b", "h.b", "i.b", "j.b"];
         let world = World::new(Dialect::Nats, patterns, &["a.b"]);
-        // A lookup probes the shape of the second first, and sleeps there while the table of the first moves twice.
+        // A lookup probes the shape of the second first, and sleeps there while the table of the first moves
+        // twice.
         world.add(1);
         world.add(0);
         let writer = |w: &World| {
@@ -267,12 +268,12 @@ fn filler(index: usize) -> Pattern {
     Pattern::parse(Dialect::Nats, words.join("."), &Limits::default()).expect("a valid pattern")
 }
 
-/// Fills the directory but for `room` shapes.
+/// Fills the directory except for `room` shapes.
 fn fill(space: &TupleSpace<u32>, room: usize) {
     (0..SHAPES_MAX - room).for_each(|index| space.subscribe(&filler(index), 31).expect("room").forget());
 }
 
-/// As [`World::run`], without what would count the fillers.
+/// Like [`World::run`], without the checks that would count the fillers.
 fn run_full(world: &Arc<World>, threads: Vec<Thread>) {
     let started = threads.into_iter().map(|thread| {
         let world = world.clone();
@@ -366,7 +367,8 @@ fn a_clock_parts_writes_from_looks() {
 
 #[test]
 fn nobody_is_refused_while_there_is_room() {
-    // Three threads need three places at most: whatever moves between counters, they never meet a limit of 64.
+    // Three threads need at most three places: whatever moves between counters, they never reach a limit of
+    // 64.
     check(|| {
         let counts = Arc::new(Counts::new(64));
         let threads: Vec<_> = (0..3)

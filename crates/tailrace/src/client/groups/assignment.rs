@@ -1,20 +1,20 @@
-//! What members of classic groups tell each other through the server: subscriptions and assignments, in the format of Kafka's
-//! consumers. The server does not look into it, so anything may be there.
+//! Subscriptions and assignments of classic groups, in the format of Kafka's consumers. Members exchange them
+//! through the server, which does not parse them. So the bytes may be anything.
 
 use bytes::Bytes;
 use tailrace_kafka_wire::{DecodeError, Reader};
 
 use super::Assignment;
 
-/// Topics or partitions that are read at most; a damaged count must not take memory.
+/// Topics or partitions to read at most: a damaged count must not exhaust memory.
 const COUNT_MAX: i32 = 1_000_000;
 
-/// The topics of a subscription; empty if these bytes are none.
+/// The topics of a subscription; empty if the bytes are not one.
 pub(super) fn subscription(bytes: Bytes) -> Vec<String> {
     read_subscription(&mut Reader::new(bytes)).unwrap_or_default()
 }
 
-/// The partitions of an assignment; empty if these bytes are none.
+/// The partitions of an assignment; empty if the bytes are not one.
 pub(super) fn assignment(bytes: Bytes) -> Assignment {
     read_assignment(&mut Reader::new(bytes)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Who is in a group, by the request that its kind has.
+//! Describes groups. Each kind of group has a request of its own.
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::{
@@ -9,7 +9,7 @@ use tailrace_kafka_wire::messages::{
 use super::{Assignment, Group, GroupKind, ListedGroup, Member, assignment, list_groups};
 use crate::client::{ClientError, Cluster, check, retrying};
 
-/// The group of this id; `None` if there is none.
+/// Finds a group by id. `None` if it does not exist.
 pub(crate) async fn find_group(cluster: &mut Cluster, id: &str) -> Result<Option<Group>, ClientError> {
     let listed = list_groups(cluster).await?.into_iter().find(|group| group.id == id);
     match listed {
@@ -18,7 +18,7 @@ pub(crate) async fn find_group(cluster: &mut Cluster, id: &str) -> Result<Option
     }
 }
 
-/// A group that was listed; `None` if it is gone.
+/// Describes a listed group. `None` if it no longer exists.
 pub(crate) async fn describe_group(
     cluster: &mut Cluster,
     listed: &ListedGroup,
@@ -27,7 +27,7 @@ pub(crate) async fn describe_group(
         GroupKind::Consumer => consumer(cluster, listed).await,
         GroupKind::Share => share(cluster, listed).await,
         GroupKind::Classic => classic(cluster, listed).await,
-        // Nothing is known of its members.
+        // There is no request for its members.
         GroupKind::Streams | GroupKind::Other(_) => {
             let (coordinator, _) = cluster.coordinator(&listed.id).await?;
             Ok(group(listed, coordinator, Vec::new()))
@@ -165,7 +165,7 @@ fn sorted(mut partitions: Vec<i32>) -> Vec<i32> {
     partitions
 }
 
-/// Java writes addresses as `name/address`, without a name mostly.
+/// Java writes addresses as `name/address`, usually with an empty name.
 fn host(text: String) -> String {
     text.strip_prefix('/').map(str::to_owned).unwrap_or(text)
 }

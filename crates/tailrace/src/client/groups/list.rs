@@ -1,11 +1,11 @@
-//! Which groups there are.
+//! Lists groups.
 
 use tailrace_kafka_wire::messages::ListGroupsRequest;
 
 use super::{GroupKind, ListedGroup};
 use crate::client::{ClientError, Cluster, check, retrying};
 
-/// All groups of the cluster, by id. Each node knows those that it coordinates.
+/// Lists all groups of the cluster, by id. Each node knows the groups that it coordinates.
 pub(crate) async fn list_groups(cluster: &mut Cluster) -> Result<Vec<ListedGroup>, ClientError> {
     retrying(cluster, async |cluster| {
         cluster.metadata(Some(&[]), false).await?;

@@ -1,7 +1,8 @@
-//! Groups of consumers: which there are, who is in them, and where they stand.
+//! Consumer groups: a list of them, their members, and their offsets.
 //!
-//! Three kinds are told apart, since each has requests of its own: classic groups, consumer groups that the server assigns
-//! (KIP-848), and share groups (KIP-932). Streams groups are listed, and their offsets are those of a classic group.
+//! There are three kinds, each with requests of its own: classic groups, consumer groups with server-side
+//! assignment (KIP-848), and share groups (KIP-932). Streams groups are listed, and their offsets are handled
+//! like those of a classic group.
 
 mod assignment;
 mod describe;
@@ -18,19 +19,19 @@ pub(crate) use offsets::{
     set_share_offsets, share_offsets,
 };
 
-/// What kind of group it is.
+/// The kind of a group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GroupKind {
     Classic,
     Consumer,
     Share,
     Streams,
-    /// A kind that this tailrace does not know.
+    /// A kind that this version of tailrace does not know.
     Other(String),
 }
 
 impl GroupKind {
-    /// From the name in an answer; servers that know no kinds have classic groups only.
+    /// Parses the name in a response. Servers that send no kind have classic groups only.
     fn named(name: &str) -> Self {
         match name.to_ascii_lowercase().as_str() {
             "" | "classic" => Self::Classic,
@@ -54,14 +55,14 @@ impl fmt::Display for GroupKind {
     }
 }
 
-/// A group as a list shows it.
+/// A group in a list.
 #[derive(Clone, Debug)]
 pub(crate) struct ListedGroup {
     pub(crate) id: String,
     pub(crate) kind: GroupKind,
-    /// Empty on servers that do not tell.
+    /// Empty if the server does not send it.
     pub(crate) state: String,
-    /// `consumer` for what consumers use; empty for groups that only have offsets.
+    /// `consumer` for groups of consumers; empty for groups that only have offsets.
     pub(crate) protocol_type: String,
 }
 
@@ -74,25 +75,25 @@ pub(crate) struct Group {
     pub(crate) id: String,
     pub(crate) kind: GroupKind,
     pub(crate) state: String,
-    /// Who divides the partitions; empty where nobody does.
+    /// The assignor; empty if there is none.
     pub(crate) assignor: String,
-    /// The node that coordinates it.
+    /// The node that coordinates the group.
     pub(crate) coordinator: i32,
-    /// Of groups that the server assigns: grows with every change of members and topics.
+    /// The group's epoch, if the server assigns: grows with every change of members and topics.
     pub(crate) epoch: Option<i32>,
     /// The epoch that the assignment belongs to.
     pub(crate) assignment_epoch: Option<i32>,
-    /// By id.
+    /// Sorted by id.
     pub(crate) members: Vec<Member>,
 }
 
 impl Group {
-    /// True if offsets can be changed from outside: nobody is in it.
+    /// Reports whether offsets can be changed from outside: the group has no members.
     pub(crate) fn is_idle(&self) -> bool {
         self.members.is_empty() && matches!(self.state.as_str(), "Empty" | "Dead")
     }
 
-    /// Who reads a partition now.
+    /// The member that reads a partition now.
     pub(crate) fn reader(&self, topic: &str, partition: i32) -> Option<&Member> {
         self.members
             .iter()
@@ -104,18 +105,18 @@ impl Group {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Member {
     pub(crate) id: String,
-    /// The name that a static member gave itself.
+    /// The instance id of a static member.
     pub(crate) instance: Option<String>,
     pub(crate) rack: Option<String>,
     pub(crate) client_id: String,
     pub(crate) host: String,
-    /// Of groups that the server assigns.
+    /// The member's epoch, if the server assigns.
     pub(crate) epoch: Option<i32>,
-    /// What it subscribed to by name.
+    /// Topics that it subscribes to by name.
     pub(crate) topics: Vec<String>,
-    /// What it subscribed to by pattern.
+    /// The pattern that it subscribes to.
     pub(crate) pattern: Option<String>,
     pub(crate) assignment: Assignment,
-    /// What it shall have, where the server assigns.
+    /// The target assignment, if the server assigns.
     pub(crate) target: Option<Assignment>,
 }

@@ -1,4 +1,4 @@
-//! Where groups stand: reading, setting and deleting their offsets, and deleting them altogether.
+//! Reads, sets and deletes offsets of groups, and deletes groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,25 +21,25 @@ use tailrace_kafka_wire::messages::{
 
 use crate::client::{ClientError, Cluster, check, retrying};
 
-/// First version of OffsetFetch that asks for several groups.
+/// First version of OffsetFetch that takes several groups.
 const FETCH_GROUPS_FROM: i16 = 8;
-/// Newest versions that name topics by their names.
+/// Newest versions that name topics by name.
 const FETCH_NAMES_UP_TO: i16 = 9;
 const COMMIT_NAMES_UP_TO: i16 = 9;
 
 /// A partition of a topic.
 pub(crate) type Position = (String, i32);
 
-/// Where a share group stands in a partition.
+/// A share group's position in a partition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShareOffset {
-    /// The first record that is not done with.
+    /// The first record that is not yet finished.
     pub(crate) start: i64,
-    /// Records that are still to be delivered, where the server counts them.
+    /// Records still to be delivered, if the server counts them.
     pub(crate) lag: Option<i64>,
 }
 
-/// The offsets that a group has committed.
+/// Fetches the offsets that a group has committed.
 pub(crate) async fn committed_offsets(
     cluster: &mut Cluster,
     group: &str,
@@ -85,7 +85,7 @@ pub(crate) async fn committed_offsets(
     .await
 }
 
-/// Where a share group stands.
+/// Fetches the positions of a share group.
 pub(crate) async fn share_offsets(
     cluster: &mut Cluster,
     group: &str,
@@ -127,7 +127,8 @@ fn by_topic<T: Clone>(offsets: &BTreeMap<Position, T>) -> BTreeMap<&str, Vec<(i3
     topics
 }
 
-/// Commits offsets for a group that nobody is in. The first refusal of a partition is the error; others may have been done.
+/// Commits offsets for a group without members. The first partition that is refused is the error; offsets of
+/// others may have been committed.
 pub(crate) async fn commit_offsets(
     cluster: &mut Cluster,
     group: &str,
@@ -147,7 +148,7 @@ pub(crate) async fn commit_offsets(
     };
     let request = OffsetCommitRequest {
         group_id: group.to_owned(),
-        // Not as a member.
+        // We are not a member.
         generation_id_or_member_epoch: -1,
         member_id: String::new(),
         group_instance_id: None,
@@ -170,7 +171,7 @@ pub(crate) async fn commit_offsets(
     .await
 }
 
-/// The same for a share group.
+/// Sets offsets of a share group without members.
 pub(crate) async fn set_share_offsets(
     cluster: &mut Cluster,
     group: &str,
@@ -207,7 +208,7 @@ pub(crate) async fn set_share_offsets(
     .await
 }
 
-/// Forgets offsets of a group that does not subscribe to these topics now.
+/// Deletes a group's offsets of topics that it does not subscribe to now.
 pub(crate) async fn delete_offsets(
     cluster: &mut Cluster,
     group: &str,
@@ -239,7 +240,7 @@ pub(crate) async fn delete_offsets(
     .await
 }
 
-/// Forgets where a share group stands in topics that it does not subscribe to now.
+/// Deletes a share group's positions in topics that it does not subscribe to now.
 pub(crate) async fn delete_share_offsets(
     cluster: &mut Cluster,
     group: &str,
@@ -268,7 +269,7 @@ pub(crate) async fn delete_share_offsets(
     .await
 }
 
-/// Deletes a group that nobody is in, with its offsets.
+/// Deletes a group without members, and its offsets.
 pub(crate) async fn delete_group(cluster: &mut Cluster, group: &str) -> Result<(), ClientError> {
     let request = DeleteGroupsRequest { groups_names: vec![group.to_owned()], ..Default::default() };
     retrying(cluster, async |cluster| {

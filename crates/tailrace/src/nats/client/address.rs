@@ -1,11 +1,11 @@
-//! Where a server is, as people write it: `HOST`, `HOST:PORT`, or a URL with or without a user.
+//! Server addresses as given on the command line: `HOST`, `HOST:PORT`, or a URL with or without a user.
 
 use crate::client::address::parse;
 
-/// NATS's own port.
+/// The default NATS port.
 const NATS_PORT: u16 = 4222;
 
-/// A server, and what its URL says beyond its address.
+/// A server's address, and the credentials in its URL.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct ServerAddress {
     /// `HOST:PORT`.
@@ -15,7 +15,7 @@ pub(crate) struct ServerAddress {
 }
 
 impl ServerAddress {
-    /// Reads `HOST[:PORT]`, `nats://[USER[:PASSWORD]@]HOST[:PORT]`, or `nats://TOKEN@HOST`.
+    /// Parses `HOST[:PORT]`, `nats://[USER[:PASSWORD]@]HOST[:PORT]`, or `nats://TOKEN@HOST`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let rest = match text.split_once("://") {
@@ -43,7 +43,7 @@ impl ServerAddress {
     }
 }
 
-/// Percent escapes of a URL.
+/// Decodes the percent escapes of a URL.
 fn decode(text: &str) -> Result<String, String> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -55,14 +55,14 @@ fn decode(text: &str) -> Result<String, String> {
         }
         let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
         let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        out.push(byte.ok_or("a percent sign in a URL needs two hexadecimal digits behind it")?);
+        out.push(byte.ok_or("a percent sign in a URL needs two hexadecimal digits after it")?);
         rest = &after[2..];
     }
     String::from_utf8(out).map_err(|_| "user and password of a URL must be UTF-8".to_owned())
 }
 
 impl std::fmt::Debug for ServerAddress {
-    /// Without the secrets.
+    /// Omits the secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ServerAddress").field("host_port", &self.host_port).finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! Which server the verbs talk to, and as whom.
+//! Which server the verbs connect to, and as which user.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use super::identity::{Identity, Security};
 use super::nkey::Nkey;
 use crate::client::TlsArguments;
 
-/// Where a server is, if nobody says.
+/// The default server.
 const SERVER: &str = "127.0.0.1:4222";
-/// The variable of NATS's own tool, looked at where ours is not set.
+/// The environment variable of NATS's own tool, used if ours is not set.
 const NATS_URL: &str = "NATS_URL";
 
-/// Which server to talk to, as whom, and how patiently.
+/// Which server to connect to, as which user, and with which timeout.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectArguments {
-    /// Server to connect to, as HOST:PORT or nats://USER:PASSWORD@HOST:PORT; of several, the first that answers
-    /// [default: NATS_URL, or 127.0.0.1:4222]
+    /// Server to connect to, as HOST:PORT or nats://USER:PASSWORD@HOST:PORT; of several, the first that
+    /// answers [default: NATS_URL, or 127.0.0.1:4222]
     #[arg(
         short,
         long,
@@ -41,7 +41,7 @@ pub(crate) struct ConnectArguments {
     /// Password of the user
     #[arg(long, env = "NATS_PASSWORD", hide_env_values = true, requires = "user")]
     password: Option<Secret>,
-    /// Token, where the server knows no users
+    /// Token, if the server has no users
     #[arg(long, env = "NATS_TOKEN", hide_env_values = true)]
     token: Option<Secret>,
     /// File with the seed of the user's nkey
@@ -49,16 +49,16 @@ pub(crate) struct ConnectArguments {
     nkey: Option<PathBuf>,
     #[command(flatten)]
     tls: TlsArguments,
-    /// Begin with the TLS handshake, before the server's first line (tailrace.nats.tls.handshake.first)
+    /// Start with the TLS handshake, before the server's first line (tailrace.nats.tls.handshake.first)
     #[arg(long, requires = "tls_ca")]
     tls_first: bool,
     /// Name of this client, as monitoring shows it
     #[arg(long, value_name = "NAME", default_value = "tailrace-cli")]
     connection_name: String,
-    /// Fail when the connection breaks, instead of connecting again
+    /// Fail when the connection breaks, instead of reconnecting
     #[arg(long)]
     no_reconnect: bool,
-    /// Longest wait for the server, or for an answer: 500ms, 5s, 1m
+    /// Longest wait for the server, or for a reply: 500ms, 5s, 1m
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     pub(crate) timeout: Duration,
 }
@@ -126,7 +126,7 @@ impl ConnectArguments {
     }
 }
 
-/// What nobody shall read in a log.
+/// A value that must not appear in logs.
 #[derive(Clone)]
 struct Secret(String);
 

@@ -1,8 +1,8 @@
 //! One connection to a NATS server.
 //!
-//! It is driven by its owner and has no task of its own: [`Connection::take`] yields what has arrived,
-//! [`Connection::drive`] reads and writes as the socket allows. What is to be sent waits in a buffer; whoever fills
-//! it asks [`Connection::has_room`] first. PING is answered here.
+//! The connection has no task of its own; its owner drives it. [`Connection::take`] returns what has arrived,
+//! [`Connection::drive`] reads and writes as the socket allows. Outgoing bytes wait in a buffer, and a caller
+//! checks [`Connection::has_room`] before it adds to them. The connection answers PING by itself.
 
 use std::time::Duration;
 
@@ -20,23 +20,23 @@ use super::identity::{Identity, Security};
 use super::{Incoming, NatsError, Received, ServerAddress};
 use crate::client::address::nature;
 
-/// Bytes asked for in one read.
+/// Bytes to ask for in one read.
 const READ_BYTES: usize = 64 << 10;
-/// Bytes that wait to be sent; more are not added before some are gone.
+/// Buffered outgoing bytes. While there are this many, no more are added.
 const OUT_BYTES_MAX: usize = 256 << 10;
-/// Longest line of a server: INFO may name many other servers.
+/// Longest line of a server: INFO may list many other servers.
 const LINE_BYTES_MAX: usize = 1 << 20;
-/// Longest wait for what a server is that said nothing.
+/// Longest wait when probing what kind of server has stayed silent.
 const QUESTION_MAX: Duration = Duration::from_secs(1);
-/// Largest message that is accepted: what servers can be set to.
+/// Largest accepted message: the highest limit that servers can be set to.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
-/// What the protocol travels over.
+/// The transport under the protocol.
 pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
-/// See the module.
+/// A connection; see the module.
 pub(crate) struct Connection {
     address: String,
     info: ServerInfo,
@@ -44,18 +44,18 @@ pub(crate) struct Connection {
     writer: WriteHalf<Box<dyn ByteStream>>,
     parser: ServerParser,
     input: BytesMut,
-    /// Bytes that the operation in front of `input` needs at least.
+    /// Bytes that the operation at the front of `input` needs at least.
     needed: usize,
     out: Vec<u8>,
     sent: usize,
-    /// TLS may hold back the end of what was written.
+    /// TLS may buffer the end of what was written.
     unflushed: bool,
-    /// The last complaint of the server: why it closes, if it does.
+    /// The server's last error. It is the reason if the server closes the connection.
     complaint: Option<String>,
 }
 
 impl Connection {
-    /// Connects, and waits until the server has accepted who we are.
+    /// Connects, and waits until the server has accepted our credentials.
     pub(super) async fn open(
         address: &ServerAddress,
         who: Identity<'_>,
@@ -71,7 +71,7 @@ impl Connection {
         };
         match timeout(patience, opening).await {
             Ok(opened) => opened,
-            // Before TLS a server need not speak first.
+            // With TLS first, the server need not speak first.
             Err(_) if tls.is_some_and(|tls| tls.first) => Err(no_answer(&address.host_port, patience)),
             Err(_) => Err(silent(&address.host_port, patience).await),
         }
@@ -83,7 +83,7 @@ impl Connection {
             NatsError::Connect { address: address.to_owned(), reason }
         };
         let stream = TcpStream::connect(address).await.map_err(failed)?;
-        // Answers are waited for: a delay to fill a packet would only add to them.
+        // Callers wait for replies, and a delay to fill a packet would only make them wait longer.
         stream.set_nodelay(true).map_err(failed)?;
         let mut stream: Box<dyn ByteStream> = Box::new(stream);
         if let Some(tls) = tls.filter(|tls| tls.first) {
@@ -120,18 +120,18 @@ impl Connection {
         Ok(())
     }
 
-    /// Goes on in TLS, if that is asked for and was not begun with.
+    /// Upgrades to TLS, if TLS was asked for and the connection did not start with it.
     async fn secure(self, tls: Option<&Security>) -> Result<Self, NatsError> {
         let (address, info) = (self.address.clone(), self.info.clone());
         let failed =
             |reason: &str| Err(NatsError::Tls { address: address.clone(), reason: reason.to_owned() });
         match tls {
             Some(tls) if tls.first => Ok(self),
-            None if info.tls_required => failed("the server demands it; name its authority with --tls-ca"),
+            None if info.tls_required => failed("the server requires it; name its authority with --tls-ca"),
             None => Ok(self),
-            Some(_) if !(info.tls_required || info.tls_available) => failed("the server does not speak it"),
-            // What came in the clear behind INFO must not be taken for something that was protected.
-            Some(_) if !self.input.is_empty() => failed("the server said something between INFO and TLS"),
+            Some(_) if !(info.tls_required || info.tls_available) => failed("the server does not support it"),
+            // Bytes that came in the clear after INFO must not pass for protected ones.
+            Some(_) if !self.input.is_empty() => failed("the server sent data between INFO and TLS"),
             Some(tls) => {
                 let stream = handshake(tls, &address, self.reader.unsplit(self.writer)).await?;
                 Ok(Self { info, ..Self::over(address, stream) })
@@ -160,27 +160,27 @@ impl Connection {
         }
     }
 
-    /// Where this leads to.
+    /// The server's address.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// What the server said of itself last.
+    /// The server's latest INFO.
     pub(crate) fn info(&self) -> &ServerInfo {
         &self.info
     }
 
-    /// True while more may be added to what is to be sent.
+    /// Reports whether the buffer of outgoing bytes has room.
     pub(crate) fn has_room(&self) -> bool {
         self.out.len() - self.sent < OUT_BYTES_MAX
     }
 
-    /// True if everything was handed to the kernel.
+    /// Reports whether all outgoing bytes were handed to the kernel.
     pub(crate) fn is_sent(&self) -> bool {
         self.out.len() == self.sent && !self.unflushed
     }
 
-    /// Adds a message to what is to be sent.
+    /// Adds a message to the outgoing bytes.
     pub(crate) fn publish(&mut self, message: &Message<'_>) {
         write_publish(&mut self.out, message);
     }
@@ -189,17 +189,17 @@ impl Connection {
         write_subscribe(&mut self.out, subject, queue, sid);
     }
 
-    /// Ends a subscription at once, or after it has got `max` messages.
+    /// Ends a subscription at once, or after it has received `max` messages.
     pub(crate) fn unsubscribe(&mut self, sid: u64, max: Option<u64>) {
         write_unsubscribe(&mut self.out, sid, max);
     }
 
-    /// Asks for a PONG: once it comes, the server has dealt with everything that was sent before.
+    /// Sends a PING. Once the PONG arrives, the server has processed everything sent before.
     pub(crate) fn ping(&mut self) {
         self.out.extend_from_slice(b"PING\r\n");
     }
 
-    /// Waits for what arrives next. Nothing is lost if the wait is given up.
+    /// Waits for what arrives next. Cancellation-safe.
     pub(crate) async fn next(&mut self) -> Result<Incoming, NatsError> {
         loop {
             if let Some(incoming) = self.take()? {
@@ -209,7 +209,7 @@ impl Connection {
         }
     }
 
-    /// What has arrived, if there is something.
+    /// Returns what has arrived, if anything.
     pub(crate) fn take(&mut self) -> Result<Option<Incoming>, NatsError> {
         while self.input.len() >= self.needed.max(1) {
             let step = self.parser.next(&self.input);
@@ -224,7 +224,7 @@ impl Connection {
             let mut incoming = None;
             match op {
                 ServerOp::Message { sid, message } => {
-                    // A sid that is no number is none of ours.
+                    // A sid that is not a number is not one of ours.
                     let sid = std::str::from_utf8(sid).ok().and_then(|sid| sid.parse().ok());
                     incoming = Some(Incoming::Message(Received::new(sid.unwrap_or(0), &message)));
                 }
@@ -258,7 +258,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Reads or writes once, as soon as the socket allows. Nothing is lost if the wait is given up.
+    /// Reads or writes once, as soon as the socket allows. Cancellation-safe.
     pub(crate) async fn drive(&mut self) -> Result<(), NatsError> {
         self.input.reserve(READ_BYTES.max(self.needed.saturating_sub(self.input.len())));
         if self.is_sent() {
@@ -288,10 +288,11 @@ impl Connection {
         }
     }
 
-    /// An error of writing is left to reading, which shows first what the server said before it closed.
+    /// Accounts for a write. A write error is left to the reading side, which first shows what the server
+    /// sent before it closed.
     fn after_write(&mut self, written: std::io::Result<usize>) {
         self.sent += written.unwrap_or(usize::MAX).min(self.out.len() - self.sent);
-        // Nothing was left but to flush, or the rest is to be flushed next.
+        // Either only a flush was left, or the rest must be flushed next.
         self.unflushed = !self.out.is_empty();
         if self.out.len() == self.sent {
             self.out.clear();
@@ -307,8 +308,8 @@ impl Connection {
     }
 }
 
-/// A server for NATS speaks first. One that does not is asked what it is, in the words of HTTP, which those of other protocols refuse
-/// in their own.
+/// The error for a server that stays silent. A NATS server speaks first. So this sends a line of HTTP, which
+/// servers of other protocols reject each in their own way.
 async fn silent(address: &str, patience: Duration) -> NatsError {
     let question = async {
         let mut stream = TcpStream::connect(address).await?;
@@ -324,7 +325,7 @@ async fn silent(address: &str, patience: Duration) -> NatsError {
         },
         Ok(Err(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
             let reason = format!(
-                "it said nothing for {patience:?} and closes at a line of text: this is the port for Kafka clients, or \
+                "it sent nothing for {patience:?} and closes the connection after a line of text: this is the port for Kafka clients, or \
                  TLS comes first (--tls-first)"
             );
             NatsError::Connect { address: address.to_owned(), reason }
@@ -351,7 +352,7 @@ async fn handshake(
     }
 }
 
-/// Writes a part; if there is nothing to write, what was held back.
+/// Writes some of `bytes`, or flushes if there are none.
 async fn write_some(writer: &mut WriteHalf<Box<dyn ByteStream>>, bytes: &[u8]) -> std::io::Result<usize> {
     if bytes.is_empty() {
         return writer.flush().await.map(|()| 0);
@@ -365,7 +366,7 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// True for the complaints after which servers keep the connection.
+/// Reports whether servers keep the connection open after this error.
 fn stays_open(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let kept =

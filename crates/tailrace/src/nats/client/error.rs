@@ -1,10 +1,10 @@
-//! What can go wrong between this client and a NATS server.
+//! Errors between this client and a NATS server.
 
 use std::time::Duration;
 
 use tailrace_nats_wire::ParseError;
 
-/// Each text is one line that says what to do, where there is something to do.
+/// Each text is one line. It says what to do, if anything can be done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NatsError {
     #[error(
@@ -23,7 +23,7 @@ pub(crate) enum NatsError {
     Nkey(String),
     #[error("the connection to {address} ended: {reason}")]
     Closed { address: String, reason: String },
-    #[error("{address} sent what is not the NATS protocol ({error}); is it a NATS server?")]
+    #[error("{address} does not speak the NATS protocol ({error}); is it a NATS server?")]
     Protocol { address: String, error: ParseError },
     #[error("{address} sent an INFO that cannot be read ({error}); is it a NATS server?")]
     Info { address: String, error: String },
@@ -34,7 +34,7 @@ pub(crate) enum NatsError {
 }
 
 impl NatsError {
-    /// True if connecting anew may help.
+    /// Reports whether reconnecting may help.
     pub(crate) fn is_retriable(&self) -> bool {
         match self {
             Self::Connect { .. } | Self::Closed { .. } | Self::Timeout { .. } => true,

@@ -1,7 +1,7 @@
 //! A small NATS client for the verbs, over `tailrace-nats-wire`.
 //!
-//! It works with tailrace and with nats-server. Deliberately absent: JetStream's API, clusters found out by INFO, and
-//! anything that outlives one run of the program.
+//! It works with tailrace and with nats-server. Deliberately absent: JetStream's API, discovery of a
+//! cluster's servers through INFO, and anything that outlives one run of the program.
 
 mod address;
 mod arguments;
@@ -21,7 +21,7 @@ pub(crate) use session::Session;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-/// A subject to be answered at that nobody else uses: the randomness of the library's hash keys.
+/// A unique subject for replies. The randomness comes from the standard library's hash keys.
 pub(crate) fn new_inbox() -> String {
     let random = || RandomState::new().build_hasher().finish();
     format!("_INBOX.{:016x}{:016x}", random(), random())

@@ -1,7 +1,8 @@
-//! A user's nkey: the seed in a file, the public key and the signature that the server asks for.
+//! A user's nkey: reads the seed from a file, and makes the public key and the signature for the server.
 //!
-//! The form is that of github.com/nats-io/nkeys: base32 without padding over a prefix, 32 bytes, and CRC-16 (XMODEM),
-//! little-endian. The prefix of a user's public key is one byte (20 << 3, hence U), that of a seed two bytes (hence SU).
+//! The format is that of github.com/nats-io/nkeys: base32 without padding over a prefix, 32 bytes, and CRC-16
+//! (XMODEM), little-endian. The prefix of a user's public key is one byte (20 << 3, hence U), that of a seed
+//! two bytes (hence SU).
 
 use std::path::Path;
 
@@ -9,9 +10,9 @@ use ring::signature::{Ed25519KeyPair, KeyPair};
 use tailrace_cli::failure::plain;
 use tailrace_cli::text::base64;
 
-/// Type of users, as five bits.
+/// The type of user keys, in five bits.
 const USER: u8 = 20;
-/// Type of seeds, as five bits.
+/// The type of seeds, in five bits.
 const SEED: u8 = 18;
 const SEED_TEXT_BYTES: usize = 58;
 const LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
@@ -20,7 +21,8 @@ const LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 pub(super) struct Nkey(Ed25519KeyPair);
 
 impl Nkey {
-    /// Finds the seed in a file: a line that begins with SU, as `nk -gen user` writes it and as files of credentials hold it.
+    /// Finds the seed in a file: a line that starts with SU, as `nk -gen user` and credentials files write
+    /// it.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read {}: {}", path.display(), plain(&error)))?;
@@ -39,7 +41,7 @@ impl Nkey {
         Ed25519KeyPair::from_seed_unchecked(&body[2..]).ok().map(Self)
     }
 
-    /// `U...`.
+    /// The public key, `U...`.
     pub(super) fn public(&self) -> String {
         let mut raw = vec![USER << 3];
         raw.extend_from_slice(self.0.public_key().as_ref());
@@ -48,13 +50,13 @@ impl Nkey {
         to_base32(&raw)
     }
 
-    /// The signature over the server's challenge, in base64.
+    /// The signature of the server's nonce, in base64.
     pub(super) fn sign(&self, nonce: &str) -> String {
         base64::url_safe(self.0.sign(nonce.as_bytes()).as_ref())
     }
 }
 
-/// RFC 4648 without padding; bits that are left over are dropped.
+/// Decodes RFC 4648 base32 without padding. Leftover bits are dropped.
 fn base32(text: &str) -> Option<Vec<u8>> {
     let (mut bits, mut count, mut out) = (0_u32, 0, Vec::new());
     for letter in text.bytes() {

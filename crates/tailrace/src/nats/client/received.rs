@@ -1,11 +1,11 @@
-//! What a server sent, with bytes of its own.
+//! Messages from a server, each with memory of its own.
 
 use tailrace_nats_wire::{Message, Status, header_lines};
 
-/// A message that arrived. All its parts lie in one piece of memory.
+/// A message that arrived. Its parts share one allocation.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
-    /// The subscription it is for.
+    /// The subscription that it belongs to.
     pub(crate) sid: u64,
     bytes: Box<[u8]>,
     subject: usize,
@@ -30,12 +30,12 @@ impl Received {
         }
     }
 
-    /// Where it was published to.
+    /// The subject that it was published to.
     pub(crate) fn subject(&self) -> &[u8] {
         &self.bytes[..self.subject]
     }
 
-    /// Where an answer is expected.
+    /// The subject for a reply.
     pub(crate) fn reply(&self) -> Option<&[u8]> {
         self.reply.map(|length| &self.bytes[self.subject..self.subject + length])
     }
@@ -46,27 +46,27 @@ impl Received {
         self.headers.map(|length| &self.bytes[start..start + length])
     }
 
-    /// What it carries.
+    /// The payload.
     pub(crate) fn payload(&self) -> &[u8] {
         let start = self.subject + self.reply.unwrap_or(0) + self.headers.unwrap_or(0);
         &self.bytes[start..]
     }
 
-    /// True for the server's word that nobody listens to a request.
+    /// Reports whether this is the server's reply that a request has no responders.
     pub(crate) fn says_no_responders(&self) -> bool {
         let status = self.headers().and_then(|block| header_lines(block).ok()?.status());
         self.payload().is_empty() && matches!(status, Some(Status { code: b"503", .. }))
     }
 }
 
-/// What arrives on a connection, but for what it deals with by itself.
+/// What arrives on a connection, except for what the connection handles itself.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     /// A message.
     Message(Received),
-    /// The answer to a PING of ours.
+    /// The reply to one of our PINGs.
     Pong,
-    /// `-ERR` after which the connection stays open.
+    /// An `-ERR` after which the connection stays open.
     Error(String),
     /// The server is about to stop.
     LameDuck,

@@ -1,4 +1,4 @@
-//! A connection with subscriptions that is made anew when it breaks.
+//! A connection with subscriptions that is restored when it breaks.
 
 use std::time::Duration;
 
@@ -6,43 +6,44 @@ use tailrace_cli::failure::note;
 
 use super::{ConnectArguments, Connection, Incoming, NatsError};
 
-/// First wait before connecting again.
+/// Wait before the first attempt to reconnect.
 const WAIT_FIRST: Duration = Duration::from_millis(50);
-/// Longest wait.
+/// Longest wait between attempts.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 struct Subscription {
     subject: String,
     queue: Option<String>,
-    /// Messages after which it ends; counted down as they arrive.
+    /// Messages until it ends; counted down as they arrive.
     left: Option<u64>,
 }
 
-/// See the module. What is lost between two connections is lost: NATS's core promises at most once.
+/// A session; see the module. Messages between two connections are lost: NATS's core promises at-most-once
+/// delivery.
 #[derive(Debug)]
 pub(crate) struct Session {
     arguments: ConnectArguments,
     connection: Connection,
-    /// Their number, from 1 on, is the sid.
+    /// A subscription's sid is its number, from 1.
     subscriptions: Vec<Subscription>,
-    /// The wait before the next try, while there is no connection.
+    /// The wait before the next attempt, while disconnected.
     broken: Option<Duration>,
 }
 
 impl Session {
-    /// Connects; this first time failure is final.
+    /// Connects. Failure of this first attempt is final.
     pub(crate) async fn open(arguments: &ConnectArguments) -> Result<Self, NatsError> {
         let connection = arguments.open().await?;
         Ok(Self { arguments: arguments.clone(), connection, subscriptions: Vec::new(), broken: None })
     }
 
-    /// The connection of the moment.
+    /// The current connection.
     pub(crate) fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }
 
-    /// Subscribes, for good or until `max` messages came.
+    /// Subscribes, without a limit or until `max` messages have arrived.
     pub(crate) fn subscribe(&mut self, subject: &str, queue: Option<&str>, max: Option<u64>) {
         self.subscriptions.push(Subscription {
             subject: subject.to_owned(),
@@ -63,7 +64,8 @@ impl Session {
         }
     }
 
-    /// Ends all subscriptions. What the server had sent before still comes, and then the PONG.
+    /// Ends all subscriptions and sends a PING. Messages that the server has already sent still arrive before
+    /// the PONG.
     pub(crate) fn drain(&mut self) {
         for number in 1..=self.subscriptions.len() {
             self.connection.unsubscribe(number as u64, None);
@@ -71,7 +73,7 @@ impl Session {
         self.connection.ping();
     }
 
-    /// What has arrived, if there is something.
+    /// Returns what has arrived, if anything.
     pub(crate) fn take(&mut self) -> Result<Option<Incoming>, NatsError> {
         if self.broken.is_some() {
             return Ok(None);
@@ -86,7 +88,7 @@ impl Session {
         Ok(incoming)
     }
 
-    /// Waits for what arrives next, over as many connections as it takes. Nothing is lost if the wait is given up.
+    /// Waits for what arrives next, and reconnects as often as needed. Cancellation-safe.
     pub(crate) async fn next(&mut self) -> Result<Incoming, NatsError> {
         loop {
             if self.broken.is_some() {
@@ -98,7 +100,7 @@ impl Session {
             match self.connection.drive().await {
                 Ok(()) => {}
                 Err(error) if self.arguments.reconnects() && error.is_retriable() => {
-                    note(&format!("{error}; connecting again"));
+                    note(&format!("{error}; reconnecting"));
                     self.broken = Some(WAIT_FIRST);
                 }
                 Err(error) => return Err(error),
@@ -110,7 +112,7 @@ impl Session {
         while let Some(wait) = self.broken {
             match self.arguments.open().await {
                 Ok(connection) => {
-                    note(&format!("connected again, to {}", connection.address()));
+                    note(&format!("reconnected to {}", connection.address()));
                     self.connection = connection;
                     self.broken = None;
                 }

@@ -1,4 +1,4 @@
-//! Acknowledgements of captured messages: JetStream's, one for each message, to a subject of its own.
+//! Acknowledgements of captured messages: JetStream's, one per message, each to a subject of its own.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tailrace_cli::failure::Failure;
 use tailrace_cli::output::Output;
 
-/// The answer to a publish.
+/// The acknowledgement of a publish.
 #[derive(Debug, Deserialize)]
 struct PubAck {
     stream: Option<String>,
@@ -27,14 +27,14 @@ struct AckError {
     description: String,
 }
 
-/// A message that waits.
+/// A message without an acknowledgement so far.
 #[derive(Debug)]
 struct Waiting {
     subject: Vec<u8>,
     since: Instant,
 }
 
-/// The messages that wait, by number, and where their answers arrive.
+/// Messages without an acknowledgement, by number, and the inbox for acknowledgements.
 #[derive(Debug)]
 pub(super) struct Acks {
     inbox: String,
@@ -44,7 +44,7 @@ pub(super) struct Acks {
     output: Output,
     quiet: bool,
     pub(super) received: u64,
-    /// What is to be written to standard output.
+    /// Output that was not written yet.
     out: Vec<u8>,
 }
 
@@ -55,7 +55,7 @@ impl Acks {
         Self { inbox: new_inbox(), waiting, max, timeout, output, quiet, received, out }
     }
 
-    /// What to subscribe to.
+    /// The subject to subscribe to.
     pub(super) fn pattern(&self) -> String {
         format!("{}.*", self.inbox)
     }
@@ -68,29 +68,29 @@ impl Acks {
         self.waiting.is_empty()
     }
 
-    /// Takes note of message `number`; yields where its answer shall go.
+    /// Records message `number` as in flight. Returns the subject for its acknowledgement.
     pub(super) fn expect(&mut self, number: u64, subject: Vec<u8>) -> String {
         self.waiting.insert(number, Waiting { subject, since: Instant::now() });
         format!("{}.{number}", self.inbox)
     }
 
-    /// When the oldest has waited too long.
+    /// When the oldest message times out.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.waiting.first_key_value().map(|(_, waiting)| waiting.since + self.timeout)
     }
 
-    /// To be called at the deadline.
+    /// The error once the deadline has passed.
     pub(super) fn late(&self) -> Failure {
         let subject = self.waiting.first_key_value().map_or(&b""[..], |(_, waiting)| &waiting.subject[..]);
         format!(
-            "the message to '{}' was not acknowledged within {:?}: somebody listens there, but perhaps no topic stores it (tailrace.subjects)",
+            "the message to '{}' was not acknowledged within {:?}: there is a subscriber, but perhaps no topic captures the subject (tailrace.subjects)",
             String::from_utf8_lossy(subject),
             self.timeout,
         )
         .into()
     }
 
-    /// Takes an answer.
+    /// Handles an acknowledgement.
     pub(super) fn take(&mut self, answer: &Received) -> Result<(), Failure> {
         let text = String::from_utf8_lossy(answer.subject());
         let number = text.rsplit('.').next().and_then(|number| number.parse::<u64>().ok());
@@ -98,7 +98,7 @@ impl Acks {
         let subject = String::from_utf8_lossy(&waiting.subject).into_owned();
         if answer.says_no_responders() {
             return Err(format!(
-                "no topic stores messages to '{subject}', and nobody listens there; bind one with `tailrace topic create NAME --subjects {subject}`"
+                "no topic stores messages to '{subject}', and it has no subscribers; bind one with `tailrace topic create NAME --subjects {subject}`"
             )
             .into());
         }
@@ -132,7 +132,7 @@ impl Acks {
         self.out.push(b'\n');
     }
 
-    /// Writes what is to be shown.
+    /// Writes the pending output.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         use std::io::Write as _;
         if !self.out.is_empty() {
@@ -146,5 +146,5 @@ impl Acks {
 }
 
 fn not_an_ack(subject: &str) -> Failure {
-    format!("somebody answered the message to '{subject}', but not with an acknowledgement of a topic; does another program reply there?").into()
+    format!("the reply to the message to '{subject}' is not a topic's acknowledgement; does another program reply there?").into()
 }

@@ -1,4 +1,4 @@
-//! What `tailrace pub` can be told.
+//! Arguments of `tailrace pub`.
 
 use clap::Args;
 use tailrace_cli::failure::{Failure, usage};
@@ -20,11 +20,11 @@ use crate::nats::text::{headers, subject};
     tail -f app.log | tailrace pub logs.web1 --lines\n  \
     tailrace pub --template load.{{Count}} 'message {{Count}}' --count 1M --rate 20k\n\n\
     Templates know {{Count}} (from 1 on), {{Unix}}, {{UnixNano}} and {{TimeStamp}}.\n\n\
-    Status 0 without --ack means that the server has read everything and complained about nothing. With --ack it \
+    Status 0 without --ack means that the server has read everything and reported no error. With --ack it \
     means that a topic has stored every message, as durably as that topic promises."
 )]
 pub(crate) struct PublishArguments {
-    /// Where to publish to, such as orders.eu.new
+    /// Subject to publish to, such as orders.eu.new
     #[arg(value_name = "SUBJECT")]
     pub(super) subject: String,
     /// The message [default: standard input]
@@ -36,22 +36,22 @@ pub(crate) struct PublishArguments {
     /// A header of every message; may be repeated
     #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = headers::name_value)]
     header: Vec<(String, String)>,
-    /// Subject that answers shall go to
+    /// Subject for replies
     #[arg(short, long, value_name = "SUBJECT", value_parser = subject::literal, conflicts_with = "ack")]
     reply: Option<String>,
-    /// Publish it so often: 1000, 20k, 1M
+    /// Publish it this many times: 1000, 20k, 1M
     #[arg(short, long, value_name = "N", default_value = "1", value_parser = parse_count, hide_default_value = true)]
     count: u64,
-    /// Publish so many per second, evenly: 1000, 20k
+    /// Publish this many per second, evenly spaced: 1000, 20k
     #[arg(long, value_name = "N/s", value_parser = parse_rate)]
     pub(super) rate: Option<f64>,
-    /// Fill in {{Count}} and the like in subject and DATA
+    /// Fill in {{Count}} and the like in SUBJECT and DATA
     #[arg(long)]
     template: bool,
-    /// Wait until a topic has stored each message, and show its answer
+    /// Wait until a topic has stored each message, and show its acknowledgement
     #[arg(short, long)]
     pub(super) ack: bool,
-    /// Most messages that wait for their acknowledgement
+    /// Most messages in flight without an acknowledgement
     #[arg(long, value_name = "N", default_value_t = 256, requires = "ack",
         value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(super) in_flight: u32,
@@ -65,7 +65,7 @@ pub(crate) struct PublishArguments {
     pub(super) connect: ConnectArguments,
 }
 
-/// What is the same in all messages.
+/// The parts that all messages share.
 #[derive(Debug)]
 pub(super) struct Envelope {
     subject: Template,
@@ -74,7 +74,7 @@ pub(super) struct Envelope {
 }
 
 impl Envelope {
-    /// Bytes that headers take away from the payload.
+    /// The size of the headers, which reduces the room for the payload.
     pub(super) fn header_bytes(&self) -> usize {
         self.headers.as_ref().map_or(0, Vec::len)
     }
@@ -83,7 +83,7 @@ impl Envelope {
         self.subject.render(count, b"")
     }
 
-    /// Message `count`. `inbox` is where an acknowledgement shall go.
+    /// Message `count`. `inbox` is the subject for its acknowledgement.
     pub(super) fn message<'a>(
         &'a self,
         subject: &'a [u8],
@@ -99,7 +99,7 @@ impl PublishArguments {
     pub(super) fn envelope(&self) -> Result<Envelope, Failure> {
         let subject = if self.template {
             let template = Template::parse(&self.subject, false).map_err(usage)?;
-            // One example shows whether the words around the places are right.
+            // One rendered example shows whether the text around the placeholders is valid.
             let example = template.render(1, b"");
             subject::literal(&String::from_utf8_lossy(&example)).map_err(usage)?;
             template
@@ -109,7 +109,7 @@ impl PublishArguments {
         Ok(Envelope { subject, reply: self.reply.clone(), headers: headers::block(&self.header) })
     }
 
-    /// Where the messages come from. `bytes_max`: of a payload.
+    /// The source of the messages. `bytes_max` is the largest payload.
     pub(super) fn source(&self, bytes_max: usize) -> Result<Source, Failure> {
         if self.lines {
             return Source::lines(bytes_max);
@@ -124,7 +124,7 @@ impl PublishArguments {
     }
 }
 
-/// A count: 1000, 20k, 1M.
+/// Parses a count: 1000, 20k, 1M.
 fn parse_count(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(['k', 'M']);
     let scale = match &text[digits.len()..] {

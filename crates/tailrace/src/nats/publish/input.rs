@@ -1,5 +1,5 @@
-//! Where messages come from. Standard input is read on a thread of its own, since reading blocks while the
-//! connection has to be served.
+//! Sources of messages. A thread of its own reads standard input, since reading blocks while the connection
+//! must be served.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,10 +12,10 @@ use crate::nats::text::template::Template;
 
 /// Bytes asked for in one read.
 const READ_BYTES: usize = 256 << 10;
-/// Pieces of the input between the threads.
+/// Chunks of the input queued between the threads.
 const CHUNKS_MAX: usize = 4;
 
-/// Lines that were read together: where each ends, in bytes without line ends.
+/// Lines that were read together. `ends` holds the end of each, in bytes without line ends.
 struct Chunk {
     bytes: Vec<u8>,
     ends: Vec<usize>,
@@ -26,17 +26,17 @@ type Chunks = mpsc::Receiver<Result<Chunk, Failure>>;
 /// The next message, or why there is none.
 pub(super) enum Next {
     Message(Vec<u8>),
-    /// Not yet: wait with [`Source::wait`].
+    /// Not yet available: wait with [`Source::wait`].
     Later,
     End,
 }
 
-/// See the module.
+/// A source of messages; see the module.
 pub(super) struct Source {
-    /// What is sent again and again, and how often still; known once it has been read.
+    /// The message to repeat, and how many times are left. Known once it has been read.
     repeat: Option<(Template, u64)>,
     input: Option<Chunks>,
-    /// All of the input is one message, to be sent so often, and perhaps a template.
+    /// All of the input is one message: how many times to send it, and whether it is a template.
     whole: Option<(u64, bool)>,
     chunk: Chunk,
     at: usize,
@@ -63,7 +63,7 @@ impl Source {
         Self { repeat, input, whole, chunk, at: 0, count: 0 }
     }
 
-    /// The next message, if it is at hand.
+    /// Returns the next message, if it is available.
     pub(super) fn next(&mut self) -> Next {
         if let Some((text, left)) = &mut self.repeat {
             if *left == 0 {
@@ -81,12 +81,12 @@ impl Source {
         Next::Message(self.chunk.bytes[start..end].to_vec())
     }
 
-    /// True after [`Next::Later`] until something has been read.
+    /// True after [`Next::Later`] until a chunk has been read.
     pub(super) fn waits(&self) -> bool {
         self.repeat.is_none() && self.at == self.chunk.ends.len() && self.input.is_some()
     }
 
-    /// Waits for input. Nothing is lost if the wait is given up.
+    /// Waits for input. Cancellation-safe.
     pub(super) async fn wait(&mut self) -> Result<(), Failure> {
         let Some(input) = &mut self.input else { return Ok(()) };
         let Some(chunk) = input.recv().await else {
@@ -113,7 +113,7 @@ fn start(
     let (chunks, receiver) = mpsc::channel(CHUNKS_MAX);
     let reading = std::thread::Builder::new().name("input".to_owned()).spawn(move || {
         if let Err(failure) = read(input, &chunks) {
-            // Nobody listens any more if the verb has ended.
+            // The receiver is gone if the verb has ended.
             let _ = chunks.blocking_send(Err(failure));
         }
     });
@@ -126,7 +126,7 @@ fn cannot_read(error: io::Error) -> Failure {
 }
 
 fn too_long(what: &str, max: usize) -> Failure {
-    format!("{what} is longer than the {max} bytes that a message may have here, headers deducted").into()
+    format!("{what} is longer than {max} bytes, the server's limit less the headers").into()
 }
 
 fn read_whole(
@@ -150,7 +150,7 @@ fn read_lines(
     chunks: &mpsc::Sender<Result<Chunk, Failure>>,
 ) -> Result<(), Failure> {
     let mut buffer = vec![0; READ_BYTES];
-    // The beginning of a line whose end was not read yet.
+    // The start of a line whose end was not read yet.
     let mut kept = Vec::new();
     let mut lines = 0_u64;
     loop {

@@ -1,8 +1,8 @@
-//! `tailrace pub`: from the command line or standard input to a subject.
+//! `tailrace pub`: publishes the command line's data or standard input to a subject.
 //!
-//! One task sends and reads in turn, so that complaints, acknowledgements and PINGs are seen while it publishes; standard
-//! input has a thread of its own ([`input`]). Bounded buffers between them slow the reader down to what the server
-//! takes. A broken connection ends the verb: what was sent before may or may not have arrived.
+//! One task sends and reads in turn, so that it sees errors, acknowledgements and PINGs while it publishes.
+//! Standard input has a thread of its own ([`input`]). Bounded buffers between the two slow the reader down
+//! to the server's pace. A broken connection ends the verb: messages sent before may or may not have arrived.
 
 mod acks;
 mod arguments;
@@ -26,9 +26,9 @@ use arguments::Envelope;
 pub(crate) use arguments::PublishArguments;
 use input::{Next, Source};
 
-/// Messages that are put into the buffer before the socket is looked at again.
+/// Most messages added to the buffer between two looks at the socket.
 const BURST: u32 = 512;
-/// Time between two lines of progress.
+/// Time between two progress lines.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(arguments: &PublishArguments) -> Result<ExitCode, Failure> {
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &PublishArguments) -> Result<ExitCode, Failure> {
     block_on(async {
         let connection = arguments.connect.open().await?;
         if envelope.header_bytes() > 0 && !connection.info().headers {
-            return Err("the server carries no headers".into());
+            return Err("the server does not support headers".into());
         }
         let source =
             arguments.source(connection.info().max_payload.saturating_sub(envelope.header_bytes()))?;
@@ -50,11 +50,11 @@ pub(crate) fn run(arguments: &PublishArguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// How the verb ended, if not with a failure.
+/// How the verb ended, other than with a failure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Complete,
-    /// By a signal, before everything was published.
+    /// A signal came before everything was published.
     Stopped(Stop),
 }
 
@@ -65,9 +65,9 @@ struct Publisher {
     acks: Option<Acks>,
     rate: Option<f64>,
     timeout: Duration,
-    /// Somebody watches standard error.
+    /// Standard error is a terminal.
     shows_progress: bool,
-    /// A line is there that the next one overwrites.
+    /// A progress line is on the screen, for the next one to overwrite.
     line_is_there: bool,
     started: Instant,
     messages: u64,
@@ -119,7 +119,7 @@ impl Publisher {
         }
     }
 
-    /// When the next message is due; `None` if it waits for something else.
+    /// When the next message is due. `None` if there is no rate.
     fn due(&self) -> Option<Instant> {
         let rate = self.rate?;
         Some(self.started + Duration::from_secs_f64(self.messages as f64 / rate))
@@ -130,7 +130,7 @@ impl Publisher {
         self.connection.has_room() && self.acks.as_ref().is_none_or(Acks::has_room)
     }
 
-    /// Puts messages into the buffer while there are some and there is room. True at the end of the input.
+    /// Adds messages to the buffer while there are messages and room. Returns true at the end of the input.
     fn publish_some(&mut self) -> Result<bool, Failure> {
         for _ in 0..BURST {
             if !self.has_room() || self.due().is_some_and(|due| due > Instant::now()) {
@@ -182,7 +182,7 @@ impl Publisher {
     fn show_progress(&mut self) {
         let rate = self.messages as f64 / self.started.elapsed().as_secs_f64().max(1e-9);
         let (messages, bytes) = (units::count(self.messages as f64), units::bytes(self.bytes as f64));
-        // That it cannot be written is nothing to die of.
+        // A write error on standard error does not matter.
         let _ = write!(
             std::io::stderr(),
             "\r{messages} messages, {bytes}, {} messages/s\x1b[K",
@@ -195,7 +195,7 @@ impl Publisher {
         self.acks.as_ref().map_or_else(|| "no acknowledgement came".into(), Acks::late)
     }
 
-    /// Waits until the server has read everything. A complaint about any of it comes before the PONG.
+    /// Waits until the server has read everything. An error about any message comes before the PONG.
     async fn confirm(&mut self) -> Result<(), Failure> {
         self.connection.ping();
         let mut last_progress = Instant::now();
@@ -221,7 +221,7 @@ impl Publisher {
         }
     }
 
-    /// Says what was published, also when the rest was not.
+    /// Reports what was published, also if the rest was not.
     fn finish(
         &mut self,
         arguments: &PublishArguments,

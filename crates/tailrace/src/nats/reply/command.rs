@@ -1,4 +1,4 @@
-//! Answers by a program: the request on its standard input, the answer on its standard output.
+//! Replies by a program, which gets the request on standard input and writes the reply to standard output.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -7,19 +7,19 @@ use tailrace_cli::failure::plain;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
-/// A request for the program.
+/// A request for a program.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) command: String,
     pub(super) subject: Vec<u8>,
     pub(super) payload: Vec<u8>,
     pub(super) timeout: Duration,
-    /// Of the answer.
+    /// Largest reply.
     pub(super) bytes_max: usize,
 }
 
 impl Job {
-    /// Runs the program with `sh -c`. A program that is late is killed.
+    /// Runs the program with `sh -c`. Kills it after the timeout.
     pub(super) async fn run(self) -> Result<Vec<u8>, String> {
         let timeout = self.timeout;
         let late = Err(format!("the command did not end within {timeout:?}"));

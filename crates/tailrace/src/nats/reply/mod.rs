@@ -1,4 +1,4 @@
-//! `tailrace reply`: answers requests with a text, with themselves, or with what a program writes.
+//! `tailrace reply`: answers requests with a text, with the request itself, or with a program's output.
 
 mod command;
 
@@ -18,7 +18,7 @@ use crate::client::block_on;
 use crate::interrupt::{FINISH, Interrupt};
 use command::Job;
 
-/// Time for answers that are on their way when the verb ends.
+/// Time for replies in flight when the verb ends.
 const DRAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
@@ -28,38 +28,38 @@ const DRAIN: Duration = Duration::from_secs(1);
     tailrace reply ping --echo\n  \
     tailrace reply 'weather.*' --command 'weather \"${NATS_REQUEST_SUBJECT#weather.}\"' --parallel 4\n\n\
     A command is run by `sh -c` for each request, with the request on its standard input and its subject in \
-    NATS_REQUEST_SUBJECT; what it writes to standard output is the answer. If it fails, the answer is empty and has \
+    NATS_REQUEST_SUBJECT; its standard output is the reply. If it fails, the reply is empty and has \
     the headers Nats-Service-Error and Nats-Service-Error-Code. Templates know {{Count}}, {{Request}}, {{Unix}}, \
     {{UnixNano}} and {{TimeStamp}}.")]
 pub(crate) struct ReplyArguments {
-    /// What to answer, such as 'weather.*'
+    /// Subject to answer, such as 'weather.*'
     #[arg(value_name = "SUBJECT", value_parser = subject::pattern)]
     subject: String,
-    /// The answer
+    /// The reply
     #[arg(value_name = "TEXT", allow_hyphen_values = true)]
     text: Option<String>,
-    /// Answer with the request, headers included
+    /// Reply with the request, headers included
     #[arg(long)]
     echo: bool,
-    /// Answer with what this command writes
+    /// Reply with the output of this command
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
     /// Share the requests with the other members of this queue group
     #[arg(short, long, value_name = "NAME", value_parser = subject::queue)]
     queue: Option<String>,
-    /// A header of every answer; may be repeated
+    /// A header of every reply; may be repeated
     #[arg(short = 'H', long, value_name = "NAME: VALUE", value_parser = headers::name_value)]
     header: Vec<(String, String)>,
     /// Fill in {{Count}} and the like in TEXT
     #[arg(long, requires = "text")]
     template: bool,
-    /// Stop after N answers
+    /// Stop after N replies
     #[arg(short, long, value_name = "N")]
     count: Option<u64>,
-    /// Commands that run at once; further requests wait
+    /// Most commands that run at once; further requests wait
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
     parallel: u16,
-    /// A command that takes longer is ended
+    /// Kill a command that takes longer
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_duration)]
     command_timeout: Duration,
     /// Do not report requests
@@ -69,7 +69,7 @@ pub(crate) struct ReplyArguments {
     connect: ConnectArguments,
 }
 
-/// Where answers come from.
+/// Where replies come from.
 enum ReplySource {
     Text(Template),
     Echo,
@@ -89,7 +89,7 @@ impl ReplyArguments {
     }
 }
 
-/// A request whose answer a command makes.
+/// A request that a command has answered.
 struct Done {
     request: Received,
     number: u64,
@@ -126,7 +126,7 @@ struct Replier<'a> {
     headers: Option<Vec<u8>>,
     jobs: JoinSet<Done>,
     arguments: &'a ReplyArguments,
-    /// Requests that were begun.
+    /// Requests whose handling has started.
     taken: u64,
     answered: u64,
     confirmed: bool,
@@ -135,7 +135,7 @@ struct Replier<'a> {
 impl Replier<'_> {
     async fn run(&mut self) -> Result<(), Failure> {
         while self.arguments.count.is_none_or(|count| self.answered < count) {
-            // Answers that the server does not take must not pile up, nor commands.
+            // If the server reads replies too slowly, neither they nor commands may pile up.
             let listens = self.session.connection().has_room()
                 && self.jobs.len() < usize::from(self.arguments.parallel)
                 && self.arguments.count.is_none_or(|count| self.taken < count);
@@ -180,7 +180,7 @@ impl Replier<'_> {
     fn begin(&mut self, request: Received) -> Result<(), Failure> {
         let since = Instant::now();
         if request.reply().is_none() {
-            note(&format!("a message to {} wants no answer", shown(request.subject())));
+            note(&format!("a message to {} asks for no reply", shown(request.subject())));
             return Ok(());
         }
         self.taken += 1;
@@ -243,7 +243,7 @@ impl Replier<'_> {
         Ok(())
     }
 
-    /// Lets what runs come to its end, and sees answers on their way.
+    /// Waits for running commands, and for the replies in flight.
     async fn drain(&mut self) {
         let drained = async {
             while let Some(done) = self.jobs.join_next().await {
@@ -253,12 +253,12 @@ impl Replier<'_> {
             while !matches!(self.session.connection().next().await?, Incoming::Pong) {}
             Ok::<(), Failure>(())
         };
-        // Nobody is left to be told of a failure but those who wait for answers.
+        // The only ones left to notice a failure are the requesters.
         let _ = tokio::time::timeout(DRAIN, drained).await;
     }
 }
 
-/// As NATS's services say that they failed.
+/// The headers with which NATS services report an error.
 fn failure_headers(reason: &str) -> Option<Vec<u8>> {
     let reason: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     headers::block(&[
@@ -267,7 +267,7 @@ fn failure_headers(reason: &str) -> Option<Vec<u8>> {
     ])
 }
 
-/// A subject for people.
+/// A subject, escaped for display.
 fn shown(subject: &[u8]) -> String {
     subject.escape_ascii().to_string()
 }

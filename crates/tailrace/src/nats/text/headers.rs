@@ -1,8 +1,8 @@
-//! Header blocks from what is typed.
+//! Header blocks from the command line.
 
 use tailrace_nats_wire::{HEADER_LINE, write_header};
 
-/// Reads `Name: value`; blanks around the value do not count.
+/// Parses `Name: value`. Blanks around the value are ignored.
 pub(crate) fn name_value(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("expected 'Name: value'")?;
     if name.is_empty() || name.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
@@ -14,7 +14,7 @@ pub(crate) fn name_value(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.trim().to_owned()))
 }
 
-/// The block with these headers; `None` if there are none.
+/// Builds a block of these headers. `None` if there are none.
 pub(crate) fn block(headers: &[(String, String)]) -> Option<Vec<u8>> {
     if headers.is_empty() {
         return None;

@@ -1,4 +1,4 @@
-//! Small texts of the NATS verbs: subjects, headers, templates. Nothing here does I/O.
+//! Small texts of the NATS verbs: subjects, headers, templates. No I/O.
 
 pub(super) mod headers;
 pub(super) mod subject;

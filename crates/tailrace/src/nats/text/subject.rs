@@ -1,6 +1,6 @@
-//! Subjects as they are typed. Servers are silent about some mistakes, so they are found here.
+//! Validates subjects from the command line. Servers ignore some mistakes silently, so they are caught here.
 
-/// A subject to publish to: words between dots, without blanks and wildcards.
+/// Validates a subject to publish to: words between dots, without blanks or wildcards.
 pub(crate) fn literal(text: &str) -> Result<String, String> {
     pattern(text)?;
     if text.split('.').any(|word| word == "*" || word == ">") {
@@ -10,7 +10,7 @@ pub(crate) fn literal(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A subject to subscribe to: as above; a word may be `*`, the last one `>`.
+/// Validates a subject to subscribe to: as above, but any word may be `*`, and the last one `>`.
 pub(crate) fn pattern(text: &str) -> Result<String, String> {
     if text.bytes().any(|byte| byte.is_ascii_whitespace() || byte == 0) {
         return Err("a subject has no blanks".to_owned());
@@ -19,12 +19,12 @@ pub(crate) fn pattern(text: &str) -> Result<String, String> {
         return Err("a subject is words with dots between them, such as orders.eu.new".to_owned());
     }
     match text.split('.').rev().skip(1).any(|word| word == ">") {
-        true => Err("`>` stands for the rest of a subject: nothing can follow it".to_owned()),
+        true => Err("`>` matches the rest of a subject: nothing can follow it".to_owned()),
         false => Ok(text.to_owned()),
     }
 }
 
-/// The name of a queue group.
+/// Validates the name of a queue group.
 pub(crate) fn queue(text: &str) -> Result<String, String> {
     match text.is_empty() || text.bytes().any(|byte| byte.is_ascii_whitespace()) {
         true => Err("a queue group is one word without blanks".to_owned()),

@@ -1,4 +1,4 @@
-//! `{{Name}}` in texts: what changes from one message to the next.
+//! `{{Name}}` in texts: values that change from one message to the next.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,23 +14,24 @@ enum Piece {
     Request,
 }
 
-/// A text with places for values.
+/// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template(Vec<Piece>);
 
 impl Template {
-    /// A text that is always the same.
+    /// A text without placeholders.
     pub(crate) fn plain(text: &[u8]) -> Self {
         Self(vec![Piece::Text(text.to_vec())])
     }
 
-    /// Reads `{{Count}}`, `{{Unix}}`, `{{UnixNano}}`, `{{TimeStamp}}` and, where there is one, `{{Request}}`, in any case.
+    /// Parses `{{Count}}`, `{{Unix}}`, `{{UnixNano}}`, `{{TimeStamp}}` and, if `has_request`, `{{Request}}`,
+    /// in any case.
     pub(crate) fn parse(text: &str, has_request: bool) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("{{") {
             pieces.push(Piece::Text(before.as_bytes().to_vec()));
-            let (name, after) = after.split_once("}}").ok_or("'{{' without '}}' behind it")?;
+            let (name, after) = after.split_once("}}").ok_or("'{{' without '}}' after it")?;
             pieces.push(match name.trim().to_ascii_lowercase().as_str() {
                 "count" => Piece::Count,
                 "unix" => Piece::Unix,
@@ -68,7 +69,7 @@ impl Template {
         }
     }
 
-    /// The same as a value of its own.
+    /// Returns the text for message `count`.
     pub(crate) fn render(&self, count: u64, request: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(count, request, &mut out);

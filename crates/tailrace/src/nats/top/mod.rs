@@ -1,4 +1,4 @@
-//! `tailrace top`: who is connected and what goes through, from the monitoring port of tailrace or nats-server.
+//! `tailrace top`: shows connections and traffic, from the monitoring port of tailrace or nats-server.
 
 mod sample;
 mod screen;
@@ -20,13 +20,13 @@ use sample::{Interval, Sample};
 use sort::Sort;
 use terminal::Terminal;
 
-/// Lines of the page that are no connections, and the one left free.
+/// Lines of the page other than connections, including one that stays free.
 const OTHER_LINES: usize = 8;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Keys: q ends, s and S change the order, space pauses. What is written to a pipe or file is repeated \
-    as text; with -o json each look is one line.\n\n\
+    after_help = "Keys: q ends, s and S change the order, space pauses. To a pipe or file, a new page of text is \
+    written for each sample; with -o json each sample is one line.\n\n\
     Examples:\n  \
     tailrace top\n  \
     tailrace top --sort pending --interval 5s\n  \
@@ -34,7 +34,7 @@ const OTHER_LINES: usize = 8;
     TO is from the server to the client, FROM the other way. Rates are those of the last interval."
 )]
 pub(crate) struct TopArguments {
-    /// HTTP port of the server, where /varz and /connz are
+    /// HTTP port of the server, for /varz and /connz
     #[arg(
         short,
         long,
@@ -44,22 +44,22 @@ pub(crate) struct TopArguments {
         value_parser = address::http
     )]
     monitor: String,
-    /// Time between two looks
+    /// Time between two samples
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     interval: Duration,
-    /// What comes first
+    /// Sort order
     #[arg(short, long, value_enum, default_value_t = Sort::Rate)]
     sort: Sort,
-    /// Connections to show [default: as many as fit; to a pipe all that were asked for]
+    /// Connections to show [default: as many as fit; to a pipe, all within --limit]
     #[arg(short = 'n', long, value_name = "N")]
     rows: Option<usize>,
     /// Most connections to ask for
     #[arg(long, value_name = "N", default_value_t = 1024)]
     limit: u32,
-    /// Two looks, one interval apart, and no more
+    /// Take two samples, one interval apart, and end
     #[arg(long)]
     once: bool,
-    /// Text for people, or JSON
+    /// Text or JSON
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
     /// Longest wait for the server
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, Failure> {
             site: Site { address: arguments.monitor.clone(), tls, option: "--monitor" },
             sort: arguments.sort,
         };
-        // The first look also shows whether there is something to look at.
+        // The first sample also shows whether the server answers.
         let first = top.look().await?;
         let mut interrupt = Interrupt::install(FINISH)?;
         let interactive = !arguments.once && arguments.output == Output::Text;
@@ -114,7 +114,7 @@ impl Top<'_> {
     async fn run(&mut self, first: Sample, mut terminal: Option<&mut Terminal>) -> Result<(), Failure> {
         let mut then = first;
         let mut paused = false;
-        // Something to see at once, without rates.
+        // Show a page at once, without rates.
         if terminal.is_some() {
             let (varz, connz) = (then.varz.clone(), then.connz.clone());
             self.show(Interval::between(&then, Sample { at: then.at, varz, connz }), true)?;
@@ -131,7 +131,7 @@ impl Top<'_> {
                     self.show(Interval::between(&then, now), terminal.is_some())?;
                     then = Sample { at, varz, connz };
                 }
-                // A server that restarts comes back.
+                // Go on: a server that restarts comes back.
                 Err(failure) if terminal.is_some() => {
                     Terminal::draw(&format!("{failure}\n"))?;
                     then.at = Instant::now();
@@ -148,7 +148,7 @@ impl Top<'_> {
         }
     }
 
-    /// Waits until it is time, or a key asks for the page. True if it asks for the end.
+    /// Waits until the next sample is due, or a key asks for the page. Returns true if a key asks to quit.
     async fn wait(&mut self, due: Instant, terminal: Option<&mut Terminal>, paused: &mut bool) -> bool {
         let Some(terminal) = terminal else {
             tokio::time::sleep_until(due.into()).await;

@@ -1,4 +1,4 @@
-//! What the monitoring port says, and what two looks at it tell about rates.
+//! Samples of the monitoring port, and the rates between two samples.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -52,7 +52,7 @@ pub(super) struct ConnInfo {
     pub(super) out_bytes: u64,
 }
 
-/// One look.
+/// One sample.
 #[derive(Debug)]
 pub(super) struct Sample {
     pub(super) at: Instant,
@@ -60,7 +60,7 @@ pub(super) struct Sample {
     pub(super) connz: Connz,
 }
 
-/// Messages and bytes per second: `to` the clients, `from` them.
+/// Messages and bytes per second, to and from the clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Rates {
     pub(super) messages_to: f64,
@@ -71,7 +71,7 @@ pub(super) struct Rates {
 
 impl Rates {
     fn between(then: [u64; 4], now: [u64; 4], seconds: f64) -> Self {
-        // Counters begin anew when the server does.
+        // Counters restart at 0 when the server does.
         let rate = |at: usize| now[at].saturating_sub(then[at]) as f64 / seconds.max(1e-3);
         Self { messages_to: rate(0), messages_from: rate(1), bytes_to: rate(2), bytes_from: rate(3) }
     }
@@ -84,7 +84,7 @@ pub(super) struct Row {
     pub(super) rates: Rates,
 }
 
-/// What happened between two looks.
+/// The changes between two samples.
 #[derive(Debug)]
 pub(super) struct Interval {
     pub(super) varz: Varz,
@@ -94,7 +94,7 @@ pub(super) struct Interval {
 }
 
 impl Interval {
-    /// A connection that was not there before counts from nothing.
+    /// The interval between two samples. A connection that is new counts from zero.
     pub(super) fn between(then: &Sample, now: Sample) -> Self {
         let seconds = now.at.duration_since(then.at).as_secs_f64();
         let before: HashMap<u64, &ConnInfo> = then.connz.connections.iter().map(|c| (c.cid, c)).collect();

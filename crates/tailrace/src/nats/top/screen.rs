@@ -1,4 +1,4 @@
-//! What `tailrace top` shows, as text and as JSON.
+//! The output of `tailrace top`, as text and as JSON.
 
 use serde_json::{Value, json};
 use tailrace_cli::text::table::Table;
@@ -77,13 +77,13 @@ fn cells(row: &Row) -> Vec<String> {
     ]
 }
 
-/// Clients choose their names: nothing in them may steer the terminal, or take up all of it.
+/// Cleans a name for display. Clients choose their names, which must not control the terminal, or fill it.
 fn printable(text: &str) -> String {
     const SHOWN: usize = 32;
     text.chars().take(SHOWN).map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// The same for programs.
+/// The interval as JSON.
 pub(super) fn json(interval: &Interval, now_ms: i64) -> Value {
     let varz = &interval.varz;
     let connections = interval.rows.iter().map(|Row { info, rates }| {

@@ -1,29 +1,29 @@
-//! What comes first.
+//! Sort orders.
 
 use clap::ValueEnum;
 
 use super::sample::Row;
 
-/// `--sort`: largest first, but for the number of the connection.
+/// `--sort`: largest first, except for connection ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Sort {
     /// Messages per second, both ways
     Rate,
     /// Bytes per second, both ways
     ByteRate,
-    /// Number of the connection
+    /// Connection id
     Cid,
     /// Subscriptions
     Subs,
-    /// Bytes that wait for the client
+    /// Bytes pending for the client
     Pending,
-    /// Messages to the client, ever
+    /// Messages to the client in total
     MsgsTo,
-    /// Messages from the client, ever
+    /// Messages from the client in total
     MsgsFrom,
-    /// Bytes to the client, ever
+    /// Bytes to the client in total
     BytesTo,
-    /// Bytes from the client, ever
+    /// Bytes from the client in total
     BytesFrom,
 }
 
@@ -32,7 +32,7 @@ impl Sort {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// The order that the server is asked for, which decides who is within the limit.
+    /// The sort order to request from the server. It decides which connections are within the limit.
     pub(super) fn server_key(self) -> &'static str {
         match self {
             Self::Rate | Self::Cid => "cid",

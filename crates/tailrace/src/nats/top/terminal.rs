@@ -1,28 +1,29 @@
-//! The terminal while `tailrace top` has it: single keys, a screen of its own. Put back as it was when dropped.
+//! The terminal while `tailrace top` runs: single keys, and an alternate screen. Dropping it restores the
+//! terminal.
 
 use std::io::{self, IsTerminal, Read as _, Write as _};
 
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use tokio::sync::mpsc;
 
-/// Columns and rows where the terminal does not say.
+/// Columns and rows if the terminal does not report its size.
 const SIZE: (usize, usize) = (120, 30);
 
-/// See the module.
+/// The terminal; see the module.
 pub(super) struct Terminal {
     before: Termios,
     keys: mpsc::Receiver<u8>,
 }
 
 impl Terminal {
-    /// Takes the terminal over, if there is one.
+    /// Takes over the terminal, if there is one.
     pub(super) fn take() -> Option<Self> {
         if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
             return None;
         }
         let before = tcgetattr(io::stdin()).ok()?;
         let mut single_keys = before.clone();
-        // Signals stay: Ctrl-C ends the verb.
+        // Signals stay enabled: Ctrl-C ends the verb.
         single_keys.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
         tcsetattr(io::stdin(), OptionalActions::Now, &single_keys).ok()?;
         let (sender, keys) = mpsc::channel(16);
@@ -33,15 +34,15 @@ impl Terminal {
                 }
             }
         };
-        // Without the thread there are no keys, which is no reason to fail.
+        // Without the thread there are no keys, but that is no reason to fail.
         let _ = std::thread::Builder::new().name("keys".to_owned()).spawn(read);
         let terminal = Self { before, keys };
-        // A screen of its own, without a cursor.
+        // The alternate screen, without a cursor.
         write("\x1b[?1049h\x1b[?25l").ok()?;
         Some(terminal)
     }
 
-    /// Columns and rows.
+    /// The number of columns and rows.
     pub(super) fn size() -> (usize, usize) {
         match tcgetwinsize(io::stdout()) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
@@ -57,7 +58,7 @@ impl Terminal {
         }
     }
 
-    /// Draws a page over the one before.
+    /// Draws a page over the last one.
     pub(super) fn draw(page: &str) -> io::Result<()> {
         let lines: String = page.lines().map(|line| format!("{line}\x1b[K\r\n")).collect();
         write(&format!("\x1b[H{}\x1b[J", lines.trim_end_matches("\r\n")))

@@ -132,7 +132,7 @@ final class AdminTests {
         try (var p = producer()) {
             send(p, sent);
             Thread.sleep(1000); // longer than segment.ms
-            send(p, List.of(record(topic, 0, "last".getBytes(), "one".getBytes()))); // begins a segment: what is open is never compacted
+            send(p, List.of(record(topic, 0, "last".getBytes(), "one".getBytes()))); // starts a segment: an open segment is never compacted
         }
         Map<String, Long> want = new TreeMap<>();
         for (int i = 19_900; i < 20_000; i++) if (i % 100 != 7) want.put("key-" + i % 100, (long) i);
@@ -229,7 +229,7 @@ final class AdminTests {
             that(!cluster.clusterId().get().isEmpty(), "no cluster id");
             var nodes = cluster.nodes().get().stream().map(node -> node.id()).collect(Collectors.toList());
             that(nodes.contains(cluster.controller().get().id()), "the controller is no node");
-            // A majority has what was acknowledged; the third replica has it a moment later.
+            // A majority has the acknowledged records; the third replica has them a moment later.
             for (int id : nodes) eventually("size on disk of node " + id, () -> {
                 long size = 0;
                 for (var dir : a.describeLogDirs(List.of(id)).allDescriptions().get().get(id).values()) {
@@ -260,7 +260,7 @@ final class AdminTests {
                     return false;
                 }
             });
-            // The producer knows the old topic id: it must learn of the new one and go on.
+            // The producer knows the old topic id. It must learn the new one and continue.
             same(send(p, List.of(record(topic, "new"))).get(0).offset(), 0L, "first offset of the new topic");
         }
         same(values(read(topic, 1, Map.of(0, 0L)), 0), List.of("new"), "values");

@@ -7,16 +7,19 @@ import java.util.regex.Pattern;
 /** Runs named tests and prints one line for each. */
 final class Check {
     static final String BOOTSTRAP = System.getenv("BOOTSTRAP");
-    /** Of topics that tests make; there are as many nodes. */
+    /** For topics that tests make. There are as many nodes. */
     static final short REPLICAS = Short.parseShort(System.getenv().getOrDefault("INTEROP_REPLICAS", "1"));
-    /** Kafka acknowledges a creation before the partitions have their leaders; tailrace must not need this patience. */
+    /**
+     * Kafka acknowledges a creation before the partitions have their leaders. tailrace must not need this
+     * patience.
+     */
     static final boolean LEADERS_LATE = "kafka".equals(System.getenv("INTEROP_TARGET"));
     static final boolean SMOKE = "smoke".equals(System.getenv("INTEROP_MODE"));
     private static final Pattern ONLY = Pattern.compile(System.getenv().getOrDefault("ONLY", ""));
     /** A test that hangs is a failed test. */
     private static final int TEST_SECONDS_MAX = 120;
     static int failed = 0;
-    /** Whose tests these are. */
+    /** The suite that the tests belong to. */
     static String client = "kafka-clients";
 
     interface Action { void run() throws Exception; }
@@ -66,7 +69,7 @@ final class Check {
         throw new AssertionError(what + ": no error");
     }
 
-    /** Waits until the probe holds; metadata may lag behind an admin call. */
+    /** Waits until the probe holds. Metadata may lag behind an admin call. */
     static void eventually(String what, Probe probe) throws Exception {
         for (long end = System.nanoTime() + 20_000_000_000L; !probe.holds(); Thread.sleep(100)) that(System.nanoTime() < end, "not within 20 s: " + what);
     }
@@ -76,7 +79,7 @@ final class Check {
         server(java.util.Map.of(), verb, System.getenv("INTEROP_STATE"), rest);
     }
 
-    /** The same for a server of its own in this state folder. */
+    /** The same for a separate server in this state folder. */
     static void server(java.util.Map<String, String> environment, String verb, String state, String... rest) throws Exception {
         var command = new java.util.ArrayList<>(java.util.List.of(System.getenv("INTEROP_SERVER"), verb, state));
         command.addAll(java.util.List.of(rest));

@@ -9,7 +9,7 @@ import org.apache.kafka.clients.producer.*;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.*;
 
-/** Makes clients, sends and reads. Consumers are assigned by hand: there are no groups. */
+/** Makes clients, sends and reads. Partitions are assigned to consumers by hand, without groups. */
 final class Clients {
     static final Random RANDOM = new Random();
 

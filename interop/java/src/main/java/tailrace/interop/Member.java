@@ -10,8 +10,8 @@ import org.apache.kafka.common.errors.*;
 import org.apache.kafka.common.serialization.*;
 
 /**
- * One member of a group in a process of its own, so that it can be killed. What it is told and what it prints is the same for
- * every client in every language: see python/groups.py, which starts it.
+ * One member of a group in a process of its own, so that it can be killed. Its options and its output are
+ * the same for every client in every language: see python/groups.py, which starts it.
  */
 public final class Member {
     private static final Map<String, String> OPTIONS = new HashMap<>();

@@ -10,7 +10,7 @@ import java.security.cert.CertificateFactory;
 import java.util.Map;
 import javax.net.ssl.*;
 
-/** Who may connect, and how. */
+/** Authentication and TLS. */
 final class NatsFrontTests {
     interface WithFront { void run(String address, String state) throws Exception; }
 
@@ -62,9 +62,9 @@ final class NatsFrontTests {
 
     private static void refused(String what, Options.Builder options) throws Exception {
         try (Connection nc = Nats.connect(options.build())) {
-            throw new AssertionError(what + ": the connection came about");
+            throw new AssertionError(what + ": the connection succeeded");
         } catch (java.io.IOException expected) {
-            // AuthenticationException is one too.
+            // AuthenticationException is an IOException, too.
         }
     }
 

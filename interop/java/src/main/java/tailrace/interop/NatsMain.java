@@ -8,7 +8,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 
 /**
- * jnats against the NATS front, run by interop/run.sh; the same tests pass against nats-server.
+ * jnats against the NATS front, run by interop/run.sh. The same tests pass against nats-server.
  *
  * With `read TOPIC COUNT` it prints the records of partition 0, as Kafka's client reads them, for mixed.py.
  */

@@ -39,7 +39,7 @@ final class NatsTests {
         return Files.readString(Path.of(state, name)).trim();
     }
 
-    /** Options for a server that is up: no patience with one that is not. */
+    /** Options for a server that is up, without patience for one that is not. */
     static Options.Builder options(String url) {
         return new Options.Builder().server(url).connectionTimeout(Duration.ofSeconds(5)).maxReconnects(0).errorListener(new ErrorListener() {});
     }
@@ -108,7 +108,7 @@ final class NatsTests {
         try (Connection nc = Nats.connect(options)) {
             try {
                 nc.request("java.nobody", null).get(WAIT.toSeconds(), TimeUnit.SECONDS);
-                throw new AssertionError("somebody answered");
+                throw new AssertionError("the request was answered");
             } catch (ExecutionException e) {
                 that(e.getCause() instanceof JetStreamStatusException || e.getCause().toString().contains("503"), "got " + e.getCause());
             }

@@ -4,7 +4,10 @@ import java.util.Map;
 import org.apache.kafka.clients.producer.*;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** Leaves a transaction open in the first partition of a topic for as long as the process lives: OpenTransaction TRANSACTIONAL_ID TOPIC. */
+/**
+ * Leaves a transaction open in the first partition of a topic for as long as the process lives:
+ * OpenTransaction TRANSACTIONAL_ID TOPIC.
+ */
 public final class OpenTransaction {
     public static void main(String[] args) throws Exception {
         Map<String, Object> config = Map.of("bootstrap.servers", Check.BOOTSTRAP, "transactional.id", args[0], "transaction.timeout.ms", 120_000);

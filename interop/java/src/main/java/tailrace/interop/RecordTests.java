@@ -16,7 +16,7 @@ import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.utils.Utils;
 
-/** What goes in comes out. */
+/** Records come out as they went in. */
 final class RecordTests {
     private static final Map<Integer, Long> START = Map.of(0, 0L);
 
@@ -158,12 +158,12 @@ final class RecordTests {
             try (var c = consumer(topic, START, "fetch.max.wait.ms", "20000")) {
                 events.add("waits");
                 readOn(c, 1).forEach(r -> events.add(new String(r.value())));
-                c.close(CloseOptions.timeout(Duration.ZERO)); // else it waits for the fetch under way
+                c.close(CloseOptions.timeout(Duration.ZERO)); // otherwise it waits for the fetch in flight
             }
         });
         waiting.start();
         same(events.take(), "waits", "event");
-        Thread.sleep(1500); // nothing may come in this time
+        Thread.sleep(1500); // nothing may arrive in this time
         same(events.size(), 0, "records before the send");
         long sent = System.nanoTime();
         try (var p = producer()) { send(p, List.of(record(topic, "v"))); }
@@ -172,7 +172,7 @@ final class RecordTests {
         waiting.join();
     }
 
-    /** What an incremental fetch session must not lose. */
+    /** An incremental fetch session must not lose any of this. */
     private static void sessions() throws Exception {
         String topic = create("sessions", 8, Map.of());
         Map<Integer, Long> from = new TreeMap<>();
@@ -217,7 +217,7 @@ final class RecordTests {
         sameRecords(read(topic, 50, START, "isolation.level", "read_committed"), numbered(topic, 50));
     }
 
-    /** The same producer and consumer go on after the server stopped and started on the same port. */
+    /** The same producer and consumer continue after the server stopped and started on the same port. */
     private static void restarts() throws Exception {
         String topic = create("restart", 1, Map.of());
         List<String> want = new ArrayList<>(), got = new ArrayList<>();

@@ -5,7 +5,10 @@ import java.util.*;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-/** Acquires records and never acknowledges them, until it is killed: ShareHolder GROUP TOPIC. Prints a line `VALUE DELIVERIES` for each, then `held`. */
+/**
+ * Acquires records and never acknowledges them, until it is killed: ShareHolder GROUP TOPIC. Prints a line
+ * `VALUE DELIVERIES` for each, then `held`.
+ */
 public final class ShareHolder {
     public static void main(String[] args) throws Exception {
         var member = new KafkaShareConsumer<>(Map.<String, Object>of("bootstrap.servers", Check.BOOTSTRAP, "group.id", args[0], "share.acknowledgement.mode", "explicit", "fetch.max.wait.ms", 200,

@@ -30,7 +30,7 @@ final class ShareTests {
         run(false, "share group: admin", ShareTests::admin);
     }
 
-    /** A group that reads from the beginning; `configs` are name, value pairs. */
+    /** A group that reads from the start of the topic; `configs` are name, value pairs. */
     private static String group(String purpose, String... configs) throws Exception {
         String group = "share-" + topic(purpose);
         List<AlterConfigOp> ops = new ArrayList<>(List.of(new AlterConfigOp(new ConfigEntry("share.auto.offset.reset", "earliest"), AlterConfigOp.OpType.SET)));
@@ -91,7 +91,7 @@ final class ShareTests {
         String topic = filled("share", 1, 100), group = group("acks");
         Map<Integer, List<Short>> deliveries = new TreeMap<>();
         try (var m = member(group, topic, "explicit")) {
-            // Of ten: one is rejected, one released at its first two deliveries, the rest accepted.
+            // Of ten records, one is rejected, one is released at its first two deliveries, the rest are accepted.
             until("all settled", 60, () -> {
                 for (var r : m.poll(Duration.ofMillis(200))) {
                     deliveries.computeIfAbsent(value(r), v -> new ArrayList<>()).add(r.deliveryCount().orElse((short) -1));
@@ -159,7 +159,7 @@ final class ShareTests {
         nothingIsLeft(group, topic);
     }
 
-    /** Nothing is left to deliver: everything was accepted, rejected or given up. */
+    /** Nothing is left to deliver: everything was accepted, rejected or archived. */
     private static void nothingIsLeft(String group, String topic) throws Exception {
         try (Admin a = Clients.admin()) {
             eventually("nothing is left to do", () -> {
@@ -169,7 +169,7 @@ final class ShareTests {
         }
     }
 
-    /** The next records that come, their delivery counts by value; they stay acquired. */
+    /** Returns the delivery counts of the next records by value. The records stay acquired. */
     private static Map<Integer, Integer> hold(KafkaShareConsumer<byte[], byte[]> member, int count) throws Exception {
         Map<Integer, Integer> held = new TreeMap<>();
         until(count + " records", 40, () -> {
@@ -187,10 +187,10 @@ final class ShareTests {
         return IntStream.range(0, count).boxed().collect(Collectors.toMap(i -> i, i -> deliveries, (a, b) -> a, TreeMap::new));
     }
 
-    /** Who acquires records and never acknowledges them: returns what it got, as delivery counts by value. */
+    /** Acquires records and never acknowledges them. Returns the delivery counts of what it got, by value. */
     private interface Holder { Map<Integer, Integer> next(int count) throws Exception; }
 
-    /** Twice all three records; the last time one for each, as Kafka keeps a bad record from spoiling others. */
+    /** All three records come twice, then once more one by one, so that a bad record spoils no others. */
     private static void untilGivenUp(String group, String topic, Holder holder) throws Exception {
         same(holder.next(3), all(3, 1), "delivery counts for the first consumer");
         same(holder.next(3), all(3, 2), "delivery counts for the second consumer");
@@ -205,7 +205,7 @@ final class ShareTests {
         }
     }
 
-    /** They stay members and neither poll nor acknowledge again: the records wait for the end of their locks. */
+    /** They stay members but neither poll nor acknowledge: the records wait for the end of their locks. */
     private static void silent() throws Exception {
         String topic = filled("silent", 1, 3), group = group("silent", "share.record.lock.duration.ms", "3000", "share.delivery.count.limit", "3");
         List<KafkaShareConsumer<byte[], byte[]>> members = new ArrayList<>();
@@ -261,7 +261,10 @@ final class ShareTests {
         }
     }
 
-    /** 0..9 plain, 10..19 committed, 20..29 aborted, 30..39 plain; and an open transaction with 40..49 before 50..59, plain. */
+    /**
+     * 0..9 plain, 10..19 committed, 20..29 aborted, 30..39 plain; and an open transaction with 40..49 before
+     * 50..59, plain.
+     */
     private static Producer<byte[], byte[]> transactional(String topic) throws Exception {
         try (var plain = producer(); var t = producer("transactional.id", topic + "-decided")) {
             t.initTransactions();
@@ -286,7 +289,7 @@ final class ShareTests {
         return IntStream.range(from, from + 10).mapToObj(i -> record(topic, 0, null, String.valueOf(i).getBytes())).toList();
     }
 
-    /** Takes and accepts until `count` records have come, each once; and then none. */
+    /** Takes and accepts records until `count` have come, each once, and then no more come. */
     private static Set<Integer> take(KafkaShareConsumer<byte[], byte[]> member, int count) throws Exception {
         Set<Integer> taken = new TreeSet<>();
         until(count + " records", 40, () -> {
@@ -371,7 +374,7 @@ final class ShareTests {
             that(listed.contains(group), "not listed");
             var spec = Map.of(group, new ListShareGroupOffsetsSpec());
             var tp = new TopicPartition(topic, 0);
-            // The start offset itself may lag behind what was acknowledged.
+            // The start offset itself may lag behind the acknowledgements.
             eventually("nothing is left to do", () -> {
                 var offset = a.listShareGroupOffsets(spec).partitionsToOffsetInfo(group).get().get(tp);
                 return offset != null && offset.lag().orElse(-1L) == 0;

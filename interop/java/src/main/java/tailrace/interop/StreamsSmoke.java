@@ -7,7 +7,10 @@ import java.util.concurrent.*;
 import org.apache.kafka.clients.admin.*;
 import org.apache.kafka.streams.tests.*;
 
-/** The smoke test that comes with Kafka Streams, exactly once, while instances come and go: StreamsSmoke SECONDS. */
+/**
+ * The smoke test that comes with Kafka Streams, exactly once, while instances come and go: StreamsSmoke
+ * SECONDS.
+ */
 public final class StreamsSmoke {
     private static final int KEYS = 10, RECORDS_PER_KEY = 500;
 

@@ -9,10 +9,11 @@ import java.util.concurrent.*;
 import org.apache.kafka.common.utils.Exit;
 
 /**
- * Runs Kafka's console tools one after the other in this process, since most of a tool's time is that of starting a JVM. Each
- * line of standard input is a command: the file of its output, the file of its input, its class and arguments, apart by U+001F.
- * The answer is its exit status. Every command has the classes of the tools to itself: they keep counts in static fields.
- * What all share (kafka-clients) lies on the class path, the jars of the tools are named by the arguments.
+ * Runs Kafka's console tools one after the other in this process, because starting a JVM is most of a
+ * tool's time. Each line of standard input is a command: the file of its output, the file of its input, its
+ * class and arguments, separated by U+001F. The answer is its exit status. Every command loads the tools'
+ * classes afresh, because they keep counts in static fields. The common classes (kafka-clients) are on the
+ * class path; the arguments name the tools' jars.
  */
 public final class ToolShell {
     private static final int TOOL_SECONDS_MAX = 60;
@@ -46,7 +47,7 @@ public final class ToolShell {
         Runtime.getRuntime().halt(0);
     }
 
-    /** What a tool does at the end of its process; one that waits for its own threads must not keep the others waiting. */
+    /** Runs a tool's shutdown hooks. A hook that waits for its own threads must not hold up the others. */
     private static void run(Runnable hook, PrintStream out) throws InterruptedException {
         Thread thread = new Thread(hook);
         thread.setDaemon(true);

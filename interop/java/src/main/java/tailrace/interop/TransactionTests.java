@@ -8,7 +8,7 @@ import org.apache.kafka.clients.admin.*;
 import org.apache.kafka.clients.producer.*;
 import org.apache.kafka.common.KafkaException;
 
-/** Transactions that outlast their time: what a slow consume-transform-produce application meets. */
+/** Transactions that outlast their timeout, as in a slow consume-transform-produce application. */
 final class TransactionTests {
     static void all() {
         run(true, "transaction: a producer aborts what has timed out, and goes on", TransactionTests::abortsAndGoesOn);
@@ -28,7 +28,7 @@ final class TransactionTests {
         p.send(record(topic, 0, null, value.getBytes())).get();
     }
 
-    /** Begins a transaction with one record, and waits until the server has aborted it. */
+    /** Starts a transaction with one record, and waits until the server has aborted it. */
     private static void outlast(Producer<byte[], byte[]> p, String topic) throws Exception {
         p.beginTransaction();
         write(p, topic, "late");
@@ -58,7 +58,7 @@ final class TransactionTests {
                 p.abortTransaction();
                 commit(p, topic, "after " + i);
             }
-            // An abort of its own right after is none of a transaction that timed out.
+            // An ordinary abort right afterwards must not count as that of a transaction that timed out.
             p.beginTransaction();
             write(p, topic, "given up");
             p.abortTransaction();

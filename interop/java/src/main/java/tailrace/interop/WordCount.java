@@ -6,7 +6,10 @@ import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.*;
 import org.apache.kafka.streams.kstream.*;
 
-/** Counts words with Kafka Streams, exactly once: WordCount APPLICATION INPUT OUTPUT STATE_FOLDER. Ends with its standard input. */
+/**
+ * Counts words with Kafka Streams, exactly once: WordCount APPLICATION INPUT OUTPUT STATE_FOLDER. Ends with its
+ * standard input.
+ */
 public final class WordCount {
     public static void main(String[] args) throws Exception {
         Properties config = new Properties();
