@@ -46,6 +46,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   bench nats [OPTIONS]     compare with nats-server on this machine: see docs/benchmarks/nats.md
   bench groups [OPTIONS]   compare groups, transactions and compaction with Apache Kafka:
                            see docs/benchmarks/groups.md
+  bench cluster [OPTIONS]  compare three nodes with three of Apache Kafka: see docs/benchmarks/cluster.md
   bench subjects [OPTIONS] compare the subject matcher with nats-server's: see docs/benchmarks/subjects.md";
 
 fn main() -> ExitCode {
