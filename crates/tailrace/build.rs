@@ -1,5 +1,5 @@
-//! Passes the commit that the program was built from to the compiler, for results of `tailrace bench`. The
-//! commit stays empty without git.
+//! Passes the commit and the build to the compiler, for `tailrace --version` and the results of `tailrace
+//! bench`. Without git the commit is unknown.
 
 use std::process::Command;
 
@@ -8,15 +8,31 @@ const SOURCES: [&str; 4] =
     [":(glob)crates/*/src/**", ":(glob)crates/*/Cargo.toml", "Cargo.toml", "Cargo.lock"];
 
 fn main() {
-    // Only results of `tailrace bench` contain the commit. Without that feature, changes elsewhere need not
-    // rebuild this package.
     println!("cargo::rerun-if-changed=build.rs");
-    if std::env::var_os("CARGO_FEATURE_BENCH").is_none() {
-        return;
-    }
     println!("cargo::rerun-if-env-changed=TAILRACE_COMMIT");
     let told = std::env::var("TAILRACE_COMMIT").ok().filter(|commit| !commit.is_empty());
-    println!("cargo::rustc-env=TAILRACE_COMMIT={}", told.or_else(commit).unwrap_or_default());
+    let commit = told.or_else(commit).unwrap_or_default();
+    println!("cargo::rustc-env=TAILRACE_COMMIT={commit}");
+    let shown = if commit.is_empty() { "unknown" } else { &commit };
+    println!("cargo::rustc-env=TAILRACE_COMMIT_SHOWN={shown}");
+    println!("cargo::rustc-env=TAILRACE_BUILD={}", build());
+}
+
+/// Returns the profile, the target, the compiler and the features of this build.
+fn build() -> String {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let rustc = Command::new(variable("RUSTC")).arg("--version").output();
+    let rustc =
+        rustc.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    // "rustc 1.95.0 (59807616e 2026-04-14)"
+    let rustc: Vec<&str> = rustc.split(' ').take(2).collect();
+    let has = |feature: &str| std::env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
+    let features = match (has("BENCH"), has("BENCH_KAFKA")) {
+        (_, true) => "with bench and librdkafka",
+        (true, false) => "with bench",
+        (false, false) => "without bench",
+    };
+    [&variable("PROFILE"), &variable("TARGET"), &rustc.join(" "), features].join(", ")
 }
 
 /// The commit, marked if the working tree differs from it.

@@ -15,9 +15,19 @@ use crate::produce::ProduceArguments;
 use crate::topic::TopicArguments;
 use crate::txn::TxnArguments;
 
+/// What `--version` prints; `-V` prints the version alone.
+const LONG_VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    "\ncommit: ",
+    env!("TAILRACE_COMMIT_SHOWN"),
+    "\nbuild: ",
+    env!("TAILRACE_BUILD")
+);
+
 /// A message system in one binary: a durable log for Kafka clients, and a bus for NATS clients on top of it.
 #[derive(Debug, Parser)]
-#[command(version, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(version, long_version = LONG_VERSION)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 #[command(after_help = "Without a verb, tailrace serves. In sixty seconds:\n  \
     tailrace serve &\n  \
     tailrace topic create orders\n  \

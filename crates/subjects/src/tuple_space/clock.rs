@@ -1,9 +1,9 @@
 //! The clock that orders all writes and views of a matcher.
 //!
-//! It is one number. Even means *open*, `2 * t`: writes may still be stamped `t`. Odd means *closed*, `2 * t
-//! + 1`: a reader has looked at time `t`, so the next write starts time `t + 1`. Both moves add one. The
-//! clock does not move unless there are both looks and writes: a thousand writes in a row share a time, and a
-//! million looks cost one load each.
+//! It is one number. Even means *open*, `2 * t`: writes may still be stamped `t`. Odd means *closed*,
+//! `2 * t + 1`: a reader has looked at time `t`, so the next write starts time `t + 1`. Both moves add one.
+//! The clock does not move unless there are both looks and writes: a thousand writes in a row share a time,
+//! and a million looks cost one load each.
 //!
 //! This is the camera of Wei, Ben-David, Blelloch, Fatourou, Ruppert and Sun ("Constant-Time Snapshots with
 //! Applications to Concurrent Data Structures", PPoPP 2021). The difference is that the next writer, not the

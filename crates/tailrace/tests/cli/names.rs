@@ -146,6 +146,24 @@ fn all_verbs() -> Vec<String> {
 }
 
 #[test]
+fn the_version_comes_with_its_commit_and_build() {
+    let output = |flag| {
+        let output = Command::new(env!("CARGO_BIN_EXE_tailrace")).arg(flag).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let version = concat!("tailrace ", env!("CARGO_PKG_VERSION"));
+    assert_eq!(output("-V"), format!("{version}\n"));
+    let long = output("--version");
+    let lines: Vec<&str> = long.lines().collect();
+    let [first, commit, build] = lines[..] else { panic!("{long}") };
+    assert_eq!(first, version);
+    let commit = commit.strip_prefix("commit: ").unwrap();
+    assert!(commit == "unknown" || commit.starts_with(|c: char| c.is_ascii_hexdigit()), "{long}");
+    assert!(build.starts_with("build: ") && build.contains("rustc 1."), "{long}");
+}
+
+#[test]
 fn no_verb_is_left_out() {
     let verbs: BTreeSet<String> = all_verbs().into_iter().collect();
     let rows: BTreeSet<String> = rows().map(|row| row.0.to_owned()).collect();
