@@ -26,7 +26,7 @@ const TICKS: usize = 8;
 
 fuzz_target!(|data: &[u8]| {
     let Some((kind, log)) = data.split_first() else { return };
-    let image = Controller::new(BTreeMap::new()).expect("nothing is set").image();
+    let image = Controller::new(BTreeMap::new()).expect("the defaults are legal").image();
     match kind % 3 {
         0 => play(GroupCoordinator::new, log, &image),
         1 => play(TransactionCoordinator::new, log, &image),

@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| {
     let folder = folder("damaged");
     write(&folder, &files);
     let Ok(first) = opened_end(&folder) else { return };
-    assert_eq!(opened_end(&folder).expect("it was opened before"), first);
+    assert_eq!(opened_end(&folder).expect("the log opens again"), first);
 });
 
 /// Returns a folder that only this process uses: the fuzzer may run several processes.
@@ -47,7 +47,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn open(folder: &Path) -> Result<Log<RealDisk>, LogError> {
-    let topic_partition = TopicPartition::new(TopicName::new("t").expect("it is legal"), PartitionId(0));
+    let topic_partition = TopicPartition::new(TopicName::new("t").expect("a legal name"), PartitionId(0));
     let identity = PartitionIdentity { topic_id: TopicId([1; 16]), topic_partition };
     let config = LogConfig { segment_bytes: SEGMENT_BYTES, preallocate_bytes: 0, ..LogConfig::default() };
     let store = LogStore::new(RealDisk, SEGMENTS_OPEN);
@@ -75,24 +75,27 @@ fn opened_end(folder: &Path) -> Result<LogEnd, LogError> {
 
 fn sound_files(folder: &Path) -> Files {
     let _ = fs::remove_dir_all(folder);
-    fs::create_dir_all(folder).expect("there is room");
-    let mut log = open(folder).expect("it is new");
+    fs::create_dir_all(folder).expect("a writable folder");
+    let mut log = open(folder).expect("an empty folder opens");
     for number in 0..BATCHES {
         let mut builder = BatchBuilder::new(BatchOptions::default());
-        builder.push(NOW, Some(b"key"), Some(&[b'x'; 40]), &[]).expect("it is small");
+        builder.push(NOW, Some(b"key"), Some(&[b'x'; 40]), &[]).expect("the record fits into the batch");
         let (mut header, bytes) = builder.build_with_header();
         (header.base_offset, header.leader_epoch) = (Offset(number), LeaderEpoch(0));
-        log.append(&header, RaftIndex(number.unsigned_abs() + 1), &bytes, NOW).expect("it fits");
+        log.append(&header, RaftIndex(number.unsigned_abs() + 1), &bytes, NOW)
+            .expect("the batch is appended");
         if number == BATCHES / 2 {
-            log.sync().expect("there is room");
+            log.sync().expect("the sync succeeds");
         }
     }
     drop(log);
-    let names = fs::read_dir(folder).expect("it exists").map(|entry| entry.expect("it exists").file_name());
+    let names = fs::read_dir(folder)
+        .expect("a readable folder")
+        .map(|entry| entry.expect("a readable entry").file_name());
     let mut files: Files = names
         .map(|name| {
-            let content = fs::read(folder.join(&name)).expect("it exists");
-            (name.into_string().expect("it is ASCII"), content)
+            let content = fs::read(folder.join(&name)).expect("a readable file");
+            (name.into_string().expect("an ASCII name"), content)
         })
         .collect();
     files.sort();
@@ -117,8 +120,8 @@ fn damage(files: &mut Files, change: &[u8]) {
 
 fn write(folder: &Path, files: &Files) {
     let _ = fs::remove_dir_all(folder);
-    fs::create_dir_all(folder).expect("there is room");
+    fs::create_dir_all(folder).expect("a writable folder");
     for (name, content) in files {
-        fs::write(folder.join(name), content).expect("there is room");
+        fs::write(folder.join(name), content).expect("a writable file");
     }
 }

@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use tailrace_metadata::{Controller, MetadataRecord};
 
 fuzz_target!(|data: &[u8]| {
-    let mut controller = Controller::new(BTreeMap::new()).expect("nothing is set");
+    let mut controller = Controller::new(BTreeMap::new()).expect("the defaults are legal");
     for line in data.split(|byte| *byte == b'\n') {
         let Ok(record) = MetadataRecord::decode(line) else { continue };
         assert_eq!(MetadataRecord::decode(&record.encode()).as_ref(), Ok(&record));

@@ -14,9 +14,9 @@ use tailrace_replication::raft::{PeerMessage, fuzzing};
 
 fuzz_target!(|data: &[u8]| {
     if let Some(change) = fuzzing::member_change(data) {
-        let bytes = change.write_to_bytes().expect("it is written to memory");
+        let bytes = change.write_to_bytes().expect("writing to memory cannot fail");
         assert_eq!(fuzzing::member_change(&bytes).as_ref(), Some(&change));
-        assert_eq!(ConfChangeV2::parse_from_bytes(data).expect("it was read"), change);
+        assert_eq!(ConfChangeV2::parse_from_bytes(data).expect("our parser accepted it"), change);
     }
     let Ok(message) = PeerMessage::decode(Bytes::copy_from_slice(data)) else { return };
     assert!(message.weight() <= data.len());

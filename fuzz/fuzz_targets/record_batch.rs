@@ -27,8 +27,11 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Ok(valid) = validate(bytes.into(), &rules(choice)) {
         assert_eq!(check(&valid.bytes), Ok(valid.header));
-        let batch = DecodedBatch::new(&valid.bytes, DECOMPRESSED_BYTES_MAX).expect("accepted");
-        let read = batch.records_with(Strictness::Strict).map(|record| record.expect("accepted")).count();
+        let batch = DecodedBatch::new(&valid.bytes, DECOMPRESSED_BYTES_MAX).expect("an accepted batch");
+        let read = batch
+            .records_with(Strictness::Strict)
+            .map(|record| record.expect("a record of an accepted batch"))
+            .count();
         assert_eq!(read as i32, valid.header.record_count);
     }
 });

@@ -1,4 +1,4 @@
-//! `cargo xtask check`: all that can be said of the sources without running what they make.
+//! `cargo xtask check`: every check of the sources that does not run what they build.
 
 use std::process::Command;
 use std::time::Instant;
@@ -7,10 +7,10 @@ use crate::run::{self, root};
 use crate::tools::{CARGO_DENY, CARGO_MACHETE, TYPOS};
 use crate::{codegen, docs};
 
-/// One thing that is checked.
+/// One check.
 struct Step {
     name: &'static str,
-    /// A few seconds at most, with what the inner loop has built.
+    /// Takes a few seconds at most, given what everyday builds leave in the target folder.
     is_quick: bool,
     run: fn() -> Result<(), String>,
 }
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 }
 
 fn named(name: &str) -> Result<&'static Step, String> {
-    let usage = || format!("no step is called '{name}': cargo xtask check [--quick | --list | STEP...]");
+    let usage = || format!("there is no step '{name}': cargo xtask check [--quick | --list | STEP...]");
     STEPS.iter().find(|step| step.name == name).ok_or_else(usage)
 }
 
@@ -74,7 +74,7 @@ fn unused_dependencies() -> Result<(), String> {
     )
 }
 
-/// Advisories are looked for as well where their database is.
+/// Checks licences, sources and bans, and advisories if their database has been fetched.
 fn licences() -> Result<(), String> {
     let program = CARGO_DENY.locate()?;
     let deny = |checks: &[&str]| {
@@ -88,7 +88,7 @@ fn licences() -> Result<(), String> {
     deny(&["bans", "licenses", "sources"])?;
     let database = std::env::home_dir().unwrap_or_default().join(".cargo/advisory-dbs");
     if !database.is_dir() {
-        println!("advisories: left out: {} does not exist; `cargo deny fetch` gets it", database.display());
+        println!("advisories: skipped: {} does not exist; `cargo deny fetch` gets it", database.display());
         return Ok(());
     }
     deny(&["--disable-fetch", "advisories"])

@@ -1,5 +1,6 @@
-//! `cargo xtask codegen [--jar PATH] [--check]`: writes the messages of `tailrace-kafka-wire` from the definitions in
-//! Kafka's client library. Neither the definitions nor their prose are kept: the generated Rust has its own words.
+//! `cargo xtask codegen [--jar PATH] [--check]`: generates the messages of `tailrace-kafka-wire` from the
+//! definitions in Kafka's client library. The repository contains neither these definitions nor their prose:
+//! the generated Rust has its own wording.
 
 mod definition;
 mod emit;
@@ -17,18 +18,18 @@ use std::{fs, io};
 use definition::Definition;
 use failure::failure;
 
-/// Where the generated library code lies, from the repository root.
+/// The folder of the generated library code, from the repository root.
 const MESSAGES_DIR: &str = "crates/kafka-wire/src/messages";
-/// Where the generated description for tests lies, from the repository root.
+/// The generated schema description for tests, from the repository root.
 const TEST_SCHEMA: &str = "crates/kafka-wire/tests/wire/schema_data.rs";
 
-/// A generated file: its path from the repository root, and its text.
+/// Generated files: their paths from the repository root, and their texts.
 type Files = BTreeMap<PathBuf, String>;
 
 /// Runs the command with the arguments that follow its name.
 ///
 /// # Errors
-/// One line that says what to do.
+/// A message that says what to do about it.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let options = Options::parse(arguments)?;
     let jar = jar::locate(options.jar.as_deref())?;
@@ -88,7 +89,7 @@ fn generate(definitions: &[Definition]) -> Result<Files, String> {
     Ok(files)
 }
 
-/// Writes the files below `staging`, has them formatted, and reads them back.
+/// Writes the files below `staging`, formats them with rustfmt, and reads them back.
 fn stage(root: &Path, staging: &Path, files: Files) -> Result<Files, String> {
     if staging.exists() {
         fs::remove_dir_all(staging).map_err(|error| failure(staging, &error))?;
@@ -97,7 +98,8 @@ fn stage(root: &Path, staging: &Path, files: Files) -> Result<Files, String> {
     for (path, text) in &files {
         let staged = staging.join(path);
         write(&staged, text)?;
-        // The description for tests is a table: one field a line says more than rustfmt's seven.
+        // The description for tests is a table: one line per field reads better than the seven that rustfmt
+        // makes of it.
         if path != Path::new(TEST_SCHEMA) {
             paths.push(staged);
         }
@@ -111,7 +113,7 @@ fn stage(root: &Path, staging: &Path, files: Files) -> Result<Files, String> {
             format!("cannot run rustfmt: {error}; install it with `rustup component add rustfmt`")
         })?;
     if !status.success() {
-        return Err(format!("rustfmt refused generated code below {}", staging.display()));
+        return Err(format!("rustfmt rejected generated code below {}", staging.display()));
     }
     let read = |path: PathBuf| Ok((path.clone(), fs::read_to_string(staging.join(&path))?));
     files.into_keys().map(read).collect::<io::Result<_>>().map_err(|error| failure(staging, &error))
@@ -127,7 +129,7 @@ fn check(root: &Path, files: &Files) -> Result<(), String> {
     match differing.as_slice() {
         [] => Ok(()),
         [first, ..] => Err(format!(
-            "{} generated files differ from the definitions, the first is {}; run `cargo xtask codegen`",
+            "{} generated files are out of date, the first is {}; run `cargo xtask codegen`",
             differing.len(),
             first.display()
         )),
@@ -141,7 +143,7 @@ fn install(root: &Path, files: &Files) -> Result<(), String> {
     files.iter().try_for_each(|(path, text)| write(&root.join(path), text))
 }
 
-/// Files in the messages folder that are generated no more.
+/// Files in the messages folder that are no longer generated.
 fn stale(root: &Path, files: &Files) -> Result<Vec<PathBuf>, String> {
     let folder = root.join(MESSAGES_DIR);
     if !folder.exists() {
@@ -153,7 +155,7 @@ fn stale(root: &Path, files: &Files) -> Result<Vec<PathBuf>, String> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {
-    let folder = path.parent().ok_or("a file without a folder")?;
+    let folder = path.parent().ok_or("the path of a generated file has no folder")?;
     fs::create_dir_all(folder).map_err(|error| failure(folder, &error))?;
     fs::write(path, text).map_err(|error| failure(path, &error))
 }

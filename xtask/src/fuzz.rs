@@ -1,4 +1,5 @@
-//! Fuzzing: every target under fuzz/, one after the other, from what is under fuzz/seeds/ and what earlier runs have found.
+//! `cargo xtask fuzz`: runs every target under fuzz/, one after the other. Each starts from its inputs under
+//! fuzz/seeds/ and from those that earlier runs found.
 
 use std::process::Command;
 
@@ -25,7 +26,7 @@ fn run_targets(seconds: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Where a target begins: what it has found is written to the first folder, the seeds are only read.
+/// The corpora of a target. The fuzzer writes new inputs to the first folder and only reads the second.
 fn corpora(target: &str) -> Result<Vec<String>, String> {
     let found = format!("fuzz/corpus/{target}");
     std::fs::create_dir_all(root().join(&found)).map_err(|error| format!("{found}: {error}"))?;
@@ -46,17 +47,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// Needs no seeds: it makes its own log from the bytes that it is given.
+    /// Needs no seeds: it writes its own log, and its input only says how to damage it.
     const WITHOUT_SEEDS: &str = "log_recovery";
 
     #[test]
     fn every_target_has_seeds() {
         let names = |folder: &str| -> Vec<String> {
-            let entries = std::fs::read_dir(root().join(folder)).expect("it is in the repository");
-            let paths = entries.map(|entry| entry.expect("it can be read").path());
-            paths
-                .map(|path| path.file_stem().expect("it has a name").to_string_lossy().into_owned())
-                .collect()
+            let entries = std::fs::read_dir(root().join(folder)).expect("a folder of the repository");
+            let paths = entries.map(|entry| entry.expect("a readable entry").path());
+            paths.map(|path| path.file_stem().expect("a file name").to_string_lossy().into_owned()).collect()
         };
         let targets = names("fuzz/fuzz_targets");
         assert!(targets.len() > 1, "{targets:?}");

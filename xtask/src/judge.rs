@@ -1,4 +1,5 @@
-//! Histories of simulated runs, judged by adya: a port of Jepsen's Elle that others maintain.
+//! `cargo xtask judge`: has the histories of simulated runs checked by adya, a third-party port of Jepsen's
+//! Elle.
 
 use std::path::Path;
 use std::process::Command;
@@ -39,7 +40,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     judge(&adya, &histories)
 }
 
-/// One after the other: adya tells which history it is about.
+/// Checks the histories one at a time, so that an error can name the history.
 fn judge(adya: &Path, histories: &Path) -> Result<(), String> {
     let files = std::fs::read_dir(histories).map_err(|error| error.to_string())?;
     let mut judged = 0;
@@ -55,5 +56,5 @@ fn judge(adya: &Path, histories: &Path) -> Result<(), String> {
         judged += 1;
     }
     println!("{judged} histories are strictly serializable");
-    if judged == 0 { Err("there was nothing to judge".to_owned()) } else { Ok(()) }
+    if judged == 0 { Err("the campaign wrote no histories".to_owned()) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Development tasks: `cargo xtask TASK`. What CI runs is `check` and `test`.
+//! Development tasks: `cargo xtask TASK`. CI runs `check` and `test`.
 
 mod bench;
 mod check;
@@ -18,27 +18,35 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask TASK
   check [--quick | --list | STEP...]
-                           format, lints, structure, documents, spelling, generated code, dependencies, licences; quick: what takes seconds
+                           format, lints, structure, documents, spelling, generated code, dependencies,
+                           licences; quick: only those that take seconds
   test [-p CRATE]...       every test that needs nothing but Rust, and where the time went
-  docs [--check]           write docs/configuration.md from the tables of settings; check: it, links, long lines, habits of writing
+  docs [--check]           write docs/configuration.md from the tables of settings; check: that it is
+                           current, and the links, line lengths and wording of all documents
   codegen [--jar PATH] [--check]
                            generate the Kafka messages from the definitions in kafka-clients
-  fuzz [SECONDS]           run every fuzz target for so long (60); needs nightly Rust and cargo-fuzz
+  fuzz [SECONDS]           run every fuzz target for SECONDS (60); needs nightly Rust and cargo-fuzz
   prove subjects [--full | --miri]
-                           models, histories and broken variants of the matcher; full: more of it, and its churn under ThreadSanitizer
-                           and Miri (nightly Rust); miri: all its tests under Miri, which finds undefined behaviour (hours)
-  prove node [--full]      models of what threads of a node share; full: more runs of them
+                           models, histories and broken variants of the subject matcher; full: more of them,
+                           and its churn test under ThreadSanitizer and Miri (nightly Rust); miri: all its
+                           tests under Miri, which detects undefined behaviour (hours)
+  prove node [--full]      models of the state that threads of a node share; full: more runs of them
   sim [--nodes | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MS] [--without | --only NUMBERS]
-                           nodes as they ship, a whole cluster, or a replicated partition, under faults; N seeds (200 of each) from FIRST (0), each twice; --seed alone
-                           replays one, without some faults if so wanted; bugs: each deliberate one must be noticed. See docs/simulation.md
+                           a cluster of real nodes and a replicated partition under faults: N seeds (200)
+                           from FIRST (0), each run twice; --seed alone replays one seed; --without and
+                           --only choose its faults; bugs: the simulator must detect each deliberate bug.
+                           See docs/simulation.md
   judge [--seeds N] [--seed FIRST]
-                           histories of simulated runs, judged by adya, a port of Jepsen's Elle that it installs
-  mutants [--list] [PART OF A NAME...] | --operators [ROOM...] [--minutes N] [--seed N]
-                           plants the bugs of xtask/mutants.toml, or some by operators (cargo-mutants), one at a time, and says which of
-                           them nobody notices
+                           check histories of simulated runs with adya, a port of Jepsen's Elle (installed
+                           on first use)
+  mutants [--list] [PART OF A NAME...] | --operators [CRATE...] [--minutes N] [--seed N]
+                           plant the bugs of xtask/mutants.toml, or mutations by cargo-mutants, one at a
+                           time, and report those that no test or simulator notices
   bench kafka [OPTIONS]    compare with Apache Kafka on this machine: see docs/benchmarks/kafka.md
   bench nats [OPTIONS]     compare with nats-server on this machine: see docs/benchmarks/nats.md
-  bench groups [OPTIONS]   compare groups, transactions and compaction with Apache Kafka's: see docs/benchmarks/groups.md
+  bench groups [OPTIONS]   compare groups, transactions and compaction with Apache Kafka:
+                           see docs/benchmarks/groups.md
+  bench cluster [OPTIONS]  compare three nodes with three of Apache Kafka: see docs/benchmarks/cluster.md
   bench subjects [OPTIONS] compare the subject matcher with nats-server's: see docs/benchmarks/subjects.md";
 
 fn main() -> ExitCode {

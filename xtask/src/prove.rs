@@ -1,4 +1,4 @@
-//! `cargo xtask prove`: what shows more than ordinary tests do.
+//! `cargo xtask prove`: checks that show more than ordinary tests do.
 
 use crate::{run, subjects};
 
@@ -16,9 +16,10 @@ pub(crate) fn prove(arguments: &[String]) -> Result<(), String> {
     proved.unwrap_or_else(|| Err(USAGE.to_owned()))
 }
 
-/// What threads of a node share, under a model checker that decides which of them goes on: `runs` of each model under each scheduler.
+/// Runs the models of the state that threads of a node share, `runs` times each under each scheduler. The
+/// model checker decides which thread runs next.
 fn node(runs: &str) -> Result<(), String> {
-    println!("models of what threads of a node share, {runs} runs of each under each scheduler");
+    println!("models of the state that threads of a node share, {runs} runs of each under each scheduler");
     let arguments = ["test", "-p", "tailrace-node", "--lib", "--quiet", "models::"];
     run::run(subjects::cargo("shuttle", "--cfg shuttle", &arguments).env("TAILRACE_MODEL_RUNS", runs))
 }

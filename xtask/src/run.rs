@@ -1,11 +1,11 @@
-//! Running other programs from the root of the workspace.
+//! Runs other programs from the root of the workspace.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace").to_owned()
 }
 
 /// Runs cargo and waits for it.
@@ -14,7 +14,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Result<(), String> {
     run(Command::new(cargo).args(arguments).current_dir(root()))
 }
 
-/// Runs a program and waits for it; a status other than 0 is an error that names it.
+/// Runs a program and waits for it. Any exit status other than 0 is an error that shows the command.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     let shown = format!("{command:?}");
     match command.status() {

@@ -1,4 +1,5 @@
-//! The simulator, over many seeds: of nodes as they ship, of one replicated partition, and of bugs on purpose.
+//! `cargo xtask sim`: runs the simulator over many seeds, with nodes as they ship, with one replicated
+//! partition, or with deliberate bugs.
 
 use std::process::Command;
 
@@ -15,9 +16,9 @@ struct Options {
     first: Option<u64>,
     seeds: Option<u64>,
     storm_ms: Option<u64>,
-    /// Which faults: `without` or `only`, and their numbers.
+    /// The selection of faults: `without` or `only`, and their numbers.
     mask: Vec<String>,
-    /// Prints the faults of one run, what its clients ask and hear, and what its nodes log.
+    /// Print the faults of one run, the requests and responses of its clients, and the logs of its nodes.
     trace: bool,
 }
 
@@ -26,7 +27,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     println!("commit {}", commit());
     let mut failed = Vec::new();
     for kind in &options.kinds {
-        // A single seed is one to replay.
+        // `--seed` without `--seeds` replays that one seed.
         let seeds = options.seeds.unwrap_or(if options.first.is_some() { 1 } else { 200 });
         let storm_ms = options.storm_ms.unwrap_or(match *kind {
             "group" => 4_000,

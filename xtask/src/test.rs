@@ -1,6 +1,8 @@
-//! `cargo xtask test`: the tests of `cargo test`, several programs at a time, and where their time goes.
+//! `cargo xtask test`: runs the tests of `cargo test`, several test programs at a time, and shows where the
+//! time went.
 //!
-//! Most tests wait for something: programs that take turns leave the processors idle.
+//! Most tests wait for something, so running the programs one after the other would leave the processors
+//! idle.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader};
@@ -17,22 +19,22 @@ use crate::run::{self, root};
 
 const USAGE: &str = "usage: cargo xtask test [-p CRATE]...";
 
-/// Programs that run at a time.
+/// Test programs that run at a time.
 const PROGRAMS: usize = 3;
 
 /// Rows of each table.
 const ROWS: usize = 12;
 
-/// A program with tests, as cargo built it.
+/// A test program that cargo built.
 struct Program {
     /// `tailrace-log tests/segments.rs`.
     name: String,
     path: PathBuf,
-    /// Where its package is: tests look for their files there.
+    /// The folder of its package, where tests look for their files.
     folder: PathBuf,
 }
 
-/// What one has told.
+/// The result of one test program.
 struct Told {
     name: String,
     seconds: f64,
@@ -61,7 +63,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     );
     let failed: Vec<&str> = told.iter().filter(|told| !told.is_fine).map(|told| told.name.as_str()).collect();
     println!(
-        "{} programs: {passed} tests passed, {ignored} left out, {} programs failed",
+        "{} programs: {passed} tests passed, {ignored} ignored, {} programs failed",
         told.len(),
         failed.len()
     );
@@ -71,7 +73,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     documented
 }
 
-/// The packages as arguments of cargo.
+/// The chosen packages, as arguments for cargo.
 fn packages(arguments: &[String]) -> Result<Vec<&str>, String> {
     if arguments.is_empty() {
         return Ok(vec!["--workspace"]);
@@ -85,7 +87,7 @@ fn packages(arguments: &[String]) -> Result<Vec<&str>, String> {
     })
 }
 
-/// A message of cargo, as far as it matters.
+/// The fields that matter here of a JSON message from cargo.
 #[derive(Deserialize)]
 struct Message {
     executable: Option<PathBuf>,
@@ -119,7 +121,7 @@ fn build(packages: &[&str]) -> Result<Vec<Program>, String> {
     Ok(messages.iter().filter_map(|line| program(&serde_json::from_str(line).ok()?)).collect())
 }
 
-/// `None` of a message about anything but a program with tests.
+/// `None` if the message is not about a test program.
 fn program(message: &Message) -> Option<Program> {
     message.profile.as_ref().filter(|profile| profile.test)?;
     let folder = message.manifest_path.as_ref()?.parent()?.to_owned();
@@ -130,7 +132,7 @@ fn program(message: &Message) -> Option<Program> {
 
 fn play(programs: Vec<Program>) -> Vec<Told> {
     let (waiting, told) = (Mutex::new(VecDeque::from(programs)), Mutex::new(Vec::new()));
-    let next = || waiting.lock().expect("no thread panics with it").pop_front();
+    let next = || waiting.lock().expect("no thread panics while it holds the lock").pop_front();
     thread::scope(|scope| {
         for _ in 0..PROGRAMS {
             scope.spawn(|| {
@@ -141,7 +143,7 @@ fn play(programs: Vec<Program>) -> Vec<Told> {
                     if !result.is_fine {
                         println!("{}", result.output);
                     }
-                    told.lock().expect("no thread panics with it").push(result);
+                    told.lock().expect("no thread panics while it holds the lock").push(result);
                 }
             });
         }
@@ -152,7 +154,7 @@ fn play(programs: Vec<Program>) -> Vec<Told> {
 fn play_one(program: &Program) -> Told {
     let began = Instant::now();
     let mut command = Command::new(&program.path);
-    // Benchmarks are built as tests, too, and know no such arguments: there are none in this workspace's `cargo test`.
+    // Benchmarks would not understand these arguments, but `cargo test` builds none in this workspace.
     command.args(["-Zunstable-options", "--report-time"]).env("RUSTC_BOOTSTRAP", "1");
     command.env("CARGO_MANIFEST_DIR", &program.folder).current_dir(&program.folder);
     let (output, is_fine) = match command.output() {
@@ -170,7 +172,7 @@ fn play_one(program: &Program) -> Told {
     }
 }
 
-/// The number before a word in the last line of a program with tests: `test result: ok. 3 passed; 0 failed; ...`.
+/// The number before a word in a test program's summary: `test result: ok. 3 passed; 0 failed; ...`.
 fn counted(output: &str, word: &str) -> usize {
     let results = output.lines().filter_map(|line| line.strip_prefix("test result: "));
     let number = |result: &str| {
@@ -213,7 +215,8 @@ fn table(title: &str, mut rows: Vec<(String, f64)>) {
     rows.iter().take(ROWS).for_each(|(name, seconds)| println!("  {seconds:7.1} s  {name}"));
 }
 
-/// What cargo compiled, and in how many seconds, from the page of `--timings`. `None` if it says nothing of it.
+/// The units that cargo compiled and the seconds each took, from the page of `--timings`. `None` if the page
+/// does not have them.
 fn compiled(page: &Path) -> Option<Vec<(String, f64)>> {
     let page = fs::read_to_string(page).ok()?;
     let data = page.split_once("const UNIT_DATA = ")?.1.split_once(";\n")?.0;

@@ -1,5 +1,5 @@
-//! Programs of others that tasks need. One of the right version on the path is used; otherwise it is installed into
-//! `target/tools`, once.
+//! Third-party programs that tasks need. A task uses the one on the path if it has the right version.
+//! Otherwise the task installs it into `target/tools`, once.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,16 +8,17 @@ use crate::run::{self, root};
 
 /// A program from crates.io.
 pub(crate) struct Tool {
-    /// The program, and what it is called there.
+    /// The name of the executable.
     pub(crate) program: &'static str,
+    /// The package on crates.io.
     pub(crate) package: &'static str,
     pub(crate) version: &'static str,
-    /// Its package at PyPI, which brings it built, if there is one.
+    /// The package on PyPI that contains it ready-built, if there is one.
     pub(crate) wheel: Option<&'static str>,
     pub(crate) default_features: bool,
 }
 
-/// Kafka histories of simulated and of real runs (`interop/cluster.sh`).
+/// Checks Kafka histories of simulated runs, and of real ones (`interop/cluster.sh`).
 pub(crate) const ADYA: Tool =
     Tool { program: "adya", package: "adya", version: "0.1.0", wheel: None, default_features: false };
 
@@ -54,10 +55,10 @@ pub(crate) const TYPOS: Tool = Tool {
 };
 
 impl Tool {
-    /// Where it is.
+    /// Returns the path of the program, and installs it first if necessary.
     ///
     /// # Errors
-    /// It is neither on the path nor installed, and cannot be installed.
+    /// If it is neither on the path nor installed, and cannot be installed.
     pub(crate) fn locate(&self) -> Result<PathBuf, String> {
         let folder = root().join("target/tools");
         let mut known =
@@ -77,12 +78,12 @@ impl Tool {
         if !self.default_features {
             install.arg("--no-default-features");
         }
-        // Not the toolchain's target folder, nor its flags.
+        // Flags and target folder of the calling build do not apply to tools.
         run::run(install.arg(self.package).env_remove("RUSTFLAGS").env_remove("CARGO_TARGET_DIR"))?;
         Ok(built.clone())
     }
 
-    /// Whether this is the program, in this version.
+    /// Reports whether `program` exists and has the wanted version.
     fn is(&self, program: &Path) -> bool {
         let output = Command::new(program).arg("--version").output();
         let text = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
@@ -91,11 +92,12 @@ impl Tool {
             .any(|word| word.trim_start_matches('v') == self.version)
     }
 
+    /// The path of the program if it was installed from its wheel.
     fn of_wheel(&self, folder: &Path) -> PathBuf {
         folder.join("python").join(self.program).join("bin").join(self.program)
     }
 
-    /// Takes it from its wheel.
+    /// Installs the program from its wheel.
     fn unpack(&self, folder: &Path) -> Result<(), String> {
         let venv = folder.join("python").join(self.program);
         run::run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;

@@ -1,26 +1,27 @@
-//! The layers of the workspace: which crate may use which. ARCHITECTURE.md has the same list in prose.
+//! Checks the layers of the workspace: which crate may use which. ARCHITECTURE.md has the same list in prose.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Allowed arrows; everyone may use `types`.
+/// The crates that each crate may use. All may use `types`.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("types", &[]),
     ("records", &[]),
     ("kafka-wire", &[]),
     ("subjects", &[]),
     ("nats-wire", &[]),
-    // The instrument must not depend on what it measures; kafka-wire is generated from Kafka's definitions, and serves nothing.
+    // The instrument must not depend on what it measures. kafka-wire is fine: it is generated from Kafka's
+    // definitions and contains no server.
     ("bench", &["cli", "kafka-wire"]),
     ("log", &["records"]),
     ("replication", &["log", "records"]),
     ("config", &["subjects"]),
-    // Who may do what: neither a protocol nor the world.
+    // Users and permissions, independent of protocols and of the world.
     ("identity", &[]),
     ("metadata", &["config", "subjects"]),
     ("coordination", &["metadata", "config", "records"]),
-    // What a node asks of the world.
+    // What a node needs from the world.
     ("env", &[]),
     // The real world.
     ("runtime", &["env", "config", "log"]),
@@ -31,7 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "node",
         &["env", "coordination", "metadata", "config", "identity", "peers", "replication", "log", "records"],
     ),
-    // Fronts know a node and their own protocol. None of them knows another one.
+    // Fronts know the node and their own protocol. No front knows another front.
     (
         "kafka",
         &[
@@ -63,13 +64,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("http", &["env", "node", "tls"]),
-    // The only one that knows all of them.
+    // The only crate that knows all fronts.
     ("server", &["kafka", "nats", "http", "node", "tls", "env", "config"]),
     (
         "sim",
         &["server", "node", "kafka-wire", "env", "coordination", "metadata", "replication", "log", "records"],
     ),
-    // (dev only)
+    // For development only.
     ("subjects-bench", &["subjects"]),
     ("cli", &[]),
     (
@@ -89,7 +90,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates that may use tokio: what has no world of it (`env`), the real world, and programs.
+/// Crates that may use tokio: `env`, which only takes its channels, locks and macros, the real world, and
+/// programs.
 const TOKIO: &[&str] = &["env", "runtime", "bench", "tailrace"];
 
 /// Crates that may use tokio's glue to TLS.
@@ -111,7 +113,7 @@ fn only_the_listed_arrows_exist() {
         let allowed = allowed(name);
         seen.insert(name.to_owned());
         for dependency in package["dependencies"].as_array().unwrap() {
-            // Tests may use what they like.
+            // Tests may use any crate.
             if dependency["kind"] == "dev" {
                 continue;
             }
@@ -125,19 +127,19 @@ fn only_the_listed_arrows_exist() {
     assert!(seen.contains("log") && seen.contains("server"), "the workspace was not read: {seen:?}");
 }
 
-/// What a crate may use of the workspace, beside `types`.
+/// The crates of the workspace that a crate may use, apart from `types`.
 fn allowed(name: &str) -> &'static [&'static str] {
     ALLOWED.iter().find(|(own, _)| *own == name).unwrap_or_else(|| panic!("{name} is not listed")).1
 }
 
-/// What a crate uses: one of the workspace, or another.
+/// A dependency: a crate of the workspace, or another one.
 #[derive(Clone, Copy)]
 enum Used<'a> {
     Ours(&'a str),
     Foreign(&'a str),
 }
 
-/// What is wrong with it that the crate `name` uses this, if something is.
+/// Says why the crate `name` must not use this dependency. `None` if it may.
 fn fault(name: &str, used: Used<'_>, allowed: &[&str]) -> Option<String> {
     let (used, may) = match used {
         Used::Foreign(used @ "tokio") => (used, TOKIO.contains(&name)),
@@ -164,10 +166,10 @@ fn an_arrow_that_leads_up_is_a_fault() {
     assert_eq!(fault("node", Used::Foreign("bytes")), None);
 }
 
-/// Rooms that wait, spawn, read clocks and hold connections through `env` alone.
+/// Crates that must wait, spawn, read clocks and hold connections only through `env`.
 const OVER_ENV: &[&str] = &["identity", "node", "tls", "peers", "kafka", "nats", "http"];
 
-/// It tells hyper the world's time in hyper's words.
+/// The file that adapts the world's time to hyper, which needs `std::time::Instant`.
 const TIME_OF_HYPER: &str = "http/src/timer.rs";
 
 #[test]
@@ -189,7 +191,7 @@ fn node_and_fronts_use_the_world_through_env() {
     assert!(seen > 200, "{seen} files were read");
 }
 
-/// What has a world, and is none of `env`. hyper's glue to tokio has timers and tasks under names of its own.
+/// Text that shows use of a world without `env`. hyper's glue to tokio has its own timers and tasks.
 const WORLDS: &[&str] = &[
     "tokio::",
     "use tokio",
@@ -202,22 +204,22 @@ const WORLDS: &[&str] = &[
     "UdpSocket",
 ];
 
-/// The lines that use a world without asking `env` for it, and what grouped imports bring of one. Tests are the world's own.
+/// Returns the lines, and the paths of grouped imports, that use a world without `env`. Tests may do so.
 fn world_without_env(text: &str) -> Vec<String> {
     let mut parts = text.split("#[cfg(test)]\nmod ");
     let mut shipped = parts.next().unwrap_or_default().to_owned();
-    // What stands behind the end of a module of tests is shipped.
+    // Code after the end of a test module is shipped.
     shipped.extend(parts.filter_map(|tests| Some(tests.split_once("\n}")?.1)));
     let code: Vec<&str> = shipped.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
     let is_bad = |line: &str| {
-        // Whether this thread unwinds is no question to a world, and TLS is over any stream.
+        // Asking whether this thread is unwinding does not use the world, and TLS works over any stream.
         let line = line.replace("std::thread::panicking", "").replace("tokio_rustls", "");
         WORLDS.iter().any(|part| line.contains(part))
     };
     let mut found: Vec<String> =
         code.iter().filter(|line| is_bad(line)).map(|line| (*line).to_owned()).collect();
     for group in grouped_imports(&code.join("\n")) {
-        // What a line of it shows was found already.
+        // Skip the group if one of its lines was already found.
         if !group.lines().any(is_bad) {
             found.extend(paths_of(group).into_iter().filter(|path| is_bad(path)));
         }
@@ -225,7 +227,7 @@ fn world_without_env(text: &str) -> Vec<String> {
     found
 }
 
-/// What stands between `use` and the semicolon, where braces are in it.
+/// The text between `use` and the semicolon of each import with braces.
 fn grouped_imports(code: &str) -> impl Iterator<Item = &str> {
     let begins = code.match_indices("use ").filter(|(at, _)| {
         let before = code[..*at].chars().next_back();
@@ -235,7 +237,7 @@ fn grouped_imports(code: &str) -> impl Iterator<Item = &str> {
     imports.filter(|import| import.contains('{'))
 }
 
-/// `std::{io, time::{Duration, Instant}}` as three paths.
+/// Splits `std::{io, time::{Duration, Instant}}` into three paths.
 fn paths_of(tree: &str) -> Vec<String> {
     let tree = tree.trim();
     let Some((prefix, inner)) = tree.split_once('{') else { return vec![tree.to_owned()] };
@@ -251,7 +253,7 @@ fn paths_of(tree: &str) -> Vec<String> {
             }
             _ => {}
         }
-        branches.last_mut().expect("there is one").push(character);
+        branches.last_mut().expect("at least one branch").push(character);
     }
     let paths = branches.iter().flat_map(|branch| paths_of(branch));
     paths.map(|path| format!("{prefix}{path}")).collect()
@@ -294,11 +296,11 @@ fn a_clock_a_task_a_thread_and_a_socket_are_seen() {
     }
 }
 
-/// The files of a folder and of those in it, without those of tests.
+/// The Rust files below a folder, without tests.
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).expect("the folder is there") {
-        let path = entry.expect("it can be read").path();
+    for entry in std::fs::read_dir(folder).expect("the folder exists") {
+        let path = entry.expect("a readable entry").path();
         let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         if ["tests", "testing", "fuzzing"].contains(&stem) {
             continue;

@@ -1,22 +1,22 @@
-//! A test that sleeps says what it waits for, or looks again and gives up after a while.
+//! Checks that a test that sleeps says why, or polls in a loop with a time limit.
 //!
-//! A sleep without a reason hides a race: it passes on the machine on which it was written.
+//! A sleep without a reason hides a race: the test passes on the machine on which it was written.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Lines above a sleep in which its reason stands.
+/// The reason must be this many lines above the sleep, or fewer.
 const REASON_LINES: usize = 2;
 
-/// Lines above a sleep in which a loop that looks again has its end.
+/// The time limit of a polling loop must be this many lines above the sleep, or fewer.
 const LOOP_LINES: usize = 10;
 
-/// How a file outside of `tests` ends that has tests alone.
+/// The path endings of files outside `tests` that contain only tests.
 const TEST_FILES: [&str; 4] = ["/tests.rs", "_tests.rs", "_test.rs", "/models.rs"];
 
-/// What the end of such a loop looks like.
+/// Code that shows a time limit.
 const ENDS: [&str; 4] = ["Instant::now()", "elapsed()", "deadline", "timeout("];
 
 #[test]
@@ -26,7 +26,7 @@ fn tests_say_what_they_sleep_for() {
     let (mut found, mut looked_at) = (Vec::new(), 0);
     for file in crates.chain([root.join("xtask")]).flat_map(|folder| sources(&folder)) {
         let path = file.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
-        // It tells of sleeps.
+        // The tests here mention sleeps.
         if path.starts_with("xtask/tests/") {
             continue;
         }
@@ -37,8 +37,11 @@ fn tests_say_what_they_sleep_for() {
         looked_at += tests.matches("sleep(").count();
         found.extend(unexplained(tests).into_iter().map(|line| format!("{path}:{}", skipped + line)));
     }
-    assert!(looked_at > 20, "{looked_at} sleeps: they are not found any more");
-    assert!(found.is_empty(), "say above it what this waits for, or wait for that itself: {found:#?}");
+    assert!(looked_at > 20, "{looked_at} sleeps: the check no longer finds them");
+    assert!(
+        found.is_empty(),
+        "say in a comment above what the sleep waits for, or wait for the event itself: {found:#?}"
+    );
 }
 
 #[test]
@@ -55,7 +58,7 @@ fn sleeps_without_a_reason_are_seen() {
     assert_eq!(tests_in("fn a() {}\n"), "");
 }
 
-/// Lines of `tests`, from 1 on, that sleep and do not say why.
+/// The numbers of the lines of `tests`, from 1 on, that sleep without a reason.
 fn unexplained(tests: &str) -> Vec<usize> {
     let lines: Vec<_> = tests.lines().collect();
     let is_explained = |at: usize| {

@@ -1,7 +1,7 @@
-//! Functions do not take several parameters as one tuple, `(topic, partition): (&Topic, u32)`.
+//! Checks that functions do not take several parameters as one tuple, `(topic, partition): (&Topic, u32)`.
 //!
-//! That hides from clippy that there are too many of them. What belongs together is a struct with a name. What does not
-//! is a parameter of its own.
+//! A tuple hides from clippy that there are too many parameters. Values that belong together should be a
+//! named struct, and others separate parameters.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is left, as file and function. May only shrink.
+/// The functions that still do, as file and name. The list may only shrink.
 const LEFT: &[(&str, &str)] = &[];
 
 #[test]
@@ -29,9 +29,9 @@ fn no_function_takes_parameters_as_a_tuple() {
     let left: BTreeSet<_> =
         LEFT.iter().map(|(path, name)| ((*path).to_owned(), (*name).to_owned())).collect();
     let new: Vec<_> = found.difference(&left).collect();
-    assert!(new.is_empty(), "give the parameters a struct with a name, or take fewer: {new:#?}");
+    assert!(new.is_empty(), "put the parameters into a named struct, or take fewer: {new:#?}");
     let gone: Vec<_> = left.difference(&found).collect();
-    assert!(gone.is_empty(), "no longer there; take them off the list: {gone:#?}");
+    assert!(gone.is_empty(), "these no longer exist, so remove them from the list: {gone:#?}");
 }
 
 #[test]
@@ -47,21 +47,21 @@ fn tuples_are_told_from_what_looks_like_them() {
     assert_eq!(with_tuples(others), [""; 0]);
 }
 
-/// The functions in `source` that take a tuple apart in their parameters. A type with a name of its own does not count,
-/// even if it stands for a tuple.
+/// The functions in `source` that destructure a tuple in their parameters. A named type does not count, even
+/// if it is an alias of a tuple.
 fn with_tuples(source: &str) -> Vec<String> {
     let code: Vec<_> = source.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
     let code = code.join("\n");
     let takes_tuple = |rest: &&str| {
         let signature = rest.split('{').next().unwrap_or_default().split(";\n").next().unwrap_or_default();
-        // Of all that may stand before a function's body, only the pattern of a parameter ends with `):`.
+        // Before a function's body, only the pattern of a parameter can end with `):`.
         signature.split("): ").skip(1).any(is_tuple)
     };
     let name = |rest: &str| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     code.split("fn ").skip(1).filter(takes_tuple).map(name).collect()
 }
 
-/// True if a type that stands at the start of `text` is a tuple, or refers to one.
+/// Reports whether the type at the start of `text` is a tuple or a reference to one.
 fn is_tuple(text: &str) -> bool {
     let mut words = text.split_whitespace().skip_while(|word| *word == "&mut" || word.starts_with("&'"));
     words.next().is_some_and(|word| word.trim_start_matches('&').starts_with('('))

@@ -1,12 +1,13 @@
-//! What builds leave out: a tailrace without the feature `bench` links nothing of the benchmark, and tests of the server compile
-//! nothing of it.
+//! Checks that a tailrace without the feature `bench` links nothing of the benchmark, and that tests of the
+//! server compile nothing of it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// What only the benchmark needs: itself, its charts and their font, its histograms, clients of other systems.
+/// The packages that only the benchmark needs: itself, its charts and their font, its histograms, and clients
+/// of other systems.
 const OF_BENCH: &[&str] = &["tailrace-bench", "plotters", "dejavu", "ab_glyph", "hdrhistogram", "rdkafka"];
 
 /// The packages that `cargo tree` names with these arguments.
@@ -28,7 +29,11 @@ fn of_bench(packages: &BTreeSet<String>) -> Vec<&str> {
 #[test]
 fn a_build_without_bench_links_nothing_of_it() {
     let with = packages(&["-p", "tailrace", "--features", "bench-kafka", "-e", "normal"]);
-    assert_eq!(of_bench(&with), OF_BENCH, "a name is out of date, so that nobody would miss it");
+    assert_eq!(
+        of_bench(&with),
+        OF_BENCH,
+        "a name in the list is out of date, so the check would not find it"
+    );
     let without = packages(&["-p", "tailrace", "--no-default-features", "-e", "normal"]);
     assert!(without.contains("tailrace-server"), "{without:?}");
     assert_eq!(of_bench(&without), [""; 0]);
@@ -37,7 +42,7 @@ fn a_build_without_bench_links_nothing_of_it() {
 #[test]
 fn tests_of_the_server_compile_nothing_of_bench() {
     let all = packages(&["-p", "tailrace-server", "-e", "normal,build,dev"]);
-    // Its tests have a client of Kafka of their own.
+    // The server's own tests use a Kafka client, too.
     assert!(all.contains("rdkafka"), "tests are not in {all:?}");
     let found: Vec<&str> = of_bench(&all).into_iter().filter(|name| *name != "rdkafka").collect();
     assert_eq!(found, [""; 0]);

@@ -51,10 +51,11 @@ async fn one_connection(
     let mut under_way = std::collections::VecDeque::new();
     let mut next = first;
     for _ in 0..requests {
-        let partition = i32::try_from(next % u64::try_from(PARTITIONS).expect("few")).expect("small");
+        let partition =
+            i32::try_from(next % u64::try_from(PARTITIONS).expect("a small number")).expect("small");
         let count = 1 + next % 3;
         let frame = client.frame(9, &produce_request(topic, partition, -1, numbered(next, count, 120)));
-        client.stream().write_all(&frame).await.expect("it is taken");
+        client.stream().write_all(&frame).await.expect("the connection is open");
         under_way.push_back((partition, next, count));
         next += count;
         if under_way.len() == IN_FLIGHT {
@@ -78,10 +79,14 @@ async fn take_answer(
     client.stream().read_exact(&mut bytes).await.expect("an answer");
     let answer = only_answer(decode_response::<ProduceRequest>(bytes.into(), 9).expect("legal").1);
     assert_eq!(answer.error_code, 0);
-    let (partition, first, count) = under_way.pop_front().expect("it was asked for");
+    let (partition, first, count) = under_way.pop_front().expect("the response belongs to a request");
     for number in 0..count {
         let offset = answer.base_offset + number.cast_signed();
-        assert_eq!(acknowledged.insert((partition, offset), first + number), None, "an offset given twice");
+        assert_eq!(
+            acknowledged.insert((partition, offset), first + number),
+            None,
+            "an offset was assigned twice"
+        );
     }
 }
 
@@ -92,8 +97,8 @@ async fn check(server: &TestServer, topic: &str, acknowledged: &Acknowledged) {
     for partition in 0..PARTITIONS {
         for (expected, (offset, value)) in client.read_all(topic, partition, 0).await.into_iter().enumerate()
         {
-            assert_eq!(offset, i64::try_from(expected).expect("few"), "offsets have no gaps");
-            assert!(numbers.insert(number(&value)), "{} is there twice", number(&value));
+            assert_eq!(offset, i64::try_from(expected).expect("a small number"), "offsets have no gaps");
+            assert!(numbers.insert(number(&value)), "{} is stored twice", number(&value));
             stored.insert((partition, offset), number(&value));
         }
     }
@@ -122,12 +127,12 @@ async fn producers_that_are_cut_off_leave_order_behind() {
     done.store(true, Ordering::Relaxed);
     let mut acknowledged: [Acknowledged; 2] = Default::default();
     while let Some(told) = tasks.join_next().await {
-        let (strict, told) = told.expect("producers do not fail");
+        let (strict, told) = told.expect("the producer does not panic");
         for (place, number) in told {
             assert_eq!(
                 acknowledged[usize::from(strict)].insert(place, number),
                 None,
-                "an offset given twice"
+                "an offset was assigned twice"
             );
         }
     }

@@ -122,9 +122,9 @@ impl Computer {
     /// If no server runs, or if the server does not stop.
     pub(crate) fn stop(&self) -> usize {
         let running = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let running = running.and_then(Result::ok).expect("a server runs");
+        let running = running.and_then(Result::ok).expect("a server is running");
         let stopped = self.network.universe().run(self.machine, running.stop());
-        stopped.expect("it ends")
+        stopped.expect("the server stops")
     }
 }
 

@@ -1,4 +1,4 @@
-//! The measuring programs: what they are told and what they print.
+//! The measuring programs: their arguments and their output.
 
 use super::sample::Figures;
 
@@ -26,7 +26,7 @@ impl Blast {
     }
 }
 
-/// The figures of a line `blast sent=.. sent_per_s=.. wall_s=..`.
+/// Parses the figures of a line `blast sent=.. sent_per_s=.. wall_s=..`.
 pub(super) fn parse_blast(line: &str) -> Option<Figures> {
     let words = line.strip_prefix("blast ")?.split_whitespace();
     words
@@ -34,17 +34,17 @@ pub(super) fn parse_blast(line: &str) -> Option<Figures> {
         .collect()
 }
 
-/// A run of openloop (franz-go, linger 0): a fixed schedule that waits for nobody.
+/// A run of openloop (franz-go, linger 0): it sends on a fixed schedule, however slow the server is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenLoop {
     pub(super) rate: u32,
-    /// Pairs of a publishing and a receiving connection, each with a partition of its own.
+    /// The number of pairs of a publishing and a receiving connection. Each pair has its own partition.
     pub(super) pairs: u32,
     pub(super) seconds: u32,
     pub(super) acks: &'static str,
 }
 
-/// Sent but not recorded before the measured time.
+/// Seconds of load before the measured time, which are not recorded.
 pub(super) const WARM_S: u32 = 1;
 
 impl OpenLoop {
@@ -58,7 +58,7 @@ impl OpenLoop {
     }
 }
 
-/// The columns of an openloop row that are kept, counted from its first.
+/// The columns of an openloop row that are kept, and their indexes.
 const COLUMNS: [(&str, usize); 13] = [
     ("sent", 4),
     ("lost", 5),
@@ -75,7 +75,7 @@ const COLUMNS: [(&str, usize); 13] = [
     ("lag_p99_us", 21),
 ];
 
-/// The figures of a row `| label | 1024 | 3000 | ..`; a column `-` is left out.
+/// Parses the figures of a row `| label | 1024 | 3000 | ..`. Skips columns that are `-`.
 pub(super) fn parse_openloop(row: &str) -> Option<Figures> {
     let cells: Vec<&str> =
         row.trim().strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();

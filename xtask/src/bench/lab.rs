@@ -1,5 +1,5 @@
-//! The bench on which everything is measured: starts what a part asks for, runs the measuring programs, reads what they
-//! cost, and keeps every sample at once.
+//! The bench on which the parts run: it starts servers, runs the measuring programs, measures their cost, and
+//! saves every sample at once.
 
 use std::path::PathBuf;
 use std::thread;
@@ -15,14 +15,15 @@ use super::report::Report;
 use super::sample::{Figures, Sample};
 use super::servers::{self, Durability, Endpoint, Flush, Server};
 
-/// No run of a measuring program takes so long; one that does is stuck.
+/// The time limit for a run of a measuring program. A run that takes this long is stuck.
 pub(super) const RUN_LIMIT: Duration = Duration::from_secs(240);
-/// Deleted topics leave the disk after 1 s in Kafka; the rest is for the dirty pages of the run before.
+/// Pause between runs: Kafka removes deleted topics from the disk after 1 s, and the rest is for the dirty
+/// pages of the previous run.
 const SETTLE: Duration = Duration::from_secs(2);
-/// A young JVM interprets: 1 million records as the peers' own scripts do, then the schedule of the latency runs.
+/// Records written to warm up a JVM, which interprets at first. The peers' own scripts write as many.
 const WARM_RECORDS: u64 = 1_000_000;
 
-/// Which run a sample belongs to.
+/// The part, load and round that a sample belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     pub(super) part: &'static str,
@@ -30,6 +31,7 @@ pub(super) struct Slot {
     pub(super) round: u32,
 }
 
+/// The servers, folders and outputs of a comparison.
 pub(super) struct Lab {
     pub(super) peers: Peers,
     pub(super) scratch: PathBuf,
@@ -38,34 +40,34 @@ pub(super) struct Lab {
     pub(super) quick: bool,
     pub(super) report: Report,
     pub(super) progress: Progress,
-    /// Kept from part to part: it takes ten seconds to start and to warm.
+    /// The running Kafka. It is kept from part to part, because starting and warming it takes ten seconds.
     pub(super) kafka: Option<(Flush, Server)>,
 }
 
-/// An openloop that was started, and the meter of its server.
+/// A running openloop, and the meter of its server.
 pub(super) struct RunningLoop {
     tool: Tool,
     meter: Meter,
 }
 
 impl Lab {
-    /// A count of records or bytes; `--quick` takes an eighth.
+    /// Scales a count of records or bytes: `--quick` uses an eighth of it.
     pub(super) fn scaled(&self, count: u64) -> u64 {
         if self.quick { count / 8 } else { count }
     }
 
-    /// Prepares memory for a run that writes so many bytes: see [`machine::warm_free_memory`].
+    /// Prepares memory for a run that writes this many bytes: see [`machine::warm_free_memory`].
     pub(super) fn warm_free_memory(&self, bytes: u64) {
-        // What the run will write, and as much again for what is dirty beside it.
+        // The bytes that the run writes, and as many again for other dirty pages.
         machine::warm_free_memory(self.scaled(bytes).saturating_mul(2));
     }
 
-    /// tailrace on an empty folder.
+    /// Starts tailrace on an empty folder.
     pub(super) fn tailrace(&self, durability: Durability) -> Result<Server, String> {
         servers::fresh_tailrace(&self.binary, &self.scratch, durability)
     }
 
-    /// Kafka, started and warmed if it does not run yet with these values.
+    /// Returns the endpoint of Kafka. Starts and warms it unless it already runs with this flush policy.
     pub(super) fn kafka(&mut self, flush: Flush) -> Result<Endpoint, String> {
         if let Some((running, server)) = &self.kafka
             && *running == flush
@@ -83,7 +85,7 @@ impl Lab {
         Ok(endpoint)
     }
 
-    /// The same for each server before it is measured; only the JVM needs it.
+    /// Warms up a server with records, then with the schedule of the latency runs.
     pub(super) fn warm(&self, endpoint: &Endpoint) -> Result<(), String> {
         self.create(endpoint, "warm", 1)?;
         self.prepare(endpoint, &Blast::new("both", "warm", self.scaled(WARM_RECORDS)))?;
@@ -104,14 +106,14 @@ impl Lab {
         self.prepare(endpoint, &Blast::new("delete", topic, 1))
     }
 
-    /// A run of blast-kafka that is not measured but must succeed.
+    /// Runs blast-kafka without measuring it. The run must succeed.
     pub(super) fn prepare(&self, endpoint: &Endpoint, blast: &Blast) -> Result<(), String> {
         let finished = self.tool("blast-kafka", &blast.arguments(&endpoint.address))?;
         let doing = format!("{} {} on {}", blast.mode, blast.topic, endpoint.system);
         succeeded(&doing, &finished)
     }
 
-    /// A run of blast-kafka and what it cost.
+    /// Runs blast-kafka and keeps its figures and its cost.
     pub(super) fn blast(&mut self, slot: Slot, endpoint: &Endpoint, blast: &Blast) -> Result<(), String> {
         proc::reset_peak(endpoint.pid);
         let meter = Meter::start(endpoint.pid);
@@ -129,7 +131,7 @@ impl Lab {
         self.keep(slot, endpoint.system, figures, failed, line)
     }
 
-    /// A run of openloop and what it cost.
+    /// Runs openloop and keeps its figures and its cost.
     pub(super) fn open_loop(
         &mut self,
         slot: Slot,
@@ -167,7 +169,7 @@ impl Lab {
         self.keep(slot, system, figures, failed, line)
     }
 
-    /// Keeps a sample, in the raw file and in the report, and shows it.
+    /// Adds a sample to the raw file and to the report, and prints it.
     pub(super) fn keep(
         &mut self,
         slot: Slot,
@@ -191,7 +193,7 @@ impl Lab {
         self.start_tool(program, program, arguments)?.finish(RUN_LIMIT)
     }
 
-    /// A program that is not one of the peers'.
+    /// Runs a program that does not belong to the peers.
     pub(super) fn tool_at(
         &self,
         program: &std::path::Path,
@@ -200,19 +202,20 @@ impl Lab {
         Tool::start(&self.scratch, "tool", program, arguments)?.finish(RUN_LIMIT)
     }
 
-    /// `name` tells apart what runs at the same time.
+    /// Starts a program of the peers. `name` distinguishes programs that run at the same time.
     pub(super) fn start_tool(&self, name: &str, program: &str, arguments: &[String]) -> Result<Tool, String> {
         Tool::start(&self.scratch, name, &self.peers.program(program), arguments)
     }
 }
 
-/// Who goes first changes from round to round: the first one finds another page cache than the second.
+/// The order of two systems in a round. It alternates, because the first one finds a different page cache
+/// than the second.
 pub(super) fn alternated(round: u32, first: &Endpoint, second: &Endpoint) -> [Endpoint; 2] {
     let (first, second) = (first.clone(), second.clone());
     if round % 2 == 1 { [first, second] } else { [second, first] }
 }
 
-/// Readings of CPU clocks before a run.
+/// Readings of the CPU clocks before a run.
 pub(super) struct Meter {
     pid: u32,
     began: std::time::Instant,
@@ -236,7 +239,7 @@ impl Meter {
     }
 }
 
-/// Adds what is compared: cost per million records and per GB, and the rate over the whole time.
+/// Adds the derived figures: CPU per million records and per GB, and the rate over the whole time.
 fn per_record(figures: &mut Figures, cost: &mut Figures, records: u64) {
     let millions = records as f64 / 1e6;
     let mut derived = Vec::new();
@@ -253,6 +256,7 @@ fn per_record(figures: &mut Figures, cost: &mut Figures, records: u64) {
     figures.extend(derived.into_iter().map(|(name, value)| (name.to_owned(), value)));
 }
 
+/// Says why a run does not count. `None` if it does.
 pub(super) fn failure(finished: &Finished, parsed: bool) -> Option<String> {
     match succeeded("run", finished) {
         Err(reason) => Some(reason),

@@ -1,4 +1,4 @@
-//! What the machine itself can do: the measures beside which a server's figures are read.
+//! The limits of the machine itself, as a reference for a server's figures.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ use super::proc;
 const WRITE_BYTES: usize = 1 << 20;
 const SEND_BYTES: usize = 1 << 20;
 
-/// Bytes per second of writing 1 MiB and waiting for fdatasync, again and again, to a new file in `folder`.
+/// Writes a new file in `folder`, 1 MiB at a time, with fdatasync after each. Returns the bytes per second.
 pub(super) fn write_and_sync_bytes_per_s(folder: &Path, total_bytes: usize) -> io::Result<f64> {
     let path = folder.join("sequential");
     let mut file = File::create(&path)?;
@@ -29,14 +29,14 @@ pub(super) fn write_and_sync_bytes_per_s(folder: &Path, total_bytes: usize) -> i
     Ok(rate)
 }
 
-/// What sending files through loopback costs the sender when it does nothing else.
+/// The cost of sending files through loopback, for a sender that does nothing else.
 pub(super) struct Sent {
     pub(super) bytes: u64,
     pub(super) seconds: f64,
     pub(super) cpu_s: f64,
 }
 
-/// Sends `files` one after another to a thread that reads and forgets.
+/// Sends `files` one after the other to a thread that reads and discards them.
 pub(super) fn send_files(files: &[impl AsRef<Path>]) -> io::Result<Sent> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let mut sink = TcpStream::connect(listener.local_addr()?)?;
@@ -66,7 +66,7 @@ fn send_file(socket: &TcpStream, path: &Path) -> io::Result<u64> {
     Ok(at)
 }
 
-/// Puts files on the disk and out of the page cache.
+/// Syncs files to the disk and drops them from the page cache.
 pub(super) fn drop_from_cache(files: &[impl AsRef<Path>]) -> io::Result<()> {
     for path in files {
         let file = File::open(path)?;
@@ -76,7 +76,7 @@ pub(super) fn drop_from_cache(files: &[impl AsRef<Path>]) -> io::Result<()> {
     Ok(())
 }
 
-/// The segments of partition 0 of `topic`, wherever below `data` they lie, in order.
+/// Returns the segments of partition 0 of `topic`, in order. Searches all folders below `data`.
 pub(super) fn segments(data: &Path, topic: &str) -> io::Result<Vec<std::path::PathBuf>> {
     let wanted = format!("{topic}-0");
     let mut folders = vec![data.to_owned()];

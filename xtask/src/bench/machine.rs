@@ -1,4 +1,4 @@
-//! Where and with what a run is made, in words.
+//! Describes the machine and the software of a run.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) fn setting(data: &Path, peer: String, rounds: u32, quick: bool) -> Se
     }
 }
 
-/// The commit, marked if the working tree is not what it says.
+/// The commit, with a mark if the working tree differs from it.
 fn commit() -> String {
     let commit = printed("git", &["rev-parse", "--short", "HEAD"]);
     let changed =
@@ -38,16 +38,18 @@ fn machine(data: &Path) -> String {
     format!("{count} CPUs {model}, {memory:.0} GiB, {}", file_system(&mounts, data))
 }
 
-/// Memory that a program may take without making the machine swap, in bytes; 0 where the kernel does not tell.
+/// The memory that a program can use without making the machine swap, in bytes. 0 if the kernel does not
+/// report it.
 pub(super) fn available_bytes() -> u64 {
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kib = field(&memory, "MemAvailable").and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
 }
 
-/// Takes memory, touches every page of it and gives it back, so that the next run finds free pages that the host has
-/// already backed. On a virtual machine the first touch of a page costs several times the write itself, and whoever runs
-/// second in a round would pay it for both (measured: 0.5 against 2.8 CPU seconds per million records).
+/// Allocates memory, touches every page and frees it, so that the next run finds free pages that the host has
+/// already backed. On a virtual machine, the first touch of a page costs several times the write itself.
+/// Without this, the second system of a round would pay for both (measured: 0.5 against 2.8 CPU seconds per
+/// million records).
 pub(super) fn warm_free_memory(bytes: u64) {
     const PAGE: usize = 4096;
     let wanted = bytes.min(available_bytes() / 2);
@@ -63,7 +65,7 @@ fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     Some(line.split_once(':')?.1.trim())
 }
 
-/// The type of the file system that holds `path`: that of the longest mount point above it.
+/// The type of the file system that contains `path`: that of the longest mount point above it.
 fn file_system(mounts: &str, path: &Path) -> String {
     let split = |line: &str| {
         let mut words = line.split(' ').skip(1).map(str::to_owned);

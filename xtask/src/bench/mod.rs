@@ -1,11 +1,11 @@
-//! `cargo xtask bench kafka`: tailrace beside Apache Kafka on this machine, as ratios with their spread.
-//! `cargo xtask bench nats`: tailrace beside nats-server; see `nats`.
-//! `cargo xtask bench groups`: groups, transactions and compaction beside Apache Kafka; see `groups`.
-//! `cargo xtask bench cluster`: three nodes beside three of Apache Kafka; see `cluster`.
-//! `cargo xtask bench subjects`: the subject matcher beside others; see `subjects`.
+//! `cargo xtask bench kafka`: compares tailrace with Apache Kafka on this machine, as ratios with their
+//! spread. `cargo xtask bench nats`: compares tailrace with nats-server; see `nats`. `cargo xtask bench
+//! groups`: compares groups, transactions and compaction with Apache Kafka; see `groups`. `cargo xtask bench
+//! cluster`: compares three nodes with three of Apache Kafka; see `cluster`. `cargo xtask bench subjects`:
+//! compares the subject matcher with others; see `subjects`.
 //!
-//! Nothing here judges a commit: these are measurements to be read, and a missed target is reported, never a failure.
-//! What is measured lies in `parts`, what is aimed at in `targets`.
+//! The results are for people to read. They do not accept or reject a commit: a missed target is reported,
+//! but it is not a failure. The measurements are in `parts`, the targets in `targets`.
 
 mod client;
 mod cluster;
@@ -47,9 +47,10 @@ const RAW_FILE: &str = "kafka.jsonl";
 const PLAN: Plan = Plan {
     introduction: "# tailrace beside Apache Kafka
 
-Written by `cargo xtask bench kafka`; how to read it and how to repeat it: [README.md](README.md). Both servers run on the
-same machine in the same run, with the same clients, over plain TCP on loopback, and take turns in going first. A ratio
-is tailrace's figure over the other's in the same round. Figures are medians (lowest..highest) of the rounds.
+Written by `cargo xtask bench kafka`. [README.md](README.md) says how to read and how to repeat it.
+Both servers run on the same machine in the same run, with the same clients, over plain TCP on
+loopback, and take turns going first. A ratio is tailrace's figure divided by the other's in the same
+round. Figures are medians (lowest..highest) of the rounds.
 ",
     parts: &Part::TITLES,
     targets: TARGETS,
@@ -91,7 +92,7 @@ fn kafka(options: &Options<Part>) -> Result<(), String> {
     outcome
 }
 
-/// Runs the parts; one that fails does not keep the others from running.
+/// Runs all parts, even if one fails.
 fn measure(lab: &mut Lab, options: &Options<Part>) -> Result<(), String> {
     let mut failed = Vec::new();
     for part in &options.parts {

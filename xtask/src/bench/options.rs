@@ -7,15 +7,15 @@ use super::parts::Part;
 pub(super) const USAGE: &str = "usage: cargo xtask bench kafka [OPTIONS]
   --only PART[,PART]   of produce strict consume both latency fsync cold (all of them)
   --rounds N           rounds of every measurement (5, with --quick 2)
-  --quick              small counts: tells whether it works, not how fast it is; kept apart from the report
+  --quick              small counts: shows whether it works, not how fast it is; kept apart from the report
   --peers DIR          the folder of the peers' scripts (../shared/peers from the root of the checkout)
   --tailrace PATH      the binary to measure (target/release/tailrace, which is built first)
   --out DIR            where the report and the raw lines go (docs/benchmarks and docs/benchmarks/raw)";
 
-/// More rounds than this are a typing error.
+/// The maximum number of rounds. A larger number is a typing error.
 const ROUNDS_MAX: u32 = 1000;
 
-/// Arguments of a comparison whose parts are `P`.
+/// The arguments of a comparison whose parts have the type `P`.
 #[derive(Debug, PartialEq)]
 pub(super) struct Options<P> {
     pub(super) peers: Option<PathBuf>,
@@ -27,14 +27,14 @@ pub(super) struct Options<P> {
 }
 
 impl Options<Part> {
-    /// Those of `kafka`.
+    /// Parses the arguments of `bench kafka`.
     pub(super) fn parse(arguments: &[String]) -> Result<Self, String> {
         Self::parse_with(arguments, USAGE, Part::ALL.to_vec(), parts)
     }
 }
 
 impl<P> Options<P> {
-    /// `all` are the parts if none is named, `parts` reads the value of `--only`.
+    /// Parses arguments. `all` are the parts to run without `--only`, and `parts` parses its value.
     pub(super) fn parse_with(
         arguments: &[String],
         usage: &str,
@@ -63,7 +63,7 @@ impl<P> Options<P> {
     }
 }
 
-/// The value of `--rounds`.
+/// Parses the value of `--rounds`.
 pub(super) fn rounds(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(rounds) if (1..=ROUNDS_MAX).contains(&rounds) => Ok(rounds),
@@ -71,7 +71,8 @@ pub(super) fn rounds(text: &str) -> Result<u32, String> {
     }
 }
 
-/// In the order of [`Part::ALL`], whatever the order of the words.
+/// Parses the value of `--only`. The result is in the order of [`Part::ALL`], whatever the order of the
+/// words.
 fn parts(text: &str) -> Result<Vec<Part>, String> {
     let mut parts = Vec::new();
     for word in text.split(',') {

@@ -1,17 +1,17 @@
-//! Finds what the peers' setup script installed. Installing is not done here.
+//! Finds the programs that the peers' setup script installed. This module does not install them.
 
 use std::path::{Path, PathBuf};
 
 use crate::run::root;
 
-/// The folder with Kafka, the clients and the data of all servers.
+/// The folder of Kafka, of the clients, and of the data of all servers.
 pub(super) struct Peers {
     folder: PathBuf,
 }
 
 impl Peers {
-    /// `scripts` is the folder with setup.sh, for the error message; what it installs lies in `PEERS_DIR`: these programs are
-    /// needed.
+    /// Finds the folder (`PEERS_DIR`) into which setup.sh installs, and checks that it has all `programs`.
+    /// `scripts` is the folder of setup.sh, for the error message.
     pub(super) fn find(scripts: Option<&Path>, programs: &[&str]) -> Result<Self, String> {
         let beside = root().parent().map_or_else(|| "../shared/peers".into(), |up| up.join("shared/peers"));
         let setup = scripts.unwrap_or(&beside).join("setup.sh");
@@ -20,7 +20,7 @@ impl Peers {
         for needed in programs {
             if !folder.join(needed).exists() {
                 return Err(format!(
-                    "{} is missing: run {} (or set PEERS_DIR to where it installed, --peers DIR to where it lies)",
+                    "{} is missing: run {} (or set PEERS_DIR to the folder it installed into, or --peers to the folder it is in)",
                     folder.join(needed).display(),
                     setup.display()
                 ));
@@ -37,12 +37,12 @@ impl Peers {
         self.folder.join("kafka/libs")
     }
 
-    /// A scratch folder of this process alone.
+    /// A scratch folder for this process.
     pub(super) fn scratch(&self) -> PathBuf {
         self.folder.join(format!("data/bench-{}", std::process::id()))
     }
 
-    /// Removes what killed runs left.
+    /// Removes the scratch folders of killed runs.
     pub(super) fn sweep(&self) {
         let Ok(entries) = std::fs::read_dir(self.folder.join("data")) else { return };
         for entry in entries.filter_map(Result::ok) {
@@ -54,7 +54,7 @@ impl Peers {
         }
     }
 
-    /// For instance `4.3.1`, from the name of the server's jar.
+    /// The version of Kafka, such as `4.3.1`, from the name of the server's jar.
     pub(super) fn kafka_version(&self) -> String {
         let entries = std::fs::read_dir(self.kafka_libraries()).into_iter().flatten().filter_map(Result::ok);
         let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());

@@ -1,12 +1,12 @@
-//! What the kernel says about processes and the machine, from /proc.
+//! Reads figures of processes and of the machine from /proc.
 
 use std::collections::HashMap;
 use std::fs;
 
-/// Clock ticks per second in /proc: 100 on every architecture that Linux gives user space.
+/// Clock ticks per second in /proc. User space sees 100 on every architecture of Linux.
 const TICKS_PER_S: f64 = 100.0;
 
-/// One line of /proc/PID/stat, as far as it is needed.
+/// The fields of /proc/PID/stat that are used here.
 struct Stat {
     parent: u32,
     own_ticks: u64,
@@ -14,7 +14,7 @@ struct Stat {
 }
 
 impl Stat {
-    /// The name in parentheses may hold anything, so the fields are counted from its end.
+    /// Parses the line. The name in parentheses may contain anything, so the fields are counted from its end.
     fn parse(text: &str) -> Option<Self> {
         let fields: Vec<&str> = text.get(text.rfind(')')? + 1..)?.split_whitespace().collect();
         let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
@@ -30,18 +30,18 @@ impl Stat {
     }
 }
 
-/// CPU seconds a process used so far, of all its threads, in steps of 10 ms.
+/// CPU seconds that all threads of a process have used so far, in steps of 10 ms.
 pub(super) fn cpu_s(pid: u32) -> Option<f64> {
     Some(Stat::of(pid)?.own_ticks as f64 / TICKS_PER_S)
 }
 
-/// CPU seconds this thread used so far, in nanosecond steps.
+/// CPU seconds that this thread has used so far, with nanosecond resolution.
 pub(super) fn thread_cpu_s() -> Option<f64> {
     let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(text.split_whitespace().next()?.parse::<f64>().ok()? / 1e9)
 }
 
-/// `VmHWM` (peak) or `VmRSS` (now) of a process in MiB.
+/// `VmHWM` (peak) or `VmRSS` (current) of a process, in MiB.
 pub(super) fn memory_mib(pid: u32, key: &str) -> Option<f64> {
     status_mib(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, key)
 }
@@ -51,12 +51,12 @@ fn status_mib(status: &str, key: &str) -> Option<f64> {
     Some(line.split_whitespace().next()?.parse::<f64>().ok()? / 1024.0)
 }
 
-/// Makes `VmHWM` start again from the present size.
+/// Resets `VmHWM` to the current size.
 pub(super) fn reset_peak(pid: u32) {
     let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
 }
 
-/// Bytes a process had fetched from the disk so far.
+/// Bytes that a process has read from the disk so far.
 pub(super) fn disk_read_bytes(pid: u32) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())

@@ -1,8 +1,9 @@
-//! Children that end with this process, however it ends.
+//! Child processes that end with this process, however it ends.
 //!
-//! A child is started through this program itself, which asks the kernel for SIGTERM at the death of its parent and then
-//! becomes the child. So nothing outlives an interrupted run, not even one that was killed with SIGKILL. The kernel counts
-//! the thread that started the child as its parent: only the main thread starts children.
+//! A child is first an instance of this program. It asks the kernel to send it SIGTERM when its parent dies,
+//! and then executes the real program. So no child outlives an interrupted run, not even a run that was
+//! killed with SIGKILL. The kernel regards the thread that started the child as its parent, so only the main
+//! thread starts children.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -13,13 +14,13 @@ use std::{io, thread};
 
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
-/// The hidden task of `xtask` that becomes another program.
+/// The hidden task of `xtask` that executes another program in its place.
 const BECOME: &str = "become";
 /// Kafka takes several seconds to close its logs.
 const GRACE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(5);
 
-/// The body of the hidden task: does not return when all is well.
+/// Runs the hidden task. Returns only if it fails.
 pub(super) fn r#become(arguments: &[String]) -> Result<(), String> {
     let [program, arguments @ ..] = arguments else { return Err("become needs a program".to_owned()) };
     set_parent_process_death_signal(Some(Signal::TERM)).map_err(|error| format!("prctl: {error}"))?;
@@ -38,7 +39,7 @@ pub(super) fn is_become(argument: &str) -> bool {
     argument == BECOME
 }
 
-/// A running child; dropping it stops it.
+/// A running child. Dropping it stops it.
 pub(super) struct Running {
     name: String,
     child: Child,
@@ -54,17 +55,17 @@ impl Running {
         self.child.id()
     }
 
-    /// The child's output pipe, once.
+    /// The child's output pipe. `None` after the first call.
     pub(super) fn stdout(&mut self) -> Option<std::process::ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// Polls `ready` until it is true; the child's end or the time limit is an error.
+    /// Polls `ready` until it is true. Fails if the child ends first, or at the time limit.
     pub(super) fn until(&mut self, limit: Duration, mut ready: impl FnMut() -> bool) -> Result<(), String> {
         let end = Instant::now() + limit;
         while !ready() {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(format!("{} ended too early: {status}", self.name));
+                return Err(format!("{} exited early: {status}", self.name));
             }
             if Instant::now() > end {
                 return Err(format!("{} was not ready within {} s", self.name, limit.as_secs()));
@@ -74,14 +75,14 @@ impl Running {
         Ok(())
     }
 
-    /// SIGTERM, without waiting.
+    /// Sends SIGTERM, without waiting.
     pub(super) fn ask_to_stop(&self) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::TERM);
         }
     }
 
-    /// SIGTERM, then SIGKILL after the grace period.
+    /// Sends SIGTERM, then SIGKILL after the grace period.
     pub(super) fn stop(&mut self) -> Result<(), String> {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| format!("{} has no pid", self.name))?;
@@ -108,14 +109,14 @@ impl Drop for Running {
     }
 }
 
-/// What a measuring program left behind.
+/// The status and the output of a measuring program that has ended.
 pub(super) struct Finished {
     pub(super) status: ExitStatus,
     pub(super) stdout: String,
     pub(super) stderr: String,
 }
 
-/// A measuring program under way. Its output is small and goes through files, so that no pipe can fill.
+/// A running measuring program. Its output is small and goes to files, so that no pipe can fill up.
 pub(super) struct Tool {
     running: Running,
     out: std::path::PathBuf,

@@ -1,4 +1,4 @@
-//! Says what is being measured and how long the rest will take.
+//! Prints what is being measured and how long the rest will take.
 
 use std::time::Instant;
 
@@ -40,10 +40,11 @@ const SHOWN: [&str; 29] = [
 
 pub(super) struct Progress {
     began: Instant,
-    /// Seconds that the whole run and the finished parts should take.
+    /// The planned seconds of the whole run.
     planned_s: f64,
+    /// The planned seconds of the finished parts.
     finished_s: f64,
-    /// The part under way: its planned seconds.
+    /// The planned seconds of the current part.
     part_s: f64,
 }
 
@@ -88,7 +89,7 @@ impl Progress {
     }
 }
 
-/// What is planned beyond the parts that are done, stretched by how slow these were.
+/// The planned time of the rest, scaled by the pace of the finished parts.
 fn left_s(planned: f64, finished: f64, part: f64, elapsed: f64, part_done: f64) -> f64 {
     let done = finished + part * part_done.min(1.0);
     let stretch = if finished > 0.0 { (elapsed / done).clamp(0.5, 4.0) } else { 1.0 };

@@ -1,4 +1,4 @@
-//! Writes the report, after every sample, so that an interrupted run leaves one too.
+//! Writes the report after every sample, so that an interrupted run leaves one as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,19 +10,19 @@ use super::sample::{PartRun, Record, Sample, Setting};
 use super::stats::Spread;
 use super::targets::Target;
 
-/// What follows this line in the report is written by people and kept.
+/// The line of the report that precedes its hand-written notes, which are kept.
 const NOTES: &str = "<!-- What follows is written by hand and kept when the report is written again. -->";
 
-/// What a report says beside its figures.
+/// The parts of a report that do not depend on its figures.
 pub(super) struct Plan {
     pub(super) introduction: &'static str,
-    /// Name and heading of each part, in their order.
+    /// Name and heading of each part, in order.
     pub(super) parts: &'static [(&'static str, &'static str)],
     pub(super) targets: &'static [Target],
 }
 
 impl Plan {
-    /// The arguments of a comparison whose parts are named as the report names them.
+    /// Parses the arguments of a comparison whose parts have the names of the report.
     pub(super) fn options(
         &'static self,
         arguments: &[String],
@@ -66,7 +66,7 @@ impl Report {
         &self.path
     }
 
-    /// The verdicts alone, for the terminal.
+    /// The table of targets alone, for the terminal.
     pub(super) fn verdicts(&self) -> String {
         targets(self.plan, &self.record.newest())
     }
@@ -89,7 +89,7 @@ fn markdown(plan: &Plan, parts: &Parts) -> String {
     text
 }
 
-/// One line for each setting under which some parts were measured.
+/// A table with one line for each setting under which parts were measured.
 fn settings(parts: &Parts) -> String {
     let mut shown = BTreeMap::<String, Vec<&str>>::new();
     for (part, run) in parts {
@@ -153,7 +153,7 @@ fn shortfalls(plan: &Plan, parts: &Parts) -> String {
     if text.is_empty() { "Nothing that was measured.\n".to_owned() } else { text }
 }
 
-/// The figures that tell more than they clutter, in the order of the columns.
+/// The figures that are worth a column, in the order of the columns.
 const COLUMNS: [(&str, &str); 29] = [
     ("sent_per_s", "sent/s"),
     ("received_per_s", "received/s"),

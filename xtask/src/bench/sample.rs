@@ -1,6 +1,7 @@
-//! One measured run, and the file of raw lines that keeps them all.
+//! Samples, and the raw file that contains all of them.
 //!
-//! The file only grows: a part that is measured again is found by its newer run, and an interrupted run keeps what it has.
+//! The file only grows. If a part was measured again, its newest run counts. An interrupted run keeps its
+//! samples.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -11,22 +12,22 @@ use serde::{Deserialize, Serialize};
 
 pub(super) type Figures = BTreeMap<String, f64>;
 
-/// What one run of one system under one load gave.
+/// The result of one run of one system under one load.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub(super) struct Sample {
     pub(super) part: String,
     pub(super) load: String,
     pub(super) system: String,
-    /// Counts from 1.
+    /// The round, from 1 on.
     pub(super) round: u32,
     pub(super) figures: Figures,
-    /// Why the figures do not count, if they do not.
+    /// The reason why the figures do not count. `None` if they do.
     pub(super) failed: Option<String>,
-    /// What the measuring program printed.
+    /// The last line that the measuring program printed.
     pub(super) line: String,
 }
 
-/// Where, when and with what a run was made.
+/// The date, the machine and the software of a run.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub(super) struct Setting {
     pub(super) date: String,
@@ -40,7 +41,7 @@ pub(super) struct Setting {
 
 #[derive(Serialize, Deserialize)]
 struct Line {
-    /// Nanoseconds since 1970 at the start of the run.
+    /// The run's number: nanoseconds since 1970 at its start.
     run: u64,
     #[serde(flatten)]
     entry: Entry,
@@ -60,7 +61,7 @@ pub(super) struct PartRun {
     pub(super) samples: Vec<Sample>,
 }
 
-/// The raw file and what it holds.
+/// The raw file and its contents.
 pub(super) struct Record {
     path: PathBuf,
     run: u64,
@@ -69,7 +70,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Reads what earlier runs left in the file `name` of `folder` and begins a run.
+    /// Reads the samples of earlier runs from the file `name` in `folder`, and starts a run.
     pub(super) fn open(folder: &Path, name: &str, run: u64, setting: &Setting) -> Result<Self, String> {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let mut record = Self::read(folder, name);
@@ -78,12 +79,12 @@ impl Record {
         Ok(record)
     }
 
-    /// Reads what earlier runs left, without beginning one.
+    /// Reads the samples of earlier runs, without starting one.
     pub(super) fn read(folder: &Path, name: &str) -> Self {
         let mut record =
             Self { path: folder.join(name), run: 0, settings: BTreeMap::new(), samples: Vec::new() };
         let earlier = fs::read_to_string(&record.path).unwrap_or_default();
-        // A line that was cut off by an interruption is no sample.
+        // Skip a line that an interruption cut off.
         for line in earlier.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
             record.take(line);
         }
@@ -94,7 +95,7 @@ impl Record {
         self.write(Entry::Sample(sample))
     }
 
-    /// For each part its newest run that has samples.
+    /// The newest run of each part that has samples.
     pub(super) fn newest(&self) -> BTreeMap<String, PartRun> {
         let mut newest = BTreeMap::<&str, u64>::new();
         for (run, sample) in &self.samples {

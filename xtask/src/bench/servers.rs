@@ -1,5 +1,6 @@
-//! Starts and stops the systems under test: tailrace, Kafka with the values of its own sample configuration and the JVM
-//! options of its own start script, and the bare TCP echo. All on loopback, on free ports, with empty data.
+//! Starts and stops the systems under test: tailrace, Kafka, nats-server, Redis and the bare TCP echo. All of
+//! them run on loopback, on free ports, with empty data. Kafka runs with the values of its own sample
+//! configuration and the JVM options of its own start script.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -13,17 +14,17 @@ use super::process::{Running, command};
 
 /// `flush.messages` of a relaxed topic: Kafka's own default, never.
 pub(super) const NEVER: &str = "flush.messages=9223372036854775807";
-/// A JVM on two busy cores takes several seconds.
+/// The time limit for a start. A JVM on two busy cores takes several seconds.
 pub(super) const START_LIMIT: Duration = Duration::from_secs(60);
-/// Any identity will do: there is one node.
+/// The id of Kafka's cluster. Any value will do.
 pub(super) const CLUSTER_ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
-/// When tailrace lets a record count as committed.
+/// When tailrace regards a record as committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Durability {
-    /// On its way to the disk: what Kafka does by default.
+    /// Once it is written, before it is synced. Kafka's default.
     Relaxed,
-    /// On the disk: what tailrace does by default.
+    /// Once it is synced. tailrace's default.
     Strict,
 }
 
@@ -42,20 +43,20 @@ pub(super) enum NatsSync {
     Always,
 }
 
-/// How to reach a server, and where to look at it.
+/// The addresses, the process and the data of a server.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint {
     pub(super) system: &'static str,
     pub(super) address: String,
-    /// The address of tailrace's NATS front.
+    /// The address of tailrace's NATS front. Empty if there is none.
     pub(super) nats: String,
     pub(super) pid: u32,
     pub(super) data: PathBuf,
-    /// From the start of the process to its first sign of readiness.
+    /// Time from the start of the process until it was ready.
     pub(super) ready: Duration,
 }
 
-/// A server that accepts connections; dropping it stops it.
+/// A running server. Dropping it stops it.
 pub(super) struct Server {
     endpoint: Endpoint,
     running: Running,
@@ -66,19 +67,19 @@ impl Server {
         self.endpoint.clone()
     }
 
-    /// Stops it and removes its data.
+    /// Stops the server and removes its data.
     pub(super) fn discard(mut self) -> Result<(), String> {
         self.running.stop()?;
         let data = &self.endpoint.data;
         fs::remove_dir_all(data).map_err(|error| format!("{}: {error}", data.display()))
     }
 
-    /// Tells it to stop, without waiting for it.
+    /// Asks the server to stop, without waiting for it.
     pub(super) fn ask_to_stop(&self) {
         self.running.ask_to_stop();
     }
 
-    /// Stops it and keeps its data.
+    /// Stops the server and returns its data folder.
     pub(super) fn stop(mut self) -> Result<PathBuf, String> {
         self.running.stop()?;
         Ok(self.endpoint.data)
@@ -97,14 +98,14 @@ pub(super) fn server(
     Server { endpoint, running }
 }
 
-/// A folder for one server's data, empty.
+/// Creates an empty folder for a server's data.
 pub(super) fn empty(folder: PathBuf) -> Result<PathBuf, String> {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     Ok(folder)
 }
 
-/// Starts tailrace on `data` as it is; the time to its `ready` line includes that of starting the process.
+/// Starts tailrace on existing `data`. The time to its `ready` line includes that of starting the process.
 pub(super) fn tailrace(
     binary: &Path,
     scratch: &Path,
@@ -114,7 +115,7 @@ pub(super) fn tailrace(
     tailrace_with(binary, scratch, data, durability, &[])
 }
 
-/// The same with more settings, each `name=value`.
+/// Like [`tailrace`], with additional settings, each as `name=value`.
 pub(super) fn tailrace_with(
     binary: &Path,
     scratch: &Path,
@@ -140,13 +141,13 @@ pub(super) fn tailrace_with(
     let read = BufReader::new(pipe).read_line(&mut line);
     let ready = began.elapsed();
     let address = read.ok().and_then(|_| ready_address(&line, "kafka"));
-    let address = address.ok_or_else(|| format!("tailrace did not get ready: see {}", log.display()))?;
+    let address = address.ok_or_else(|| format!("tailrace did not become ready: see {}", log.display()))?;
     let mut server = server("tailrace", address, data, ready, running);
     server.endpoint.nats = ready_address(&line, "nats").unwrap_or_default();
     Ok(server)
 }
 
-/// tailrace on an empty folder.
+/// Starts tailrace on an empty folder.
 pub(super) fn fresh_tailrace(
     binary: &Path,
     scratch: &Path,
@@ -156,7 +157,7 @@ pub(super) fn fresh_tailrace(
     tailrace(binary, scratch, &data, durability)
 }
 
-/// One of the addresses of a line `ready kafka=ADDR nats=ADDR http=ADDR`.
+/// The address of a listener in a line `ready kafka=ADDR nats=ADDR http=ADDR`.
 pub(super) fn ready_address(line: &str, listener: &str) -> Option<String> {
     let mut words = line.split_whitespace();
     if words.next() != Some("ready") {
@@ -168,12 +169,12 @@ pub(super) fn ready_address(line: &str, listener: &str) -> Option<String> {
         .map(|(_, address)| address.to_owned())
 }
 
-/// Kafka on an empty, formatted folder; formatting does not count as starting.
+/// Formats an empty folder and starts Kafka on it. Its start time does not include the formatting.
 pub(super) fn kafka(peers: &Peers, scratch: &Path, flush: Flush) -> Result<Server, String> {
     kafka_with(peers, scratch, flush, "", JVM)
 }
 
-/// The same with more lines of properties and with other options of the JVM.
+/// Like [`kafka`], with additional properties and other JVM options.
 pub(super) fn kafka_with(
     peers: &Peers,
     scratch: &Path,
@@ -193,7 +194,7 @@ pub(super) fn kafka_with(
     kafka_again(peers, scratch, &format!("127.0.0.1:{port}"), &data, jvm)
 }
 
-/// Kafka once more, after `Server::stop`: on the same address, with the properties and the data that it had.
+/// Starts Kafka again after [`Server::stop`], with the same address, properties and data.
 pub(super) fn kafka_again(
     peers: &Peers,
     scratch: &Path,
@@ -261,7 +262,7 @@ log.segment.delete.delay.ms=1000
     text
 }
 
-/// nats-server with JetStream on an empty folder.
+/// Starts nats-server with JetStream on an empty folder.
 pub(super) fn nats_server(peers: &Peers, scratch: &Path, sync: NatsSync) -> Result<Server, String> {
     let data = empty(scratch.join("nats"))?;
     let port = free_port()?;
@@ -279,7 +280,7 @@ pub(super) fn nats_server(peers: &Peers, scratch: &Path, sync: NatsSync) -> Resu
     peer("nats-server", port, &data, &mut command)
 }
 
-/// Redis without persistence.
+/// Starts Redis without persistence.
 pub(super) fn redis(scratch: &Path) -> Result<Server, String> {
     let data = empty(scratch.join("redis"))?;
     let port = free_port()?;
@@ -289,7 +290,7 @@ pub(super) fn redis(scratch: &Path) -> Result<Server, String> {
     peer("redis", port, &data, &mut command)
 }
 
-/// Waits until it accepts connections on this port.
+/// Starts a server and waits until it accepts connections on `port`.
 fn peer(
     name: &'static str,
     port: u16,
@@ -303,7 +304,7 @@ fn peer(
     Ok(server(name, address, data, began.elapsed(), running))
 }
 
-/// The floor of the latency figures: an epoll loop in C that sends back what it reads.
+/// Starts the echo, the floor of the latency figures: an epoll loop in C that sends back what it reads.
 pub(super) fn echo(peers: &Peers, scratch: &Path) -> Result<Server, String> {
     let data = empty(scratch.join("echo"))?;
     let port = free_port()?;
@@ -316,7 +317,7 @@ pub(super) fn echo(peers: &Peers, scratch: &Path) -> Result<Server, String> {
     Ok(server("echo", address, &data, began.elapsed(), running))
 }
 
-/// Free now; nobody keeps it so, but the kernel hands out others first.
+/// Returns a port that is free now. It is not reserved, but the kernel hands out other ports first.
 pub(super) fn free_port() -> Result<u16, String> {
     let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
     port.map(|address| address.port()).map_err(|error| format!("no free port: {error}"))

@@ -1,4 +1,4 @@
-//! What every comparison begins with: programs, folders, and the number of the run.
+//! The preparations of every comparison: programs, folders, and the number of the run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use crate::run::{self, root};
 
 const FOLDER: &str = "docs/benchmarks";
 const RAW_FOLDER: &str = "docs/benchmarks/raw";
-/// Quick runs stay among the raw lines, so that none of their figures replaces a real one.
+/// Quick runs have a separate folder, so that none of their figures replaces a real one.
 const QUICK_FOLDER: &str = "docs/benchmarks/raw/quick";
 const BINARY: &str = "target/release/tailrace";
 
-/// The program that is measured: the one that was given, or one that is built now.
+/// Returns the program to measure: the given one, or else one that it builds.
 pub(super) fn binary(given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(path) = given {
         return fs::canonicalize(path).map_err(|error| format!("{}: {error}", path.display()));
@@ -31,7 +31,7 @@ pub(super) fn go_program(name: &str) -> Result<PathBuf, String> {
     Ok(folder.join(target))
 }
 
-/// Where the report and the raw lines go.
+/// The folders of the report and of the raw file.
 pub(super) fn folders(out: Option<&Path>, quick: bool) -> (PathBuf, PathBuf) {
     match out {
         Some(folder) => (folder.to_owned(), folder.to_owned()),
@@ -40,7 +40,7 @@ pub(super) fn folders(out: Option<&Path>, quick: bool) -> (PathBuf, PathBuf) {
     }
 }
 
-/// Nanoseconds since 1970: later runs have larger numbers.
+/// The number of a new run: nanoseconds since 1970, so that later runs have larger numbers.
 pub(super) fn run_number() -> Result<u64, String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
     u64::try_from(now.as_nanos()).map_err(|error| error.to_string())

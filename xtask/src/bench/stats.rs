@@ -1,8 +1,9 @@
-//! Medians and spreads of a few rounds. Percentiles are never averaged: a median of the rounds' p99 is one round's p99.
+//! Medians and spreads over a few rounds. With an odd number of rounds, the median of the rounds' p99 is the
+//! p99 of one round, not an average.
 
 use std::fmt;
 
-/// The median of the rounds and their extremes.
+/// The median and the extremes of the rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
     pub(super) median: f64,
@@ -12,7 +13,8 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// None without a value. With an even count the median is the mean of the two in the middle.
+    /// Computes the spread of values. `None` without a value. With an even count, the median is the mean of
+    /// the two in the middle.
     pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
@@ -26,7 +28,7 @@ impl Spread {
         Some(Self { median, lowest, highest, rounds: values.len() })
     }
 
-    /// The same in a larger unit.
+    /// The same spread in a larger unit.
     pub(super) fn per(self, unit: f64) -> Self {
         Self {
             median: self.median / unit,
@@ -47,7 +49,7 @@ impl fmt::Display for Spread {
     }
 }
 
-/// Three significant digits below 100, whole numbers with separators above.
+/// Formats a number with two decimals below 10, one below 100, and as a whole number with separators above.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     if size < 9.995 {

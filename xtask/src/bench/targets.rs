@@ -1,4 +1,5 @@
-//! The targets, and whether a run meets them. A ratio is taken within each round; what counts is the median of the ratios.
+//! The targets, and whether a run meets them. A ratio is computed within each round, and the median of the
+//! ratios counts.
 
 use super::sample::Sample;
 use super::stats::{Spread, number};
@@ -29,12 +30,12 @@ impl Bound {
     }
 }
 
-/// What tailrace's figure is held against.
+/// The figure with which tailrace's is compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Against {
     Nothing,
     System(&'static str),
-    /// The lowest of several: the target is to reach the lesser one.
+    /// The lowest figure of several systems.
     Lowest(&'static [&'static str]),
     /// tailrace's own figure under another load.
     Load(&'static str),
@@ -201,7 +202,7 @@ pub(super) const TARGETS: &[Target] = &[
 ];
 
 impl Target {
-    /// tailrace's figure, or its ratio, in each round that has all that it takes.
+    /// tailrace's figure, or its ratio, in each round that has the necessary samples.
     pub(super) fn spread(&self, samples: &[Sample]) -> Option<Spread> {
         let figure = |system: &str, load: &str, round| {
             let mine = |s: &&Sample| s.system == system && s.load == load && s.round == round;

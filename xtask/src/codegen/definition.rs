@@ -1,4 +1,4 @@
-//! The message definitions as they lie in the jar: JSON with `//` comments.
+//! The message definitions as the jar contains them: JSON with `//` comments.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::failure::failure;
 
-/// One file.
+/// The definition in one file.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Definition {
@@ -28,14 +28,14 @@ pub(super) struct Definition {
     pub(super) common_structs: Vec<CommonStruct>,
 }
 
-/// A structure that several fields share.
+/// A structure that several fields use.
 #[derive(Debug, Deserialize)]
 pub(super) struct CommonStruct {
     pub(super) name: String,
     pub(super) fields: Vec<Field>,
 }
 
-/// A field, with its structure's fields if it has one of its own.
+/// A field. `fields` are those of its structure, if it defines one.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Field {
@@ -61,7 +61,7 @@ impl Definition {
     }
 }
 
-/// Cuts every `//` that stands outside of a string, up to the end of its line.
+/// Removes every `//` comment that is not inside a string.
 fn without_comments(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     for line in text.lines() {
@@ -71,6 +71,7 @@ fn without_comments(text: &str) -> String {
     kept
 }
 
+/// The index at which the comment of a line starts, or the line's length.
 fn comment_start(line: &str) -> usize {
     let bytes = line.as_bytes();
     let mut in_string = false;

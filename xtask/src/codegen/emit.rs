@@ -1,4 +1,4 @@
-//! Prints resolved messages as Rust. One line per field and direction; rustfmt does the rest.
+//! Prints resolved messages as Rust: one line per field and direction. rustfmt lays it out.
 
 mod field;
 mod lists;
@@ -16,7 +16,7 @@ use field::{default_value, has_plain_default, read, rust_type, write};
 pub(super) use lists::{api_keys, module};
 pub(super) use schema::test_schema;
 
-/// The file of one message.
+/// Returns the file of one message.
 pub(super) fn message(message: &Message) -> String {
     let mut out = String::from(HEADER);
     let flexible = message.flexible_from.map_or("never flexible".into(), |v| format!("flexible from {v}"));
@@ -124,7 +124,8 @@ fn implementation(out: &mut String, message: &Message, structure: &Structure) {
     line!(out, "}}\n");
 }
 
-/// A function around `body`: unused arguments get an underscore, and `flexible` is computed if it is used.
+/// Prints a function around `body`. Unused arguments get an underscore, and `flexible` is computed if `body`
+/// uses it.
 fn function(out: &mut String, body: &str, signature: &str, first: &str, message: &Message) {
     let mut body = body.to_owned();
     if has_word(&body, "flexible") {
@@ -241,13 +242,14 @@ fn write_fields(out: &mut String, message: &Message, structure: &Structure) {
     line!(out, "writer.unknown_tags(&self.unknown_tagged_fields, \"{name}\")?;\n}}");
 }
 
-/// The head of a block that runs in flexible versions: a bare block if all are; `None` if none is.
+/// The head of a block for flexible versions. It is unconditional if all versions are flexible, and `None` if
+/// none is.
 fn flexible_condition(message: &Message, structure: &Structure) -> Option<&'static str> {
     let from = message.flexible_from.filter(|from| *from <= structure.versions.max)?;
     Some(if from <= structure.versions.min { "{" } else { "if flexible {" })
 }
 
-/// The opposite of [`condition`].
+/// The negation of [`condition`].
 fn absence(versions: Versions, within: Versions) -> Option<String> {
     let before = (versions.min > within.min).then(|| format!("version < {}", versions.min));
     let after = (versions.max < within.max).then(|| format!("version > {}", versions.max));
@@ -273,7 +275,7 @@ fn message_traits(out: &mut String, message: &Message) {
     }
 }
 
-/// The documentation of a field: facts only.
+/// The doc comment of a field.
 fn field_words(field: &Field, structure: &Structure) -> String {
     let mut words = format!("Field `{}`", field.name);
     if field.versions != structure.versions {

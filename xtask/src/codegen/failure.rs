@@ -1,4 +1,4 @@
-//! What a failure with a file says.
+//! The error message for a failed file operation.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Finding Kafka's client library and taking the message definitions out of it.
+//! Finds Kafka's client library and extracts the message definitions from it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,15 +7,16 @@ use std::{env, fs};
 use super::definition::Definition;
 use super::failure::failure;
 
-/// The release whose definitions are the source.
+/// The Kafka release whose definitions are used.
 const KAFKA_VERSION: &str = "4.3.1";
-/// Environment variable that names the jar.
+/// The environment variable with the path of the jar.
 const JAR_VARIABLE: &str = "KAFKA_CLIENTS_JAR";
 
-/// The jar: the one given, else the environment's, else the local Maven repository's, else a fetched one.
+/// Returns the path of the jar: the given one, else the one of the environment variable, else the one in the
+/// local Maven repository, else one that it fetches.
 pub(super) fn locate(given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(jar) = given.map(Path::to_owned).or_else(|| env::var_os(JAR_VARIABLE).map(PathBuf::from)) {
-        return if jar.is_file() { Ok(jar) } else { Err(format!("{} is no file", jar.display())) };
+        return if jar.is_file() { Ok(jar) } else { Err(format!("{} is not a file", jar.display())) };
     }
     let name = format!("kafka-clients-{KAFKA_VERSION}.jar");
     let local = env::home_dir().unwrap_or_default().join(".m2/repository/org/apache/kafka/kafka-clients");
@@ -44,7 +45,7 @@ fn fetch(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// All definitions in `jar`.
+/// Reads all definitions in `jar`.
 pub(super) fn definitions(jar: &Path) -> Result<Vec<Definition>, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/codegen/definitions");
     if folder.exists() {

@@ -1,9 +1,9 @@
-//! Which API keys get messages. Adding a key here and running codegen is all it takes.
+//! The API keys whose messages are generated. To support another one, add it here and run codegen.
 
 /// API keys whose request and response are generated, ascending.
 ///
-/// Absent: telemetry (71, 72), moving of replicas between folders (34), tokens (38 to 41) and the traffic between
-/// Kafka's own brokers and controllers.
+/// Not included: telemetry (71, 72), moving replicas between folders (34), delegation tokens (38 to 41), and
+/// the traffic between Kafka's own brokers and controllers.
 pub(super) const GENERATED: &[i16] = &[
     0, 1, 2, 3, // records
     8, 9, 10, 11, 12, 13, 14, 15, 16, // groups

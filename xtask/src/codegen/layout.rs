@@ -1,11 +1,12 @@
-//! The definitions, resolved: versions as numbers, types as types, structures in a list, smallest encodings computed.
-//! Whatever the generator cannot express is refused here, so that [`emit`](super::emit) only prints.
+//! Resolves the definitions: parses versions and types, lists the structures, and computes the smallest
+//! encodings. It rejects everything that the generator cannot express, so that [`emit`](super::emit) only
+//! prints.
 
 use serde_json::Value;
 
 use super::definition::{Definition, Field as FieldDefinition};
 
-/// Versions from the first to the last, both included.
+/// A range of versions, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Versions {
     pub(super) min: i16,
@@ -34,7 +35,7 @@ pub(super) struct Message {
     pub(super) is_request: bool,
     pub(super) versions: Versions,
     pub(super) flexible_from: Option<i16>,
-    /// The message itself comes first.
+    /// The structures of the message. The message itself is the first.
     pub(super) structures: Vec<Structure>,
 }
 
@@ -44,7 +45,7 @@ pub(super) struct Structure {
     pub(super) name: String,
     pub(super) versions: Versions,
     pub(super) fields: Vec<Field>,
-    /// Fewest bytes at each version of the message, from its first on.
+    /// The size of the smallest encoding in each version of the message.
     pub(super) bytes_min: Vec<usize>,
 }
 
@@ -60,7 +61,7 @@ pub(super) struct Field {
     pub(super) default: String,
 }
 
-/// An API key that some version of the protocol still has.
+/// An API key with at least one valid version.
 #[derive(Debug)]
 pub(super) struct Api {
     pub(super) key: i16,
@@ -72,9 +73,9 @@ pub(super) struct Api {
 }
 
 impl Versions {
-    /// Parses `none`, `3`, `0-4` or `2+`; an open end ends at `within`'s.
+    /// Parses `none`, `3`, `0-4` or `2+`, and intersects the result with `within`.
     fn parse(text: &str, within: Self) -> Result<Option<Self>, String> {
-        let number = |text: &str| text.parse::<i16>().map_err(|_| format!("'{text}' is no version"));
+        let number = |text: &str| text.parse::<i16>().map_err(|_| format!("'{text}' is not a version"));
         let parsed = match (text, text.strip_suffix('+'), text.split_once('-')) {
             ("none" | "", _, _) => return Ok(None),
             (_, Some(min), _) => Self { min: number(min)?, max: i16::MAX },
@@ -93,6 +94,7 @@ impl Versions {
         self.min <= version && version <= self.max
     }
 
+    /// The smallest range that includes both.
     fn hull(self, other: Self) -> Self {
         Self { min: self.min.min(other.min), max: self.max.max(other.max) }
     }
@@ -122,7 +124,7 @@ impl Kind {
         }
     }
 
-    /// Name of the structure that it is or has as element.
+    /// The name of the structure that this type or its element type is.
     pub(super) fn structure(&self) -> Option<&str> {
         match self {
             Self::Structure(name) => Some(name),
@@ -211,7 +213,8 @@ impl Message {
     }
 }
 
-/// Deepest nesting that is generated. Kafka's deepest is 5; recursion would exceed any bound.
+/// The deepest nesting that can be generated. Kafka's deepest is 5. A recursive structure would exceed any
+/// limit.
 const DEPTH_MAX: usize = 8;
 
 struct Resolver<'a> {
@@ -220,7 +223,8 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// Resolves a structure and all that it refers to, or widens the versions of one that is known.
+    /// Resolves a structure and all structures that it refers to. Widens the versions of a structure that is
+    /// already known.
     fn structure(
         &mut self,
         name: &str,
@@ -249,6 +253,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
+    /// Resolves the structure that a field refers to, if any.
     fn referred(&mut self, field: &FieldDefinition, within: Versions, depth: usize) -> Result<(), String> {
         let kind = Kind::parse(&field.kind);
         let (Some(name), Some(versions)) = (kind.structure(), Versions::parse(&field.versions, within)?)
@@ -278,11 +283,11 @@ impl Resolver<'_> {
             None => None,
         };
         if field.flexible_versions.is_some() {
-            return refused("a field with flexible versions of its own");
+            return refused("a field with its own flexible versions");
         }
         if let Some(tagged) = &field.tagged_versions {
             if field.tag.is_none() || Versions::parse(tagged, versions)? != Some(versions) {
-                return refused("a field that is tagged in some of its versions only");
+                return refused("a field that is tagged in only some of its versions");
             }
             if kind == Kind::Records || (nullable.is_some() && matches!(kind, Kind::Structure(_))) {
                 return refused("a tagged field of this type");
@@ -313,7 +318,7 @@ fn default_text(default: Option<&Value>) -> String {
     }
 }
 
-/// Every API key with at least one version, ascending.
+/// Returns every API key with at least one version, in ascending order.
 pub(super) fn apis(definitions: &[Definition]) -> Result<Vec<Api>, String> {
     let mut apis = Vec::new();
     for request in definitions.iter().filter(|definition| definition.kind == "request") {

@@ -1,6 +1,6 @@
-//! From the names in the definitions to Rust's.
+//! Converts names in the definitions to Rust names.
 
-/// `UpperCamel` to `snake_case`; a run of capitals counts as one word.
+/// Converts `UpperCamel` to `snake_case`. A run of capitals counts as one word.
 pub(super) fn snake(camel: &str) -> String {
     let characters: Vec<char> = camel.chars().collect();
     let mut snake = String::new();
@@ -15,7 +15,7 @@ pub(super) fn snake(camel: &str) -> String {
     snake
 }
 
-/// A field name that is no keyword.
+/// Converts the name of a field, and escapes it if it is a Rust keyword.
 pub(super) fn field(camel: &str) -> String {
     let snake = snake(camel);
     match snake.as_str() {

@@ -1,4 +1,5 @@
-//! Links of Markdown files: to files of this repository, and to their headings. Links to the web are not followed.
+//! Checks the links in Markdown files to files of this repository and to their headings. Does not follow
+//! links to the web.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -6,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use super::texts::{Text, prose_lines};
 use crate::run::root;
 
-/// One complaint for each link that leads nowhere.
+/// Returns one complaint for each broken link.
 pub(super) fn check(files: &[Text]) -> Vec<String> {
     let documents: Vec<&Text> = files.iter().filter(|file| file.has_extension("md")).collect();
     let anchors: BTreeMap<&Path, BTreeSet<String>> =
@@ -22,6 +23,7 @@ pub(super) fn check(files: &[Text]) -> Vec<String> {
     complaints
 }
 
+/// Says why a link is broken. `None` if it is not.
 fn broken(from: &Path, target: &str, anchors: &BTreeMap<&Path, BTreeSet<String>>) -> Option<&'static str> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
@@ -35,7 +37,7 @@ fn broken(from: &Path, target: &str, anchors: &BTreeMap<&Path, BTreeSet<String>>
     known.and_then(|(anchor, known)| (!known.contains(anchor)).then_some("no such heading"))
 }
 
-/// Without `..` and `.`.
+/// Resolves `..` and `.` in a path.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
@@ -48,7 +50,7 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// Targets of `[text](target)` outside of code, with their lines, which count from 1.
+/// The targets of `[text](target)` outside code, with their line numbers, which start at 1.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (line, content) in prose_lines(text) {
@@ -65,13 +67,13 @@ fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The line without what stands between backticks.
+/// Removes the text between backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join("``")
 }
 
-/// The anchors that a forge gives to the headings of a file: lower case, hyphens for spaces, no punctuation, a number
-/// for each repetition.
+/// The anchors that a forge generates for the headings of a file: lower case, hyphens for spaces, no
+/// punctuation, and a number for each repetition.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut anchors = BTreeSet::new();

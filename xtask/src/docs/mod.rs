@@ -1,4 +1,4 @@
-//! Documents: those that code writes, and what is checked of all of them.
+//! `cargo xtask docs`: writes the generated documents, and checks all of them.
 
 mod links;
 mod prose;
@@ -12,7 +12,7 @@ use crate::run::root;
 
 const CONFIGURATION: &str = "docs/configuration.md";
 
-/// At most this many complaints are printed.
+/// The maximum number of complaints to print.
 const COMPLAINTS_MAX: usize = 50;
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
@@ -36,6 +36,7 @@ fn check() -> Result<(), String> {
     Err(format!("{} complaints about documents and comments", complaints.len()))
 }
 
+/// Complains about a generated document that is out of date.
 fn generated() -> Result<Vec<String>, String> {
     let found = fs::read_to_string(root().join(CONFIGURATION))
         .map_err(|error| format!("{CONFIGURATION}: {error}"))?;

@@ -1,21 +1,21 @@
-//! Long lines of documents and comments, and habits of writing that docs/adr/0019 gave up.
+//! Finds long lines in documents and comments, and the habits of writing that docs/adr/0019 abandoned.
 
 use super::texts::{Text, prose_lines};
 
-/// Of documents and comments. Tables, code and links that cannot be broken may be longer.
+/// The limit for documents and comments. Tables, code, and lines with a very long word may be longer.
 const COLUMNS_MAX: usize = 110;
 
-/// A text written by a program, in words of its own.
+/// Texts that programs generate.
 const GENERATED: [&str; 3] = [
     "crates/kafka-wire/src/messages/",
     "crates/kafka-wire/tests/wire/schema_data.rs",
     "docs/configuration.md",
 ];
 
-/// Files that must tell of the habits.
+/// Files that must mention the habits.
 const ABOUT_HABITS: [&str; 2] = ["xtask/src/docs/prose.rs", "docs/adr/0019-plain-english.md"];
 
-/// Words that say less than the plain ones, in lower case, and those.
+/// Wordings to avoid, in lower case, and what to write instead.
 const HABITS: [(&str, &str); 11] = [
     ("whoever", "say who"),
     ("whomever", "say who"),
@@ -30,7 +30,7 @@ const HABITS: [(&str, &str); 11] = [
     ("by nobody", "name who does it, in the active voice"),
 ];
 
-/// One complaint for each line.
+/// Returns one complaint for each long line and for each line with a habit.
 pub(super) fn check(files: &[Text]) -> Vec<String> {
     files.iter().filter(|file| is_ours(file)).flat_map(of_file).collect()
 }
@@ -66,7 +66,7 @@ fn of_file(file: &Text) -> Vec<String> {
     complaints
 }
 
-/// Whether a line is one that a person can break.
+/// Reports whether a line is prose that its author could have wrapped.
 fn is_prose(file: &Text, line: &str) -> bool {
     let text = line.trim_start();
     let is_written = if file.has_extension("md") {
@@ -76,10 +76,11 @@ fn is_prose(file: &Text, line: &str) -> bool {
     } else {
         text.starts_with('#')
     };
-    // A word that is longer than the line has room for.
+    // A line with a very long word, such as a URL, cannot be wrapped.
     is_written && text.split_whitespace().all(|word| word.len() < COLUMNS_MAX / 2)
 }
 
+/// The first habit in a line, as whole words.
 fn habit(line: &str) -> Option<&(&'static str, &'static str)> {
     let line = line.to_lowercase();
     HABITS.iter().find(|(habit, _)| {

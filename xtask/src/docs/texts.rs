@@ -6,9 +6,9 @@ use std::process::Command;
 
 use crate::run::root;
 
-/// A text file that git knows.
+/// A text file that git tracks or would add.
 pub(super) struct Text {
-    /// From the root of the workspace.
+    /// The path from the root of the workspace.
     pub(super) path: PathBuf,
     pub(super) content: String,
 }
@@ -19,7 +19,7 @@ impl Text {
     }
 }
 
-/// All text files that git knows, or would add.
+/// Reads all text files that git tracks or would add.
 pub(super) fn tracked() -> Result<Vec<Text>, String> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -30,7 +30,7 @@ pub(super) fn tracked() -> Result<Vec<Text>, String> {
         return Err(format!("git ls-files: {}", String::from_utf8_lossy(&output.stderr).trim()));
     }
     let names = String::from_utf8(output.stdout).map_err(|error| format!("git ls-files: {error}"))?;
-    // A deleted file is still listed, and a corpus is no text.
+    // Git also lists deleted files and the binary files of corpora. Skip both.
     let read = |name: &str| {
         let content = fs::read_to_string(root().join(name)).ok()?;
         Some(Text { path: name.into(), content })
@@ -38,7 +38,7 @@ pub(super) fn tracked() -> Result<Vec<Text>, String> {
     Ok(names.split_terminator('\0').filter_map(read).collect())
 }
 
-/// Lines outside of fenced code, which count from 1.
+/// Lines outside fenced code, with their numbers, which start at 1.
 pub(super) fn prose_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_code = false;
     text.lines().enumerate().filter_map(move |(at, line)| {

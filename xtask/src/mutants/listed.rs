@@ -11,7 +11,7 @@ use crate::run::root;
 
 const USAGE: &str = "usage: cargo xtask mutants [--list] [PART OF A NAME...], or mutants --operators ...";
 
-/// A bug must be noticed within so many seeds of a simulator.
+/// A simulator must notice a bug within this many seeds.
 const SEEDS: u64 = 500;
 
 #[derive(Deserialize)]
@@ -28,16 +28,16 @@ struct Mutant {
     name: String,
     /// The file, from the root of the workspace.
     file: PathBuf,
-    /// What stands there, once.
+    /// The code to replace. It occurs once in the file.
     find: String,
-    /// What stands there instead.
+    /// The code with the bug.
     replace: String,
-    /// A simulator (`nodes`, `group`), or the arguments of `cargo test`.
+    /// What must notice the bug: a simulator (`nodes`, `group`), or `cargo test` with these arguments.
     noticed_by: String,
 }
 
 impl Mutant {
-    /// The arguments of `cargo test`; `None` if a simulator is to notice.
+    /// The arguments of `cargo test`. `None` if a simulator must notice the bug.
     fn test(&self) -> Option<Vec<&str>> {
         match self.noticed_by.as_str() {
             "nodes" | "group" => None,
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
         |mutant: &&Mutant| parts.is_empty() || parts.iter().any(|part| mutant.name.contains(*part));
     let wanted: Vec<&Mutant> = list.mutant.iter().filter(is_wanted).collect();
     if wanted.is_empty() {
-        return Err("no mutant has such a name".to_owned());
+        return Err("no mutant has a name with one of these parts".to_owned());
     }
     if arguments.iter().any(|argument| argument == "--list") {
         for mutant in wanted {
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
         return Ok(());
     }
     let tree = Tree::copy()?;
-    // All of them before a bug is planted: the tree is built once for that.
+    // Run every test before any bug is planted, so that the unchanged tree is built once.
     wanted.iter().filter_map(|mutant| mutant.test()).for_each(|test| drop(tree.can_judge(&test)));
     let mut left = Vec::new();
     for mutant in wanted {
@@ -89,7 +89,7 @@ fn plant(tree: &Tree, mutant: &Mutant) -> Result<Outcome, String> {
     let before = tree.read(&mutant.file)?;
     match before.matches(&mutant.find).count() {
         1 => {}
-        found => return Ok(Outcome::Unusable(format!("what is to be replaced stands there {found} times"))),
+        found => return Ok(Outcome::Unusable(format!("the code to replace occurs {found} times"))),
     }
     let planted = before.replacen(&mutant.find, &mutant.replace, 1);
     let test = mutant.test();
@@ -109,10 +109,10 @@ mod tests {
 
     #[test]
     fn each_bug_of_the_list_can_be_planted_in_the_code_as_it_is() {
-        let text = fs::read_to_string(root().join("xtask/mutants.toml")).expect("the list");
-        let list: List = toml::from_str(&text).expect("as it is described");
+        let text = fs::read_to_string(root().join("xtask/mutants.toml")).expect("a readable list");
+        let list: List = toml::from_str(&text).expect("a well-formed list");
         for Mutant { name, file, find, replace, .. } in list.mutant {
-            let code = fs::read_to_string(root().join(&file)).expect("a file");
+            let code = fs::read_to_string(root().join(&file)).expect("a readable file");
             assert_eq!(code.matches(&find).count(), 1, "{name}: in {}", file.display());
             assert_ne!(find, replace, "{name}");
         }

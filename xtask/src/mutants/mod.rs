@@ -1,8 +1,8 @@
-//! Plants bugs, one at a time, and says which of them nobody notices.
+//! `cargo xtask mutants`: plants bugs, one at a time, and reports those that no test or simulator notices.
 //!
-//! They are planted in a copy of the tree (`target/mutants/tree`), which has a target folder of its own, so that work goes
-//! on beside it. A bug counts as noticed if everything compiles, what is to notice it fails every time, and passes without
-//! the bug.
+//! The bugs go into a copy of the tree (`target/mutants/tree`) with its own target folder, so that work in
+//! the original can go on meanwhile. A bug counts as noticed if the code compiles, and if its test or
+//! simulator fails every time with the bug and passes without it.
 
 mod listed;
 mod operators;

@@ -1,9 +1,11 @@
-//! Bugs by operators: cargo-mutants says which, our tests and simulators say who is noticed.
+//! Bugs by mutation operators: cargo-mutants lists them, our tests and simulators try to notice them.
 //!
-//! cargo-mutants would run the tests of the crate alone; ours lie beside it, in `sim` and `server`, and in the simulators. So it is asked
-//! for its list only. A bug goes up a ladder, from what is quick to what takes long, until something notices it.
+//! cargo-mutants itself would only run the tests of the mutated crate. Many of our tests are elsewhere, in
+//! `sim`, `server` and the simulators, so we use no more than its list. Each bug climbs a ladder of tests,
+//! from the quick to the slow, until one of them notices it.
 //!
-//! There are thousands, and each takes a minute or two: a night plays as many as it can, in an order that its seed gives.
+//! There are thousands of bugs, and each takes a minute or two. A run tries as many as its time allows, in an
+//! order that depends on the seed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,20 +22,20 @@ use crate::tools::CARGO_MUTANTS;
 
 const USAGE: &str = "usage: cargo xtask mutants --operators [log|replication|coordination|node ...] [--minutes N] [--seed N] [--list]";
 
-/// So many of the bugs of a room may go unnoticed without a written reason.
+/// The share of a room's bugs that may go unnoticed without a written reason.
 const SURVIVORS_PERCENT_MAX: usize = 5;
 
 const REASONS: &str = "xtask/survivors.toml";
 
 /// One step of a ladder.
 enum Step {
-    /// The arguments of `cargo test`.
+    /// `cargo test` with these arguments.
     Test(&'static [&'static str]),
-    /// A simulator, and how many seeds.
+    /// A simulator, and the number of seeds.
     Seeds(&'static str, u64),
 }
 
-/// A crate in which data can be lost, and who is to notice it.
+/// A crate whose bugs can lose data, and the ladder of tests that should notice them.
 struct Room {
     name: &'static str,
     package: &'static str,
@@ -70,7 +72,7 @@ const ROOMS: [Room; 4] = [
     },
 ];
 
-/// What cargo-mutants says of a bug.
+/// A bug in the list of cargo-mutants.
 #[derive(Deserialize)]
 struct Listed {
     name: String,
@@ -80,14 +82,14 @@ struct Listed {
     replacement: String,
 }
 
-/// From one character to before another.
+/// A range of characters. `end` is not part of it.
 #[derive(Deserialize)]
 struct Span {
     start: Place,
     end: Place,
 }
 
-/// Both count from 1; columns are characters.
+/// A position. Lines and columns count from 1, and columns are characters.
 #[derive(Deserialize, Clone, Copy, PartialEq)]
 struct Place {
     line: usize,
@@ -105,7 +107,7 @@ struct Reasons {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Survivor {
-    /// As cargo-mutants names it, without the line and the column.
+    /// Its name in the list of cargo-mutants, without the line and the column.
     name: String,
     reason: String,
 }
@@ -138,7 +140,7 @@ impl Options {
     }
 }
 
-/// How a room has fared.
+/// The results of a room.
 #[derive(Default)]
 struct Tally {
     noticed: usize,
@@ -182,7 +184,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
         let excuse = reasons.survivor.iter().find(|survivor| survivor.name == without_place(&mutant.name));
         let told = if let Some(survivor) = excuse {
             tally.excused += 1;
-            format!("left out: {}", survivor.reason)
+            format!("skipped: {}", survivor.reason)
         } else {
             match climb(&tree, mutant, room.ladder)? {
                 Outcome::Noticed(how) => {
@@ -211,7 +213,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
 fn tell(tallies: &BTreeMap<&str, Tally>) -> Result<(), String> {
     for (room, tally) in tallies {
         println!(
-            "{room}: {} played, {} not noticed; {} undecided, {} with a reason left out, {} do not compile",
+            "{room}: {} tried, {} not noticed; {} undecided, {} skipped with a reason, {} do not compile",
             tally.counted(),
             tally.survivors.len(),
             tally.undecided,
@@ -228,7 +230,7 @@ fn tell(tallies: &BTreeMap<&str, Tally>) -> Result<(), String> {
     Err(format!("more than {SURVIVORS_PERCENT_MAX} % are not noticed in {}", too_many.join(", ")))
 }
 
-/// All bugs of the rooms, in the copy of the tree.
+/// Lists all bugs of the rooms, in the copy of the tree.
 fn list(tree: &Tree, rooms: &[&Room]) -> Result<Vec<Listed>, String> {
     let mut command = Command::new(CARGO_MUTANTS.locate()?);
     command.args(["mutants", "--list", "--json"]).current_dir(tree.path());
@@ -239,10 +241,10 @@ fn list(tree: &Tree, rooms: &[&Room]) -> Result<Vec<Listed>, String> {
     if !output.status.success() {
         return Err(format!("cargo mutants: {}", String::from_utf8_lossy(&output.stderr)));
     }
-    serde_json::from_slice(&output.stdout).map_err(|error| format!("what cargo mutants lists: {error}"))
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("the list of cargo mutants: {error}"))
 }
 
-/// The same seed gives the same order, wherever a bug stands in the list.
+/// Sorts the bugs into the order of a seed, which does not depend on their order in the list.
 fn in_the_order_of(seed: u64, listed: &mut [Listed]) {
     listed.sort_by_cached_key(|mutant| {
         let mut hasher = DefaultHasher::new();
@@ -251,7 +253,7 @@ fn in_the_order_of(seed: u64, listed: &mut [Listed]) {
     });
 }
 
-/// A night with tests that fail without a bug would say nothing.
+/// Fails unless all tests pass without a bug. Otherwise the results would mean nothing.
 fn can_judge(tree: &Tree, rooms: &[&Room]) -> Result<(), String> {
     let steps = rooms.iter().flat_map(|room| room.ladder);
     steps.into_iter().try_for_each(|step| match step {
@@ -263,7 +265,7 @@ fn can_judge(tree: &Tree, rooms: &[&Room]) -> Result<(), String> {
 fn climb(tree: &Tree, mutant: &Listed, ladder: &[Step]) -> Result<Outcome, String> {
     let before = tree.read(&mutant.file)?;
     let planted = replaced(&before, &mutant.span, &mutant.replacement)
-        .ok_or_else(|| format!("{}: there is no such place", mutant.name))?;
+        .ok_or_else(|| format!("{}: the file has no such position", mutant.name))?;
     tree.judge(&mutant.file, &planted, || {
         for step in ladder {
             let look = match step {
@@ -278,13 +280,13 @@ fn climb(tree: &Tree, mutant: &Listed, ladder: &[Step]) -> Result<Outcome, Strin
     })
 }
 
-/// `None` if the text has no such place.
+/// Returns the text with the span replaced. `None` if the text has no such span.
 fn replaced(text: &str, span: &Span, with: &str) -> Option<String> {
     let (start, end) = (at(text, span.start)?, at(text, span.end)?);
     Some([text.get(..start)?, with, text.get(end..)?].concat())
 }
 
-/// Where the character at a place begins, in bytes.
+/// The byte index of the character at a position. `None` if the text has no such position.
 fn at(text: &str, place: Place) -> Option<usize> {
     let before: usize = text.split_inclusive('\n').take(place.line.checked_sub(1)?).map(str::len).sum();
     let line = text.get(before..)?.split_inclusive('\n').next().unwrap_or_default();
@@ -292,7 +294,7 @@ fn at(text: &str, place: Place) -> Option<usize> {
     Some(before + ends.into_iter().nth(place.column.checked_sub(1)?)?)
 }
 
-/// `crates/log/src/roll.rs:12:9: replace a with b` without the numbers.
+/// Removes the line and the column from a name such as `crates/log/src/roll.rs:12:9: replace a with b`.
 fn without_place(name: &str) -> String {
     let mut parts = name.splitn(4, ':');
     let (file, change) = (parts.next().unwrap_or_default(), parts.nth(2).unwrap_or_default());
@@ -340,8 +342,8 @@ mod tests {
 
     #[test]
     fn each_reason_is_one() {
-        let text = fs::read_to_string(root().join(REASONS)).expect("the list");
-        let reasons: Reasons = toml::from_str(&text).expect("as it is described");
+        let text = fs::read_to_string(root().join(REASONS)).expect("a readable list");
+        let reasons: Reasons = toml::from_str(&text).expect("a well-formed list");
         for Survivor { name, reason } in reasons.survivor {
             let file = name.split(':').next().unwrap_or_default();
             assert!(root().join(file).is_file(), "{name}: no such file");

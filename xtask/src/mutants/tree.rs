@@ -8,42 +8,45 @@ use std::process::{Command, Stdio};
 
 use crate::run::root;
 
-/// Tests that have not ended after so many seconds have noticed something: none take a third of it in the tree as it is.
+/// Tests that run for longer than this count as having noticed the bug. Without a bug, none takes a third of
+/// it.
 const TEST_SECONDS_MAX: &str = "900";
 
-/// The same of a simulator and hundreds of seeds.
+/// The limit for a simulator with hundreds of seeds. A simulator that runs for longer leaves the bug
+/// undecided.
 const SIMULATION_SECONDS_MAX: &str = "7200";
 
-/// Unoptimised, the hundreds of seeds would take hours.
+/// An optimised build: without optimisation, the hundreds of seeds would take hours.
 const CAMPAIGN: [&str; 7] = ["--quiet", "--profile", "sim", "-p", "tailrace-sim", "--example", "campaign"];
 
-/// The campaign says so when all seeds have passed.
+/// The campaign prints this when all seeds have passed.
 const NOT_NOTICED: &str = "NOT NOTICED";
 
-/// Nothing ends what is compiled.
+/// No time limit, for builds.
 const NEVER: &str = "0";
 
-/// `timeout` says so by this status.
+/// The exit status of `timeout` when the limit was reached.
 const TIMED_OUT: i32 = 124;
 
-/// Address space of what is run, in KiB: a bug may ask for memory without an end.
+/// The limit of a process's address space, in KiB: a bug may allocate without end.
 const ADDRESS_SPACE_KIB: &str = "20000000";
 
-/// What became of a bug.
+/// The verdict on a bug.
 pub(super) enum Outcome {
-    /// By what.
+    /// With the failure that noticed it.
     Noticed(String),
     Survived,
-    /// Nothing was tried.
+    /// The bug could not be planted, or the code does not compile with it.
     Unusable(String),
-    /// What was tried says nothing of the bug: it fails without it, or not every time, or did not come to an end.
+    /// The result says nothing about the bug: the test or simulator also fails without it, fails only
+    /// sometimes, or did not end in time.
     Undecided(String),
 }
 
-/// What was seen while a bug was planted.
+/// An observation while a bug was planted.
 pub(super) enum Look {
     Told(Outcome),
-    /// A simulator's first seed that failed.
+    /// The first seed of a simulator that failed.
     Seed {
         simulator: &'static str,
         seed: u64,
@@ -53,12 +56,13 @@ pub(super) enum Look {
 
 pub(super) struct Tree {
     path: PathBuf,
-    /// What tests say without a bug, by their arguments: `Err` has the reason why they cannot judge one.
+    /// The results of tests without a bug, by their arguments. `Err` says why these tests cannot judge a bug.
     sound: RefCell<HashMap<String, Result<(), String>>>,
 }
 
 impl Tree {
-    /// Copies what git knows, or would add, of this tree. A file that is the same is left as it is, so that cargo builds little.
+    /// Copies the files of this tree that git tracks or would add. Files that have not changed are left
+    /// alone, so that cargo rebuilds little.
     pub(super) fn copy() -> Result<Self, String> {
         let (from, to) = (root(), root().join("target/mutants/tree"));
         let listed = Command::new("git")
@@ -69,7 +73,7 @@ impl Tree {
         let names = String::from_utf8(listed.stdout).map_err(|error| error.to_string())?;
         let mut kept = HashSet::new();
         for name in names.split('\0').filter(|name| !name.is_empty()) {
-            // One that was deleted is listed as well.
+            // Git lists deleted files as well.
             let Ok(content) = fs::read(from.join(name)) else { continue };
             let path = to.join(name);
             write_if_changed(&path, &content).map_err(|error| format!("{name}: {error}"))?;
@@ -83,12 +87,12 @@ impl Tree {
         &self.path
     }
 
-    /// A file's text; its path is from the root of the workspace.
+    /// Reads a file. Its path is relative to the root of the workspace.
     pub(super) fn read(&self, file: &Path) -> Result<String, String> {
         fs::read_to_string(self.path.join(file)).map_err(|error| format!("{}: {error}", file.display()))
     }
 
-    /// Looks while the file has this text, and gives it the old one again.
+    /// Runs `look` while the file has this text, then restores the old text.
     pub(super) fn with<T>(
         &self,
         file: &Path,
@@ -105,7 +109,8 @@ impl Tree {
         seen
     }
 
-    /// Whether tests can judge a bug: they pass without one, and there are some. To be asked while no bug is planted.
+    /// Checks that tests can judge a bug: there are some, and they pass without it. Call this while no bug is
+    /// planted.
     pub(super) fn can_judge(&self, arguments: &[&str]) -> Result<(), String> {
         let name = arguments.join(" ");
         if let Some(known) = self.sound.borrow().get(&name) {
@@ -121,7 +126,8 @@ impl Tree {
         verdict
     }
 
-    /// Plants a bug, looks, and asks the simulator, if it noticed, whether its seed passes without the bug.
+    /// Plants a bug and runs `look`. If a simulator noticed the bug, checks that the same seed passes without
+    /// it.
     pub(super) fn judge(
         &self,
         file: &Path,
@@ -133,7 +139,7 @@ impl Tree {
             Look::Seed { simulator, seed, anomaly } => {
                 if self.campaign(simulator, seed, 1)?.failing_seed().is_some() {
                     return Ok(Outcome::Undecided(format!(
-                        "seed {seed} of {simulator} fails without it, too"
+                        "seed {seed} of {simulator} also fails without the bug"
                     )));
                 }
                 Ok(Outcome::Noticed(format!("seed {seed}: {anomaly}")))
@@ -141,7 +147,7 @@ impl Tree {
         }
     }
 
-    /// Plays seeds of a simulator, from 0 on.
+    /// Runs seeds of a simulator, from 0 on.
     pub(super) fn simulate(&self, simulator: &'static str, seeds: u64) -> Result<Look, String> {
         let built = self.cargo(NEVER, "build", &CAMPAIGN)?;
         if !built.is_fine() {
@@ -155,12 +161,13 @@ impl Tree {
                 Look::Told(Outcome::Undecided(reason))
             }
             None if looked.text.contains(NOT_NOTICED) => Look::Told(Outcome::Survived),
-            // An assertion in a place where nothing catches it, or memory without an end.
+            // An assertion that nothing caught, or endless allocation.
             None => Look::Told(Outcome::Noticed(format!("{simulator} ended with {:?}", looked.status))),
         })
     }
 
-    /// Runs tests twice: one that fails now and then has noticed nothing. The arguments are those of `cargo test`.
+    /// Runs `cargo test` with these arguments, and runs it again if it fails: a test that fails only
+    /// sometimes has noticed nothing.
     pub(super) fn test(&self, arguments: &[&str]) -> Result<Look, String> {
         let mut build = vec!["--quiet", "--no-run"];
         build.extend(arguments.iter().take_while(|argument| **argument != "--"));
@@ -175,7 +182,7 @@ impl Tree {
         } else if tested.status == Some(TIMED_OUT) {
             Outcome::Noticed("the tests do not end".to_owned())
         } else if run()?.is_fine() {
-            Outcome::Undecided(format!("failed once of two times: {}", tested.what_failed()))
+            Outcome::Undecided(format!("failed in one of two runs: {}", tested.what_failed()))
         } else {
             Outcome::Noticed(tested.what_failed())
         };
@@ -215,7 +222,7 @@ fn write_if_changed(path: &Path, content: &[u8]) -> std::io::Result<()> {
     fs::write(path, content)
 }
 
-/// A test that is gone from the tree would be found in the copy.
+/// Removes files of the copy that the tree no longer has, such as deleted tests.
 fn remove_others(folder: &Path, kept: &HashSet<PathBuf>) -> std::io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -229,7 +236,7 @@ fn remove_others(folder: &Path, kept: &HashSet<PathBuf>) -> std::io::Result<()> 
     Ok(())
 }
 
-/// What a program said, and its status.
+/// The output of a program, and its exit status.
 struct Said {
     status: Option<i32>,
     text: String,
@@ -240,14 +247,14 @@ impl Said {
         self.status == Some(0)
     }
 
-    /// The first test that failed, as it says so itself.
+    /// The line that names the first failed test or panic.
     fn what_failed(&self) -> String {
         let is_telling = |line: &&str| line.ends_with("--- FAILED") || line.contains("panicked at");
         let told = self.text.lines().find(is_telling);
         told.map_or_else(|| format!("it ended with {:?}", self.status), str::to_owned)
     }
 
-    /// `seed N: ANOMALY`, as the campaign prints it.
+    /// The first failed seed and its anomaly. The campaign prints them as `seed N: ANOMALY`.
     fn failing_seed(&self) -> Option<(u64, String)> {
         self.text.lines().find_map(|line| {
             let (seed, anomaly) = line.strip_prefix("seed ")?.split_once(": ")?;
@@ -260,7 +267,7 @@ impl Said {
     }
 }
 
-/// How many tests ran, by `running N tests` of each binary.
+/// The number of tests that ran: the sum over the `running N tests` lines of all binaries.
 fn tests_run(text: &str) -> usize {
     let counts = text
         .lines()

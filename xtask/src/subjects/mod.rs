@@ -1,5 +1,6 @@
-//! What shows that the subject matcher is right, beyond its ordinary tests: models, an interpreter that knows undefined behaviour, a detector of data
-//! races, long histories, and matchers that are broken on purpose, which the tests must find.
+//! `cargo xtask prove subjects`: evidence beyond ordinary tests that the subject matcher is right. It
+//! consists of models, Miri, ThreadSanitizer, long histories, and deliberately broken matchers whose bugs the
+//! tests must find.
 
 mod reached;
 
@@ -10,14 +11,14 @@ use crate::run::{self, root};
 
 const PACKAGE: [&str; 2] = ["-p", "tailrace-subjects"];
 
-/// How much of everything.
+/// How much of each to run.
 struct Effort {
     /// Runs of each model under each scheduler.
     model_runs: &'static str,
     lookups: &'static str,
     histories: &'static str,
     stress_seconds: &'static str,
-    /// Run what needs a nightly toolchain, and what is long in any case.
+    /// Whether to include the checks that need a nightly toolchain or always take long.
     full: bool,
 }
 
@@ -30,7 +31,7 @@ pub(crate) fn prove(options: &[&str]) -> Option<Result<(), String>> {
     match options {
         [] => Some(prove_with(&QUICK)),
         ["--full"] => Some(prove_with(&FULL)),
-        // Apart, for it takes longer than all the rest.
+        // Separate, because it takes longer than all the rest.
         ["--miri"] => Some(miri()),
         _ => None,
     }
@@ -49,7 +50,8 @@ fn prove_with(effort: &Effort) -> Result<(), String> {
             ("moved", "models::memory"),
         ];
         all.into_iter().try_for_each(models)?;
-        // What is dropped matters to a lookup that sleeps through two moves of a table: no schedule is likely to do that.
+        // `dropped` affects only a lookup that sleeps through two moves of a table. A random schedule is
+        // unlikely to produce that.
         broken(effort, "", "dropped", "steps")?;
         thread_sanitizer()?;
         miri_churn()?;
@@ -61,7 +63,7 @@ fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Cargo with flags for the compiler, in a folder of its own so that nothing else is built anew.
+/// Cargo with flags for the compiler, in a separate target folder so that other builds stay valid.
 pub(crate) fn cargo(folder: &str, flags: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(root()).args(arguments).env("CARGO_TARGET_DIR", target().join(folder));
@@ -75,7 +77,7 @@ fn test<'a>(options: &[&'a str]) -> Vec<&'a str> {
     [&["test"], &PACKAGE[..], options].concat()
 }
 
-/// Runs all models, then looks what they have reached.
+/// Runs all models, then checks what they have reached.
 fn models(effort: &Effort) -> Result<(), String> {
     println!("models, {} runs of each under each scheduler", effort.model_runs);
     let told = target().join("shuttle").join("reached.txt");
@@ -84,7 +86,7 @@ fn models(effort: &Effort) -> Result<(), String> {
     let mut command = cargo("shuttle", "--cfg shuttle", &arguments);
     run::run(command.env("TAILRACE_MODEL_RUNS", effort.model_runs).env("TAILRACE_MODEL_REACHED", &told))?;
     let text = std::fs::read_to_string(&told).map_err(|error| format!("{}: {error}", told.display()))?;
-    // Some meet in one run of a thousand.
+    // Some collisions happen in one run of a thousand, so only a full run asks for them.
     reached::judge(&root(), &text, effort.full)
 }
 
@@ -101,18 +103,18 @@ fn histories(effort: &Effort) -> Result<(), String> {
     run::run(command.env("TAILRACE_PROVE_SECONDS", effort.stress_seconds))
 }
 
-/// The test itself fails if it finds nothing in a broken matcher.
+/// Runs the histories of a broken matcher. The test itself fails if it finds no anomaly.
 fn broken_histories(what: &str) -> Result<(), String> {
-    println!("histories of a matcher without its `{what}`, where something must be found");
+    println!("histories of a matcher without its `{what}`: the test must find an anomaly");
     let options =
         ["--release", "--quiet", "--test", "linearizability_anomalies", "combination", "--", "--nocapture"];
     let mut command = cargo("broken", &format!("--cfg tailrace_broken=\"{what}\""), &test(&options));
     run::run(command.env("TAILRACE_PROVE_LOOKUPS", "2000000"))
 }
 
-/// Some test must fail.
+/// Runs tests of a broken matcher, of which at least one must fail.
 fn broken(effort: &Effort, flags: &str, what: &str, tests: &str) -> Result<(), String> {
-    println!("{tests} of a matcher without its `{what}`, of which some must fail");
+    println!("{tests} of a matcher without its `{what}`: at least one must fail");
     let flags = format!("{flags} --cfg tailrace_broken=\"{what}\"");
     run::run(&mut cargo("broken", &flags, &test(&["--lib", "--quiet", "--no-run"])))?;
     let mut command = cargo("broken", &flags, &test(&["--lib", "--quiet", tests, "--", "--test-threads=2"]));
@@ -124,7 +126,7 @@ fn broken(effort: &Effort, flags: &str, what: &str, tests: &str) -> Result<(), S
     }
 }
 
-/// An error unless the nightly toolchain has these components: what cannot be run proves nothing.
+/// Fails unless the nightly toolchain has these components: a check that is skipped proves nothing.
 fn need(components: &[&str]) -> Result<(), String> {
     let listed = Command::new("rustup").args(["+nightly", "component", "list", "--installed"]).output();
     let listed = listed.map_err(|error| format!("rustup could not be started: {error}"))?;
@@ -146,8 +148,8 @@ fn miri() -> Result<(), String> {
     run_miri(["-p", "tailrace-subjects-bench"], &["--lib", "classic::"], "")
 }
 
-/// Threads at one table under the interpreter: it also lets a load see what an older store has written, where the language allows
-/// that, and each seed has another order of steps.
+/// Runs threads at one table under Miri. Where the language allows it, Miri lets a load see the value of an
+/// older store, and each seed gives another order of steps.
 fn miri_churn() -> Result<(), String> {
     for seed in 0..MIRI_SEEDS {
         println!("Miri, churn of seed {seed}, {MIRI_SECONDS} s");
@@ -161,8 +163,9 @@ const MIRI_SECONDS: &str = "60";
 
 fn run_miri(package: [&str; 2], tests: &[&str], flags: &str) -> Result<(), String> {
     need(&["miri", "rust-src"])?;
-    // Leaks: crossbeam-epoch keeps its last garbage for ever; tests/memory.rs counts drops instead. Borrows and provenance: crossbeam-epoch
-    // 0.9 breaks the rules of stacked borrows and of strict provenance when a thread registers, before any code of ours.
+    // Leaks: crossbeam-epoch never frees its last garbage, so tests/memory.rs counts drops instead. Borrows
+    // and provenance: crossbeam-epoch 0.9 breaks the rules of stacked borrows and of strict provenance when a
+    // thread registers, before any code of ours runs.
     let all = "-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-permissive-provenance -Zmiri-tree-borrows";
     let arguments = [&["+nightly", "miri", "test"], &package[..], tests].concat();
     let mut command = cargo("miri", "", &arguments);

@@ -1,8 +1,8 @@
-//! What the models of the matcher have reached. Every compare-and-swap in the code must have succeeded in some model and failed in some model;
-//! and those of one slot must have failed because of each other.
+//! What the models of the matcher have reached. Every compare-and-swap in the code must have succeeded in
+//! some model and failed in some model. Those on the same slot must also have failed because of each other.
 //!
-//! The places are found in the source, so that a new one is asked for as soon as it is written. Left out are the counters of subscriptions, on
-//! which no memory depends.
+//! This module finds the places in the source, so that a new one must be covered as soon as it is written. It
+//! leaves out the counters of subscriptions, because no memory depends on them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,10 +11,10 @@ use std::path::Path;
 const FOLDER: &str = "crates/subjects/src/tuple_space";
 const SOURCES: [&str; 8] =
     ["clock.rs", "core.rs", "leaf.rs", "published.rs", "registry.rs", "shape.rs", "slot.rs", "table.rs"];
-/// Calls that are a compare-and-swap, or pass on where they were called from to one.
+/// Calls that are a compare-and-swap, or that pass their caller's location to one.
 const CALLS: [&str; 3] = [".compare_exchange(", ".exchange(", "publish("];
 
-/// Names of places, by a part of their lines.
+/// Names of places, and a part of the line of each.
 const NAMES: [(&str, &str); 14] = [
     ("end", "self.exchange(index, word, Word::END)"),
     ("adopt", "into.exchange(index, word, frozen.thawed())"),
@@ -32,8 +32,8 @@ const NAMES: [(&str, &str); 14] = [
     ("take a seat", "here.time.compare_exchange(FREE, PENDING,"),
 ];
 
-/// Who must have failed because of whom. Not among them: *remove* because of *bury*, since what is buried has no subscriber that could
-/// be removed, nor the other way round.
+/// For each place, the places that must have made it fail. *remove* and *bury* never make each other fail: a
+/// buried entry has no subscriber that could be removed.
 const MEETINGS: [(&str, &[&str]); 14] = [
     ("end", &["end", "adopt", "insert"]),
     ("adopt", &["end", "adopt", "insert"]),
@@ -60,7 +60,7 @@ struct Exchange {
     code: String,
 }
 
-/// What the models have told.
+/// The report of the models.
 #[derive(Default)]
 struct Told {
     models: Vec<String>,
@@ -68,7 +68,8 @@ struct Told {
     lost: BTreeMap<Place, BTreeMap<Place, u64>>,
 }
 
-/// Prints what is reached and says what is not. `meetings`: whether enough was run to ask for those.
+/// Prints what the models have reached. Fails with a list of what they have not. `meetings` says whether they
+/// ran often enough to require [`MEETINGS`] as well.
 pub(super) fn judge(root: &Path, told: &str, meetings: bool) -> Result<(), String> {
     let mut exchanges = Vec::new();
     for file in SOURCES {
@@ -83,10 +84,11 @@ pub(super) fn judge(root: &Path, told: &str, meetings: bool) -> Result<(), Strin
     if missing.is_empty() { Ok(()) } else { Err(format!("models do not reach: {}", missing.join("; "))) }
 }
 
-/// The compare-and-swaps of a file. Functions that pass on where they were called from are none, nor is what only models call.
+/// Finds the compare-and-swaps of a file. Functions that pass on their caller's location do not count, nor do
+/// those that only models call.
 fn exchanges_of(file: &str, source: &str) -> Vec<Exchange> {
     let mut exchanges = Vec::new();
-    // The end of a function that is passed over.
+    // The last line of a function that is being skipped.
     let mut until: Option<String> = None;
     let next_lines = source.lines().skip(1).chain([""]);
     for (index, (line, next)) in source.lines().zip(next_lines).enumerate() {
@@ -111,7 +113,7 @@ impl Told {
     fn parse(text: &str) -> Result<Self, String> {
         let mut told = Self::default();
         for line in text.lines() {
-            let wrong = || format!("what the models have told cannot be read: {line}");
+            let wrong = || format!("unreadable line in the report of the models: {line}");
             let words: Vec<&str> = line.split(' ').collect();
             let number = |word: &str| word.parse::<u64>().map_err(|_| wrong());
             match words[..] {
@@ -141,7 +143,7 @@ fn place(text: &str) -> Option<Place> {
     Some((file.to_owned(), line.parse().ok()?))
 }
 
-/// What is reached, to be shown, and what is missing.
+/// Returns a text that shows what is reached, and a list of what is missing.
 fn compare(exchanges: &[Exchange], told: &Told, meetings: bool) -> Result<(String, Vec<String>), String> {
     let mut names = BTreeMap::new();
     for (name, part) in NAMES {
@@ -195,10 +197,10 @@ mod tests {
         SOURCES.iter().flat_map(|file| exchanges_of(file, &read(file))).collect()
     }
 
-    /// What models tell that reach everything.
+    /// A report of models that reach everything.
     fn everything(exchanges: &[Exchange]) -> String {
         let of = |name: &str| {
-            let (_, part) = NAMES.iter().find(|(own, _)| *own == name).expect("a name");
+            let (_, part) = NAMES.iter().find(|(own, _)| *own == name).expect("a known name");
             exchanges.iter().find(|exchange| exchange.code.contains(part)).expect("its place")
         };
         let at = |exchange: &Exchange| format!("src/{}:{}", exchange.place.0, exchange.place.1);
@@ -215,8 +217,8 @@ mod tests {
     }
 
     fn missing(exchanges: &[Exchange], told: &str) -> Vec<String> {
-        let told = Told::parse(told).expect("readable");
-        compare(exchanges, &told, true).expect("all names are there").1
+        let told = Told::parse(told).expect("a readable report");
+        compare(exchanges, &told, true).expect("every name has its place").1
     }
 
     #[test]

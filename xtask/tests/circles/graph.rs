@@ -1,25 +1,25 @@
-//! Files and their uses of each other, and the circles of them.
+//! Files, the uses between them, and the circles that these form.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 
 use crate::source::Source;
 
-/// Which file uses which.
+/// The uses between the files of a crate.
 pub(crate) struct Graph {
     files: Vec<PathBuf>,
-    /// For each file, those it uses.
+    /// For each file, the files that it uses.
     uses: Vec<BTreeMap<usize, Use>>,
 }
 
-/// How a file uses another: the first path that leads there.
+/// A use of another file: the first path that leads there.
 struct Use {
     path: String,
     line: usize,
 }
 
 impl Graph {
-    /// The files of the crate in `folder`.
+    /// Reads the crate in `folder`.
     pub(crate) fn read(folder: &Path) -> Self {
         let source = Source::read(folder);
         let mut uses: Vec<BTreeMap<usize, Use>> = source.files.iter().map(|_| BTreeMap::new()).collect();
@@ -39,7 +39,8 @@ impl Graph {
         Self { files: source.files.iter().map(inside).collect(), uses }
     }
 
-    /// All files that reach themselves, put together with those that they reach and that reach them.
+    /// Returns the circles: each file that reaches itself, together with the files that it reaches and that
+    /// reach it.
     pub(crate) fn circles(&self) -> Vec<BTreeSet<usize>> {
         let reached: Vec<BTreeSet<usize>> =
             (0..self.files.len()).map(|file| self.reached_from(file)).collect();
@@ -62,7 +63,7 @@ impl Graph {
         reached
     }
 
-    /// One line for each step of the shortest way around in a circle, and how many files the whole circle has.
+    /// Describes a circle: its number of files, and one line for each step of the shortest way around it.
     pub(crate) fn describe(&self, circle: &BTreeSet<usize>) -> String {
         let ways = circle.iter().filter_map(|file| self.way_around(*file, circle));
         let way = ways.min_by_key(Vec::len).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Small crates, so that the judge is judged.
+//! Tests the check itself with small crates.
 
 use std::path::Path;
 

@@ -1,13 +1,15 @@
-//! Files of one crate must not form a circle: none may use what is defined in a file that uses it, be it by others.
+//! Checks that the files of a crate do not form a circle: no file may use an item of a file that uses it,
+//! directly or through other files.
 //!
-//! A `use` counts, and any other path. Both are followed to the file that defines what they name, through re-exports.
-//! To declare a module is not to use it, and neither is to re-export from it: what counts is where the name is used.
-//! What is only there in tests does not count.
+//! Every path counts, in `use` and elsewhere. The check follows it through re-exports to the file that
+//! defines the item. Declaring a module is not a use of it, and neither is re-exporting from it: only the
+//! place that uses the name counts. Code that exists only in tests does not count.
 //!
-//! What is not seen: calls of methods and reads of fields of a type that the file does not name; traits that come in with
-//! a star; what a macro names in a file that calls it; items that a macro defines (they are taken for the module's own);
-//! paths in strings (`#[serde(with = "..")]`). A scope narrower than a module is not told from it: an import within a
-//! function holds for the module here, and a variable that is called like an item of the module counts as that item.
+//! The check does not see method calls and field reads on types that the file does not name, traits imported
+//! with a star, names that a macro uses in a file that calls it, and paths in strings (`#[serde(with =
+//! "..")]`). It takes items that a macro defines for the module's own. It does not distinguish scopes
+//! narrower than a module: an import within a function counts for the whole module, and a variable with the
+//! name of an item counts as that item.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,11 +24,12 @@ use std::path::Path;
 
 use graph::Graph;
 
-/// How many files are still in circles. It only goes down: who takes files out of their circle puts the smaller number
-/// here, and the row goes with the last one. A crate that is not listed has none.
+/// The number of files of a crate that are still in circles. It may only go down: if you take files out of a
+/// circle, put the smaller number here, and remove the row with the last one. A crate that is not listed has
+/// none.
 const IN_CIRCLES: &[(&str, usize)] = &[];
 
-/// What is wrong with a crate that may have `listed` files in circles. `None` if nothing is.
+/// Says what is wrong with a crate that may have `listed` files in circles. `None` if it has exactly these.
 fn fault(name: &str, graph: &Graph, listed: usize) -> Option<String> {
     let circles = graph.circles();
     let found: usize = circles.iter().map(|circle| circle.len()).sum();

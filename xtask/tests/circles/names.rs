@@ -1,21 +1,21 @@
-//! Where the names come from: a path that stands in a module is followed to the file that defines it.
+//! Resolves names: follows a path in a module to the file that defines the item.
 
 use crate::source::{Module, Source};
 
-/// What a name means. It may mean more than one thing: a module and a function, or one of several under `cfg`.
+/// A meaning of a name. A name may have several: a module and a function, or variants under `cfg`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     Module(usize),
-    /// Defined in this file.
+    /// An item defined in this file.
     Item(usize),
 }
 
-/// Names that are being looked for, so that an import of itself ends.
+/// The names that are being looked up, so that an import of itself ends.
 type Way<'a> = Vec<(usize, &'a str, bool)>;
 
 impl Source {
-    /// The files in which what `path` names in `module` is defined. None for what lies outside of the crate, and for a
-    /// module.
+    /// Returns the files that define the items that `path` names in `module`. Empty if it names a module, or
+    /// something outside the crate.
     pub(crate) fn files_of(&self, module: usize, path: &[String]) -> Vec<usize> {
         let meanings = self.follow(module, path, &mut Vec::new());
         meanings
@@ -43,7 +43,7 @@ impl Source {
         };
         for (number, name) in rest.iter().enumerate() {
             let next = self.step(&meanings, name, number + 1 == rest.len(), way);
-            // What is named within an item, like a variant, lies where the item does.
+            // A name within an item, such as a variant, belongs to the file of the item.
             if next.is_empty() {
                 meanings.retain(|meaning| matches!(meaning, Meaning::Item(_)));
                 return meanings;
@@ -65,7 +65,7 @@ impl Source {
         for meaning in meanings {
             let Meaning::Module(module) = *meaning else { continue };
             let inner = self.look_up(module, name, is_last, way);
-            // A name that a macro defines is not seen: it is taken for one of the module's own file.
+            // Names that a macro defines are not seen. Assume that the module's own file defines them.
             if inner.is_empty() && !is_within_item {
                 found.push(Meaning::Item(self.modules[module].file));
             }
@@ -74,7 +74,8 @@ impl Source {
         found
     }
 
-    /// What `name` means in a module: what it defines and declares, what it imports, or what it imports with a star.
+    /// Returns the meanings of `name` in a module: its definitions and declarations, its imports, and if
+    /// there are none, its star imports.
     fn look_up<'a>(&'a self, module: usize, name: &'a str, is_last: bool, way: &mut Way<'a>) -> Vec<Meaning> {
         let step = (module, name, is_last);
         if way.contains(&step) {

@@ -1,7 +1,7 @@
-//! What the files of a crate say: which modules there are, and what each of them defines, imports and names.
+//! Reads the files of a crate: its modules, and what each of them defines, imports and names.
 //!
-//! Files are read as tokens, so that what stands in the calls of macros and in attributes counts like any other code.
-//! Modules and items of `#[cfg(test)]` are left out, with the files that they declare.
+//! Files are read as tokens, so that code in macro calls and attributes counts like any other code.
+//! `#[cfg(test)]` modules and items are left out, with the files that they declare.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,49 +12,49 @@ use crate::tokens::{
     Imports, after_item, attribute, ends_chain, import, is_for_tests, is_sign, text, word_at,
 };
 
-/// One crate: the roots are the modules without a parent.
+/// The source of one crate. Its roots are the modules without a parent.
 #[derive(Default)]
 pub(crate) struct Source {
-    /// In the order in which they are declared, each once for each module that it is.
+    /// The files in the order of their declarations. A file that is several modules is listed once for each.
     pub(crate) files: Vec<PathBuf>,
     pub(crate) modules: Vec<Module>,
 }
 
 #[derive(Default)]
 pub(crate) struct Module {
-    /// Number of the file that it stands in.
+    /// The index of its file.
     pub(crate) file: usize,
     pub(crate) parent: Option<usize>,
     pub(crate) children: BTreeMap<String, usize>,
-    /// Names of what is defined here.
+    /// The names of the items that it defines.
     pub(crate) items: BTreeSet<String>,
     pub(crate) imports: Vec<Import>,
-    /// What `use path::*` brings in.
+    /// The paths of `use path::*`.
     pub(crate) globs: BTreeSet<Vec<String>>,
-    /// All paths that stand in the code, with the line of the first of each.
+    /// All paths in the code, each with the line of its first occurrence.
     pub(crate) paths: BTreeMap<Vec<String>, usize>,
 }
 
-/// A name that `use` brings in.
+/// A name that `use` imports.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Import {
     pub(crate) path: Vec<String>,
     pub(crate) name: String,
-    /// It is `pub`, at least in a part of the crate.
+    /// Whether it is `pub`, at least in a part of the crate.
     pub(crate) re_exported: bool,
     pub(crate) line: usize,
 }
 
-/// Words before the name of something that a module defines.
+/// Keywords before the name of an item.
 const DEFINE: [&str; 9] =
     ["fn", "struct", "enum", "trait", "type", "const", "static", "union", "macro_rules"];
 
-/// Where the reading is: a module, and the folder of the files that it declares.
+/// The current position: a module, and the folder of the files that it declares.
 #[derive(Clone)]
 struct Place {
     module: usize,
     folder: PathBuf,
-    /// Directly in the module, not within braces.
+    /// Whether the position is directly in the module, not within braces.
     top: bool,
 }
 
@@ -68,7 +68,7 @@ impl Source {
     /// Reads the crate in `folder`, from its `src/lib.rs` and `src/main.rs` on.
     ///
     /// # Panics
-    /// If a file that is declared is not there, or is no Rust.
+    /// If a declared file does not exist or is not Rust.
     pub(crate) fn read(folder: &Path) -> Self {
         let mut source = Self::default();
         let src = folder.join("src");
@@ -85,7 +85,7 @@ impl Source {
         let code =
             std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let tokens: TokenStream =
-            code.parse().unwrap_or_else(|error| panic!("{} is no Rust: {error}", file.display()));
+            code.parse().unwrap_or_else(|error| panic!("{} is not Rust: {error}", file.display()));
         self.files.push(file.to_owned());
         let module = self.begin_module(self.files.len() - 1, parent);
         self.read_tokens(&Place { module, folder: folder.to_owned(), top: true }, tokens);
@@ -105,11 +105,11 @@ impl Source {
         }
     }
 
-    /// Takes what begins at `at`, and gives the place behind it.
+    /// Reads the construct at `at`, and returns the position after it.
     fn read_one(&mut self, place: &Place, tokens: &[TokenTree], at: usize) -> usize {
         if let Some((content, after)) = attribute(tokens, at) {
             if is_for_tests(content) {
-                // `#![cfg(test)]` is said of the whole file or module.
+                // `#![cfg(test)]` applies to the whole file or module.
                 let is_inner = text(&tokens[at + 1]) == "!";
                 return if is_inner { tokens.len() } else { after_item(tokens, after) };
             }
@@ -163,7 +163,7 @@ impl Source {
     }
 
     fn note_item(&mut self, module: usize, tokens: &[TokenTree], at: usize) -> usize {
-        // `static mut NAME`, `macro_rules! name`; `const fn name` is found at its second word.
+        // For `static mut NAME` and `macro_rules! name`. `const fn name` is found at its second keyword.
         let skipped = tokens.get(at + 1).map(text);
         let name = at + 1 + usize::from(matches!(skipped.as_deref(), Some("mut" | "!")));
         if let Some(name) = word_at(tokens, name).filter(|name| !DEFINE.contains(&name.as_str())) {
@@ -180,7 +180,7 @@ impl Source {
             path.push(next);
             after += 3;
         }
-        // `name:` of a field, a parameter or a binding is no path.
+        // `name:` of a field, a parameter or a binding is not a path.
         let is_name = path.len() == 1 && is_sign(tokens.get(after), ":") && !ends_chain(tokens, after);
         if !is_part_of_other(tokens, at) && !is_name {
             self.modules[module].paths.entry(path).or_insert(line);
@@ -189,8 +189,8 @@ impl Source {
     }
 }
 
-/// True for a field or a method, the end of another path, and a lifetime. Not after the dots of a range, nor after the
-/// colon in `name: Type`.
+/// Reports whether the word at `at` is a field or a method, the end of another path, or a lifetime. The dots
+/// of a range and the colon in `name: Type` do not make it one.
 fn is_part_of_other(tokens: &[TokenTree], at: usize) -> bool {
     let before = |count: usize| at.checked_sub(count).and_then(|at| tokens.get(at));
     if is_sign(before(1), "'") {

@@ -1,17 +1,17 @@
-//! Small questions about a row of tokens.
+//! Helpers for slices of tokens.
 
 use proc_macro2::{Delimiter, Group, Spacing, TokenTree};
 
-/// What one `use` brings in.
+/// The imports of one `use`.
 #[derive(Default)]
 pub(crate) struct Imports {
-    /// Path and name of each.
+    /// Path and name of each import.
     pub(crate) names: Vec<(Vec<String>, String)>,
     pub(crate) globs: Vec<Vec<String>>,
     pub(crate) re_exported: bool,
 }
 
-/// A word or a single sign, as it is written; `r#` is left out. Of a group, the sign that opens it.
+/// The text of a word or a single sign, without `r#`. For a group, the sign that opens it.
 pub(crate) fn text(token: &TokenTree) -> String {
     match token {
         TokenTree::Ident(ident) => ident.to_string().trim_start_matches("r#").to_owned(),
@@ -31,18 +31,18 @@ pub(crate) fn word_at(tokens: &[TokenTree], at: usize) -> Option<String> {
     tokens.get(at).filter(|token| matches!(token, TokenTree::Ident(_))).map(text)
 }
 
-/// True for this sign.
+/// Reports whether the token is this sign.
 pub(crate) fn is_sign(token: Option<&TokenTree>, sign: &str) -> bool {
     token.is_some_and(|token| matches!(token, TokenTree::Punct(_)) && text(token) == sign)
 }
 
-/// True if `::` stands at `at`.
+/// Reports whether `::` is at `at`.
 pub(crate) fn ends_chain(tokens: &[TokenTree], at: usize) -> bool {
     let is_joint = matches!(tokens.get(at), Some(TokenTree::Punct(sign)) if sign.spacing() == Spacing::Joint);
     is_joint && is_sign(tokens.get(at), ":") && is_sign(tokens.get(at + 1), ":")
 }
 
-/// The content of the attribute that begins at `at`, and the place behind it.
+/// The content of the attribute at `at`, and the position after it.
 pub(crate) fn attribute(tokens: &[TokenTree], at: usize) -> Option<(&Group, usize)> {
     if tokens.get(at).map(text)? != "#" {
         return None;
@@ -54,18 +54,19 @@ pub(crate) fn attribute(tokens: &[TokenTree], at: usize) -> Option<(&Group, usiz
     }
 }
 
-/// True for `[test]`, `[cfg(test)]` and `[cfg(all(test, ..))]`: what follows is not there outside of tests.
+/// Reports whether the attribute is `[test]`, `[cfg(test)]` or `[cfg(all(test, ..))]`, so that the code after
+/// it only exists in tests.
 pub(crate) fn is_for_tests(attribute: &Group) -> bool {
     let code: String = attribute.stream().to_string().split_whitespace().collect();
     code == "test" || code == "cfg(test)" || code.starts_with("cfg(all(test,")
 }
 
-/// The place behind the item, field or statement that begins at `at`.
+/// The position after the item, field or statement at `at`.
 pub(crate) fn after_item(tokens: &[TokenTree], mut at: usize) -> usize {
     while let Some((_, after)) = attribute(tokens, at) {
         at = after;
     }
-    // A comma ends a field, a variant or an arm. In the head of an item it may be one of its generics.
+    // A comma ends a field, a variant or an arm. In the head of an item, it may separate generics.
     let is_item = tokens[at..].iter().map(text).find(|text| text != "pub" && text != "(");
     let is_item = is_item.is_some_and(|word| ITEM.contains(&word.as_str()));
     for (number, token) in tokens[at..].iter().enumerate() {
@@ -97,8 +98,8 @@ const ITEM: [&str; 16] = [
     "let",
 ];
 
-/// What the `use` at `at` brings in, and the place behind it. `None` if the word has another meaning, or if the path
-/// begins with `::`, in another crate.
+/// The imports of the `use` at `at`, and the position after it. `None` if the word has another meaning, or if
+/// the path starts with `::` and so is in another crate.
 pub(crate) fn import(tokens: &[TokenTree], at: usize) -> Option<(Imports, usize)> {
     let length = tokens[at..].iter().position(|token| text(token) == ";")?;
     let tree = &tokens[at + 1..at + length];

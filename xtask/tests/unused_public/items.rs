@@ -1,4 +1,4 @@
-//! What a library says to others: its public items, and the names that stand in what they show.
+//! The interface of a library: its public items, and the names that their signatures mention.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,17 @@ use crate::tokens::{after_item, attribute, is_for_tests, is_sign, text, word_at}
 pub(crate) struct Item {
     pub(crate) file: PathBuf,
     pub(crate) line: usize,
-    /// The type whose `impl` or `struct` it stands in.
+    /// The type whose `impl` or `struct` contains it.
     pub(crate) owner: Option<String>,
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// Names in its signature, its public fields or its variants: they must be as public as the item.
+    /// The names in its signature, public fields or variants. They must be as public as the item.
     pub(crate) shown: BTreeSet<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Reached by a path: a type, a trait, a function, a constant.
+    /// An item with its own path: a type, a trait, a function, a constant.
     Free,
     /// A function or a constant of a type, without `self`.
     Associated,
@@ -31,7 +31,7 @@ pub(crate) enum Kind {
 }
 
 impl Item {
-    /// `name`, or `Owner::name`.
+    /// Returns `name`, or `Owner::name`.
     pub(crate) fn path(&self) -> String {
         self.owner.iter().chain([&self.name]).map(String::as_str).collect::<Vec<_>>().join("::")
     }
@@ -41,11 +41,11 @@ impl Item {
 #[derive(Default)]
 pub(crate) struct Items {
     pub(crate) all: Vec<Item>,
-    /// Names that something shows which is no item here: associated types of traits, and all that macros write.
+    /// Names mentioned outside of items: by associated types of traits, and by macros.
     pub(crate) shown: BTreeSet<String>,
 }
 
-/// Words that begin an item.
+/// Keywords that start an item.
 const BEGIN: [&str; 13] = [
     "const",
     "enum",
@@ -63,7 +63,7 @@ const BEGIN: [&str; 13] = [
 ];
 
 impl Items {
-    /// Reads the library of `package`, without what was generated and what is only there in tests.
+    /// Reads the library of `package`, without generated files and test code.
     pub(crate) fn read(package: &Package) -> Self {
         let mut items = Self::default();
         for file in package.files_of(&[Part::Library]) {
@@ -80,7 +80,7 @@ impl Items {
         }
     }
 
-    /// Takes the item that begins at `at`, and gives the place behind it.
+    /// Reads the item at `at`, and returns the position after it.
     fn read_one(&mut self, file: &Path, tokens: &[TokenTree], at: usize) -> usize {
         if let Some((content, after)) = attribute(tokens, at) {
             let is_inner = is_sign(tokens.get(at + 1), "!");
@@ -108,13 +108,13 @@ impl Items {
                     self.add(file, item, None);
                 }
             }
-            // The call of a macro, which may write items.
+            // A macro call, which may expand to items.
             _ => add_words(item, &mut self.shown),
         }
         end
     }
 
-    /// Adds what `item` defines, which begins with its word, like `fn`.
+    /// Adds `item`, which starts with its keyword, such as `fn`.
     fn add(&mut self, file: &Path, item: &[TokenTree], owner: Option<&str>) {
         let at = 1 + usize::from(matches!(word_at(item, 1).as_deref(), Some("mut")));
         let Some(name) = word_at(item, at) else { return };
@@ -174,17 +174,17 @@ impl Items {
     }
 }
 
-/// True for what only tests have, and for what is hidden on purpose.
+/// Reports whether an attribute marks test code, or an item that is hidden on purpose.
 fn is_left_out(content: &proc_macro2::Group) -> bool {
     let code: String = content.stream().to_string().split_whitespace().collect();
     is_for_tests(content) || code == "doc(hidden)"
 }
 
-/// Where an item begins.
+/// The start of an item.
 struct Start {
-    /// `pub`, and not only in a part of the crate.
+    /// Whether it is `pub`, and not only in a part of the crate.
     is_public: bool,
-    /// Place of its word, like `fn`, behind `pub` and words like `async`.
+    /// The position of its keyword, such as `fn`, after `pub` and words such as `async`.
     word: usize,
 }
 
@@ -218,10 +218,10 @@ impl Start {
     }
 }
 
-/// What may follow a word like `async` or `unsafe` in front of an item.
+/// Words that may follow a word such as `async` or `unsafe` at the start of an item.
 const LEAD: [&str; 7] = ["async", "const", "extern", "fn", "impl", "trait", "unsafe"];
 
-/// The place behind the item whose `word` stands at `at`.
+/// The position after the item whose keyword `word` is at `at`.
 fn end_of(tokens: &[TokenTree], at: usize, word: &str) -> usize {
     let has_value = matches!(word, "const" | "static" | "type" | "use");
     let is_last = |token: &TokenTree| match token {
@@ -244,7 +244,7 @@ fn has_self(function: &[TokenTree]) -> bool {
     words.into_iter().find(|word| word != "mut").is_some_and(|word| word == "self")
 }
 
-/// The place behind `<..>` if that begins at `at`, else `at`.
+/// The position after `<..>` if it starts at `at`, else `at`.
 fn after_generics(tokens: &[TokenTree], at: usize) -> usize {
     if !is_sign(tokens.get(at), "<") {
         return at;
@@ -254,7 +254,7 @@ fn after_generics(tokens: &[TokenTree], at: usize) -> usize {
     end.map_or(tokens.len(), |length| at + length + 1)
 }
 
-/// How many `<` are open. The `>` of an arrow closes none.
+/// The number of open `<`. The `>` of an arrow does not close one.
 #[derive(Default)]
 struct Depth {
     angles: usize,
@@ -262,7 +262,7 @@ struct Depth {
 }
 
 impl Depth {
-    /// True if `token` opens or closes.
+    /// Counts `token`, and reports whether it opens or closes one.
     fn step(&mut self, token: &TokenTree) -> bool {
         let sign = if matches!(token, TokenTree::Punct(_)) { text(token) } else { String::new() };
         let counts = sign == "<" || sign == ">" && !self.after_dash;
@@ -274,7 +274,7 @@ impl Depth {
     }
 }
 
-/// True for the head `Trait for Type`.
+/// Reports whether the head is `Trait for Type`.
 fn is_of_trait(head: &[TokenTree]) -> bool {
     let mut depth = Depth::default();
     head.iter().enumerate().any(|(at, token)| {
@@ -283,13 +283,13 @@ fn is_of_trait(head: &[TokenTree]) -> bool {
     })
 }
 
-/// The type that `head` names, `a::Type<T> where ..`.
+/// The name of the type in a head such as `a::Type<T> where ..`.
 fn owner_of(head: &[TokenTree]) -> Option<String> {
     let path = head.iter().take_while(|token| !is_sign(Some(token), "<") && text(token) != "where");
     path.filter(|token| matches!(token, TokenTree::Ident(_))).last().map(text)
 }
 
-/// The words of the head of `item`, a struct, and of its public fields.
+/// Adds the words of the head and of the public fields of `item`, a struct.
 fn add_words_of_fields(item: &[TokenTree], words: &mut BTreeSet<String>) {
     for token in item {
         let TokenTree::Group(group) = token else {
@@ -319,7 +319,7 @@ fn split_at_commas(tokens: &[TokenTree]) -> Vec<&[TokenTree]> {
     tokens.split(is_end).filter(|field| !field.is_empty()).collect()
 }
 
-/// All words, also those within groups.
+/// Adds all words, including those within groups.
 fn add_words(tokens: &[TokenTree], words: &mut BTreeSet<String>) {
     for token in tokens {
         match token {

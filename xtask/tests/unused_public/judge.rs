@@ -1,4 +1,4 @@
-//! Which public items of a library nobody needs.
+//! Finds the public items of a library that are not needed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,13 +7,13 @@ use crate::items::{Item, Items, Kind};
 use crate::package::{Package, Part};
 use crate::uses::{Named, Uses};
 
-/// What is let pass.
+/// The exceptions.
 pub(crate) struct Rules<'a> {
-    /// Libraries that are not judged. What they use counts.
+    /// Libraries that are not checked. Their own uses count.
     pub(crate) not_read: &'a [&'a str],
-    /// Libraries that are there for tests.
+    /// Libraries that exist for tests.
     pub(crate) for_tests: &'a [&'a str],
-    /// Library, item and reason of each exception.
+    /// Library, item and reason of each listed item.
     pub(crate) listed: &'a [(&'a str, &'a str, &'a str)],
 }
 
@@ -23,7 +23,7 @@ enum Fault {
     OnlyInTests,
 }
 
-/// What a package uses of others.
+/// The uses of other packages by a package.
 struct Used {
     with_tests: Named,
     without_tests: Named,
@@ -41,7 +41,7 @@ impl Used {
     }
 }
 
-/// A line for each fault in the workspace in `root`, and for each listed item that has none.
+/// Returns a line for each fault in the workspace in `root`, and for each listed item without a fault.
 pub(crate) fn report(root: &Path, rules: &Rules<'_>) -> Vec<String> {
     let packages = Package::read_all(root);
     let used: Vec<Used> = packages.iter().map(Used::read).collect();
@@ -71,13 +71,16 @@ pub(crate) fn report(root: &Path, rules: &Rules<'_>) -> Vec<String> {
     }
     for (at, (name, item, _)) in rules.listed.iter().enumerate() {
         if !met.contains(&at) {
-            lines.push(format!("{name} {item} is listed, but is used or gone: take it off the list"));
+            lines.push(format!(
+                "{name} {item} is listed, but it is used or does not exist: remove it from the list"
+            ));
         }
     }
     lines
 }
 
-/// The faults of the library of `package`, with `items`, where `users` is what the packages use that depend on it.
+/// The faults of the library of `package` with these `items`. `users` are the uses by packages that depend on
+/// it.
 fn faults<'a>(package: &Package, items: &'a Items, users: &[&Used]) -> Vec<(&'a Item, Fault)> {
     let mut outside = Uses::read(package.files_of(&[Part::Program, Part::Tests]), true).of_others();
     let mut without_tests = Uses::read(package.files_of(&[Part::Program]), false).of_others();
@@ -95,14 +98,14 @@ fn faults<'a>(package: &Package, items: &'a Items, users: &[&Used]) -> Vec<(&'a 
             (true, false) => found.push((item, Fault::OnlyInTests)),
         }
     }
-    // What a type has goes with it.
+    // The functions of a type are reported with the type.
     let free = found.iter().map(|(item, _)| *item).filter(|item| item.kind == Kind::Free);
     let free: BTreeSet<&str> = free.map(|item| item.name.as_str()).collect();
     found.retain(|(item, _)| item.owner.as_deref().is_none_or(|owner| !free.contains(owner)));
     found
 }
 
-/// Numbers of the items that `named` has, and of those that these show.
+/// The indexes of the items in `named`, and of the items that these mention.
 fn used(items: &Items, named: &Named) -> BTreeSet<usize> {
     let numbers = 0..items.all.len();
     let mut used: BTreeSet<usize> = numbers.clone().filter(|number| named.has(&items.all[*number])).collect();

@@ -1,4 +1,4 @@
-//! Small workspaces, so that the judge is judged.
+//! Tests the check itself with small workspaces.
 
 use tempfile::TempDir;
 
@@ -6,8 +6,8 @@ use crate::judge::{Rules, report};
 
 const NO_RULES: Rules<'_> = Rules { not_read: &[], for_tests: &[], listed: &[] };
 
-/// What is reported of a library `a`, which `b` depends on, where `c` is a package that does not. Each file is a path and
-/// its code. What the library is used for, so that something is: `pub fn needed`.
+/// The report for a workspace of a library `a`, a package `b` that depends on it, and a package `c` that does
+/// not. Each file is a path and its code. `b` always uses `needed` of the library, so that something is used.
 fn found_by(rules: &Rules<'_>, files: &[(&str, &str)]) -> Vec<String> {
     let root = TempDir::new().unwrap();
     let dependencies = [("a", ""), ("b", "[dependencies]\ntailrace-a.workspace = true\n"), ("c", "")];
@@ -25,7 +25,7 @@ fn found_by(rules: &Rules<'_>, files: &[(&str, &str)]) -> Vec<String> {
     report(root.path(), rules)
 }
 
-/// The paths of the items that are reported of this library, when `b` has this code.
+/// The paths of the items that are reported for this library if `b` has this code.
 fn unused(library: &str, user: &str) -> Vec<String> {
     let library = format!("pub fn needed() {{}}\n{library}");
     let lines = found_by(&NO_RULES, &[("a/src/lib.rs", library.as_str()), ("b/src/main.rs", user)]);

@@ -1,16 +1,18 @@
-//! What is public in a library is used outside of it. What is not is `pub(crate)`, so that rustc reports it once it is
-//! dead, or goes. What only tests use is dead, too.
+//! Checks that every public item of a library is used outside the library. An item that is not should be
+//! deleted, or be `pub(crate)`, so that rustc reports it once it is dead. An item that only tests use counts
+//! as dead, too.
 //!
-//! Read are functions, types, traits, constants and statics, and what a type has of its own: functions, methods and
-//! constants. An item counts as used if its name stands in code of a package that depends on its own: in a path that
-//! begins with one of our libraries or with what was imported from one, as `Type::name`, or, for a method, behind a dot.
-//! What a used item shows in its signature, its public fields or its variants must be public as well, and is used.
-//! The folder `tests` and the programs of a package count as outside of its library.
+//! The check reads functions, types, traits, constants and statics, and the functions, methods and constants
+//! of types. An item counts as used if its name occurs in the code of a package that depends on the item's
+//! package: in a path that starts with one of our libraries or with an import from one, as `Type::name`, or,
+//! for a method, after a dot. Types that a used item mentions in its signature, public fields or variants
+//! must be public as well, and count as used. The folder `tests` and the programs of a package count as
+//! outside its library.
 //!
-//! What is not seen: an item whose name another item has that is used, which is most frequent for methods. Fields and
-//! variants are left out: a type whose fields are not all public can't be written down by others, and variants are made
-//! inside and told apart by others. So are modules, items that a macro defines, those of traits and of generated files,
-//! and what is `#[doc(hidden)]`.
+//! The check does not notice an unused item with the same name as a used one, which happens mostly for
+//! methods. It leaves out fields and variants: other crates cannot construct a type whose fields are not all
+//! public, and variants are often constructed inside a library and only matched outside. It also leaves out
+//! modules, items that a macro defines, items of traits and of generated files, and `#[doc(hidden)]` items.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -29,20 +31,24 @@ use judge::Rules;
 
 const RULES: Rules<'_> = Rules {
     not_read: &[],
-    // The simulator: tests are what it is for.
+    // The simulator exists for tests.
     for_tests: &["sim"],
     listed: &[
         (
             "bench",
             "Rate::per_second",
-            "rates of tests are whole; options are read in messages per 1,000 seconds",
+            "tests use whole rates; options are parsed in messages per 1,000 seconds",
         ),
         ("log", "LogStore::open_segments", "a test counts the open files"),
-        ("subjects", "Dialect::ALL", "tests go through all dialects"),
-        ("subjects", "Limits::widest", "tests with texts of any length"),
-        ("subjects", "Pattern::covers", "a library of its own, see its README"),
-        ("subjects", "TupleSpace::has_interest", "a library of its own, see its README"),
-        ("subjects", "TupleSpace::len_about", "a library of its own, see its README"),
+        ("subjects", "Dialect::ALL", "tests run with all dialects"),
+        ("subjects", "Limits::widest", "tests use texts of any length"),
+        ("subjects", "Pattern::covers", "part of the library's interface for others, see its README"),
+        (
+            "subjects",
+            "TupleSpace::has_interest",
+            "part of the library's interface for others, see its README",
+        ),
+        ("subjects", "TupleSpace::len_about", "part of the library's interface for others, see its README"),
     ],
 };
 

@@ -1,4 +1,4 @@
-//! The packages of a workspace: what files they have, and which package depends on which.
+//! The packages of a workspace: their files, and which package depends on which.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,30 +9,30 @@ use crate::tokens::{attribute, is_for_tests, is_sign, word_at};
 
 /// One package.
 pub(crate) struct Package {
-    /// Name of its folder.
+    /// The name of its folder.
     pub(crate) name: String,
     pub(crate) files: Vec<File>,
-    /// As `Cargo.toml` has it.
+    /// The name in `Cargo.toml`.
     package_name: String,
-    /// Package names of those that it depends on, be it by others.
+    /// The names of the packages that it depends on, directly or through others.
     depends_on: BTreeSet<String>,
 }
 
-/// A file of Rust.
+/// A Rust file.
 pub(crate) struct File {
-    /// From the folder of its package on.
+    /// The path from the folder of its package.
     pub(crate) path: PathBuf,
     pub(crate) part: Part,
     pub(crate) tokens: TokenStream,
 }
 
-/// What a file is a part of.
+/// The part of a package that a file belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Library,
-    /// A part of the library that another tool wrote.
+    /// A generated file of the library.
     Generated,
-    /// A module of the library that is only there in tests.
+    /// A module of the library that exists only in tests.
     UnitTests,
     /// `src/main.rs`, `src/bin`, `build.rs`, examples, benchmarks, fuzz targets.
     Program,
@@ -44,7 +44,7 @@ impl Package {
     /// Reads all packages of the workspace in `root`: its `crates`, `xtask` and `fuzz`.
     ///
     /// # Panics
-    /// If a file can't be read or is no Rust.
+    /// If a file cannot be read or is not Rust.
     pub(crate) fn read_all(root: &Path) -> Vec<Self> {
         let crates = root.join("crates").read_dir().unwrap().map(|entry| entry.unwrap().path());
         let folders = crates.chain(["xtask", "fuzz"].map(|name| root.join(name)));
@@ -68,7 +68,7 @@ impl Package {
     fn read(folder: &Path) -> Self {
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
         let package_name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
-        // A line of a dependency begins with its name.
+        // The line of a dependency starts with its name.
         let names = manifest.lines().map(|line| {
             line.split(|sign: char| sign != '-' && !sign.is_alphanumeric())
                 .next()
@@ -95,12 +95,12 @@ impl Package {
         self.files.iter().any(|file| file.path == Path::new("src/lib.rs"))
     }
 
-    /// True for another package, which can use this one.
+    /// Reports whether `other` is another package that can use this one.
     pub(crate) fn can_be_used_by(&self, other: &Self) -> bool {
         self.name != other.name && other.depends_on.contains(&self.package_name)
     }
 
-    /// Those of its files that are one of `parts`.
+    /// Its files that belong to one of `parts`.
     pub(crate) fn files_of(&self, parts: &[Part]) -> impl Iterator<Item = &File> {
         self.files.iter().filter(|file| parts.contains(&file.part))
     }
@@ -109,7 +109,7 @@ impl Package {
 impl File {
     fn read(folder: &Path, file: &Path) -> Self {
         let code = std::fs::read_to_string(file).unwrap();
-        let tokens = code.parse().unwrap_or_else(|error| panic!("{} is no Rust: {error}", file.display()));
+        let tokens = code.parse().unwrap_or_else(|error| panic!("{} is not Rust: {error}", file.display()));
         let path = file.strip_prefix(folder).unwrap().to_owned();
         let part = if path.starts_with("tests") {
             Part::Tests
@@ -124,7 +124,7 @@ impl File {
         Self { path, part, tokens }
     }
 
-    /// The modules that it declares for tests only, each as the path of its file without `.rs`.
+    /// The modules that it declares only for tests, each as the path of its file without `.rs`.
     fn modules_for_tests(&self) -> Vec<PathBuf> {
         let tokens: Vec<TokenTree> = self.tokens.clone().into_iter().collect();
         let (mut modules, mut at) = (Vec::new(), 0);
@@ -156,7 +156,7 @@ impl File {
     }
 }
 
-/// What `[path = ".."]` says.
+/// The value of `[path = ".."]`.
 fn path_in(attribute: &proc_macro2::Group) -> Option<String> {
     let tokens: Vec<TokenTree> = attribute.stream().into_iter().collect();
     match tokens.as_slice() {

@@ -1,4 +1,4 @@
-//! What code names: paths, members behind a dot, and words.
+//! The names that code uses: paths, members after a dot, and words.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,33 +8,34 @@ use crate::items::{Item, Kind};
 use crate::package::File;
 use crate::tokens::{after_item, attribute, ends_chain, import, is_for_tests, is_sign, text, word_at};
 
-/// What some files of one package name.
+/// The names that some files of one package use.
 #[derive(Default)]
 pub(crate) struct Uses {
     with_tests: bool,
-    /// Paths of code and of `use`.
+    /// Paths in code and in `use`.
     paths: BTreeSet<Vec<String>>,
-    /// What `use` and `type` bring in under a name: the name, and the paths that it stands for.
+    /// The names that `use` and `type` define, and the paths that each stands for.
     imports: BTreeMap<String, BTreeSet<Vec<String>>>,
-    /// Names of fields and methods, behind a dot.
+    /// Names of fields and methods, after a dot.
     members: BTreeSet<String>,
-    /// All other words, without what `use` brings in.
+    /// All other words, without those in `use`.
     words: BTreeSet<String>,
-    /// A star brings in what a library of ours has, so that its names stand there bare.
+    /// Whether a star imports everything from one of our libraries, so that its names may occur as bare
+    /// words.
     has_star: bool,
 }
 
-/// Begins a path whose beginning is not known: behind `>`, or a parameter of a macro.
+/// The first segment of a path whose start is unknown: after `>`, or a macro parameter.
 const UNKNOWN: &str = "?";
 
-/// Words before the name of what is defined: that is no use of it.
+/// Keywords before the name of an item. A definition is not a use.
 const DEFINE: [&str; 9] = ["const", "enum", "fn", "mod", "static", "struct", "trait", "type", "union"];
 
-/// How the names of our libraries begin.
+/// The prefix of the names of our libraries.
 const OURS: &str = "tailrace_";
 
 impl Uses {
-    /// What `files` name. `with_tests` tells whether what is only there in tests counts.
+    /// Reads the names that `files` use. `with_tests` says whether code that exists only in tests counts.
     pub(crate) fn read<'a>(files: impl Iterator<Item = &'a File>, with_tests: bool) -> Self {
         let mut uses = Self { with_tests, ..Self::default() };
         for file in files {
@@ -89,7 +90,8 @@ impl Uses {
         self.read_path(tokens, at, word)
     }
 
-    /// Paths in the texts of an attribute, as in `#[serde(with = "a::path")]`, which stands for two functions there.
+    /// Reads paths in strings of an attribute, as in `#[serde(with = "a::path")]`, where the path stands for
+    /// two functions.
     fn read_texts(&mut self, attribute: TokenStream) {
         for token in attribute {
             match token {
@@ -107,7 +109,7 @@ impl Uses {
         }
     }
 
-    /// `type Name = a::Path<..>;`
+    /// Reads `type Name = a::Path<..>;`.
     fn read_alias(&mut self, name: String, tokens: &[TokenTree]) {
         let end = tokens.iter().position(|token| is_sign(Some(token), ";")).unwrap_or(tokens.len());
         let Some(value) = tokens[..end].iter().position(|token| is_sign(Some(token), "=")) else { return };
@@ -147,7 +149,7 @@ impl Uses {
         after
     }
 
-    /// What of these uses may be of other packages.
+    /// The names that may belong to other packages.
     pub(crate) fn of_others(&self) -> Named {
         let mut leading: BTreeSet<&str> = BTreeSet::new();
         let leads = |leading: &BTreeSet<&str>, path: &[String]| {
@@ -171,12 +173,12 @@ impl Uses {
         self.named(self.has_star, |path| self.has_star || leads(&leading, path))
     }
 
-    /// What of these uses may be of the package itself.
+    /// The names that may belong to the package itself.
     pub(crate) fn of_itself(&self) -> Named {
         self.named(true, |_| true)
     }
 
-    /// The names in the paths that count. `with_words` tells whether bare words count, too.
+    /// The names in the paths that count. `with_words` says whether bare words count, too.
     fn named(&self, with_words: bool, counts: impl Fn(&[String]) -> bool) -> Named {
         let mut named = Named { members: self.members.clone(), ..Named::default() };
         for path in self.paths.iter().filter(|path| counts(path)) {
@@ -193,7 +195,7 @@ impl Uses {
         named
     }
 
-    /// What a word in front of `::` may stand for: itself, and what it was brought in for.
+    /// The names that a word before `::` may stand for: itself, and the names that it is an alias of.
     fn meanings(&self, word: &str) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         let mut left = vec![word.to_owned()];
@@ -206,14 +208,14 @@ impl Uses {
     }
 }
 
-/// Names that may be those of items.
+/// Names that may refer to items.
 #[derive(Default)]
 pub(crate) struct Named {
-    /// In a path, or by itself.
+    /// Names in a path, or bare words.
     free: BTreeSet<String>,
-    /// Type and name, of `Type::name`.
+    /// Type and name of each `Type::name`.
     associated: BTreeSet<(String, String)>,
-    /// Behind a dot or `::`.
+    /// Names after a dot or `::`.
     members: BTreeSet<String>,
 }
 

@@ -28,7 +28,7 @@ impl Authority {
         let issuer =
             CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an issuer");
         let folder = TempDir::new().expect("a temporary folder");
-        std::fs::write(folder.path().join("ca.pem"), issuer.pem()).expect("it is written");
+        std::fs::write(folder.path().join("ca.pem"), issuer.pem()).expect("the file can be written");
         let authority = Self { issuer, folder };
         authority.issue("server", ExtendedKeyUsagePurpose::ServerAuth);
         authority.issue("client", ExtendedKeyUsagePurpose::ClientAuth);
@@ -42,8 +42,10 @@ impl Authority {
         params.extended_key_usages = vec![purpose];
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
-        std::fs::write(self.path(&format!("{name}.pem")), certificate.pem()).expect("it is written");
-        std::fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).expect("it is written");
+        std::fs::write(self.path(&format!("{name}.pem")), certificate.pem())
+            .expect("the file can be written");
+        std::fs::write(self.path(&format!("{name}.key")), key.serialize_pem())
+            .expect("the file can be written");
     }
 
     pub fn path(&self, file: &str) -> PathBuf {

@@ -17,8 +17,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lines<S> {
     }
 
     pub async fn send(&mut self, text: &str) {
-        self.stream.write_all(text.as_bytes()).await.expect("it is taken");
-        self.stream.flush().await.expect("it is taken");
+        self.stream.write_all(text.as_bytes()).await.expect("the connection is open");
+        self.stream.flush().await.expect("the connection is open");
     }
 
     /// Returns the next line, including its line ending. `None` if the stream ends or breaks.
@@ -49,7 +49,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lines<S> {
         self.send("PING\r\n").await;
         let mut lines = Vec::new();
         loop {
-            match self.line().await.expect("a PONG, not the end").as_str() {
+            match self.line().await.expect("a PONG, not the end of the connection").as_str() {
                 "PONG\r\n" => return lines,
                 line => lines.push(line.trim_end().to_owned()),
             }

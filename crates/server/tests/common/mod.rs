@@ -70,7 +70,7 @@ impl TestServer {
     }
 
     pub(crate) async fn stop(&mut self) {
-        let server = self.server.take().expect("it runs");
+        let server = self.server.take().expect("the server is running");
         assert_eq!(server.stop().await, 0, "partitions that were not closed cleanly");
     }
 
@@ -80,21 +80,36 @@ impl TestServer {
     }
 
     pub(crate) fn kafka(&self) -> SocketAddr {
-        self.server.as_ref().expect("it runs").addresses().kafka
+        self.server.as_ref().expect("the server is running").addresses().kafka
     }
 
     pub(crate) fn nats(&self) -> SocketAddr {
-        self.server.as_ref().expect("it runs").addresses().nats.expect("there is a NATS listener")
+        self.server
+            .as_ref()
+            .expect("the server is running")
+            .addresses()
+            .nats
+            .expect("the server has a NATS listener")
     }
 
     /// Returns the address that other nodes connect to.
     pub(crate) fn cluster(&self) -> SocketAddr {
-        self.server.as_ref().expect("it runs").addresses().cluster.expect("there is a listener for nodes")
+        self.server
+            .as_ref()
+            .expect("the server is running")
+            .addresses()
+            .cluster
+            .expect("the server has a cluster listener")
     }
 
     /// Puts the server into lame duck mode, as SIGUSR2 does.
     pub(crate) async fn lame_duck(&self) {
-        self.server.as_ref().expect("it runs").lame_duck().await.expect("it does not panic");
+        self.server
+            .as_ref()
+            .expect("the server is running")
+            .lame_duck()
+            .await
+            .expect("the server does not panic");
     }
 
     pub(crate) async fn connect(&self) -> Client {
@@ -128,32 +143,38 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// Like [`Client::call`], but `None` if the server closes the connection instead of answering.
     pub(crate) async fn try_call<R: Request>(&mut self, version: i16, request: &R) -> Option<R::Response> {
         self.correlation += 1;
-        let frame =
-            request_frame(self.correlation, Some("test"), version, request).expect("it can be encoded");
-        self.stream.write_all(&frame.into_bytes().expect("no external parts")).await.expect("it is taken");
+        let frame = request_frame(self.correlation, Some("test"), version, request)
+            .expect("the request can be encoded");
+        self.stream
+            .write_all(&frame.into_bytes().expect("no external parts"))
+            .await
+            .expect("the connection is open");
         let answer = self.receive().await?;
-        let (correlation, response) = decode_response::<R>(answer, version).expect("the answer is legal");
+        let (correlation, response) = decode_response::<R>(answer, version).expect("a well-formed response");
         assert_eq!(correlation, self.correlation);
         Some(response)
     }
 
     /// Sends a request and disconnects without waiting for its answer.
     pub(crate) async fn abandon<R: Request>(mut self, version: i16, request: &R) {
-        let frame = request_frame(1, Some("test"), version, request).expect("it can be encoded");
-        self.stream.write_all(&frame.into_bytes().expect("no external parts")).await.expect("it is taken");
+        let frame = request_frame(1, Some("test"), version, request).expect("the request can be encoded");
+        self.stream
+            .write_all(&frame.into_bytes().expect("no external parts"))
+            .await
+            .expect("the connection is open");
     }
 
     /// Sends a frame with this content and waits for the answer. `None` if the server closes the connection.
     pub(crate) async fn raw(&mut self, body: &[u8]) -> Option<Bytes> {
         let length = i32::try_from(body.len()).expect("a short frame");
-        self.stream.write_all(&[&length.to_be_bytes(), body].concat()).await.expect("it is taken");
+        self.stream.write_all(&[&length.to_be_bytes(), body].concat()).await.expect("the connection is open");
         self.receive().await
     }
 
     async fn receive(&mut self) -> Option<Bytes> {
         let read = async {
             let length = self.stream.read_i32().await.ok()?;
-            let mut bytes = vec![0; usize::try_from(length).expect("lengths are positive")];
+            let mut bytes = vec![0; usize::try_from(length).expect("the length is not negative")];
             self.stream.read_exact(&mut bytes).await.ok()?;
             Some(bytes.into())
         };
@@ -218,7 +239,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
 pub(crate) fn batch(options: BatchOptions, timestamps: &[i64]) -> Bytes {
     let mut builder = BatchBuilder::new(options);
     for &timestamp in timestamps {
-        builder.push(TimestampMs(timestamp), Some(b"key"), Some(b"value"), &[]).expect("there is room");
+        builder
+            .push(TimestampMs(timestamp), Some(b"key"), Some(b"value"), &[])
+            .expect("the record fits into the batch");
     }
     builder.build()
 }

@@ -35,7 +35,7 @@ pub enum Said {
 impl TestServer {
     /// Connects a real client.
     pub async fn client(&self) -> async_nats::Client {
-        async_nats::connect(self.nats().to_string()).await.expect("it connects")
+        async_nats::connect(self.nats().to_string()).await.expect("the client connects")
     }
 
     /// Returns a plain connection after INFO and `CONNECT`, neither verbose nor pedantic.
@@ -58,7 +58,7 @@ impl Raw {
     }
 
     pub async fn send(&mut self, text: impl AsRef<[u8]>) {
-        self.stream.write_all(text.as_ref()).await.expect("it is taken");
+        self.stream.write_all(text.as_ref()).await.expect("the connection is open");
     }
 
     /// Returns the server's next protocol message. `None` once the server has closed the connection.

@@ -65,7 +65,7 @@ impl TestServer {
     }
 
     pub fn http(&self) -> SocketAddr {
-        self.server.as_ref().expect("it runs").addresses().http
+        self.server.as_ref().expect("the server is running").addresses().http
     }
 
     pub async fn stream(&self) -> TcpStream {
@@ -76,7 +76,7 @@ impl TestServer {
     pub async fn get(&self, path: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.http()).await.expect("the HTTP listener accepts");
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.expect("it is taken");
+        stream.write_all(request.as_bytes()).await.expect("the connection is open");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.expect("an answer");
         let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
@@ -143,19 +143,19 @@ pub fn damage_second_batch(server: &TestServer, partition: &str) {
     use std::os::unix::fs::FileExt as _;
 
     let path = server.data_dir().join(partition).join("00000000000000000000.log");
-    let bytes = std::fs::read(&path).expect("it is there");
+    let bytes = std::fs::read(&path).expect("the file exists");
     // The file may be longer than its batches: leave out the preallocated space.
     let end = bytes.iter().rposition(|byte| *byte != 0).expect("records") + 1;
     let at = end / 2;
-    let file = std::fs::File::options().write(true).open(&path).expect("it is there");
-    file.write_all_at(&[!bytes[at]], at as u64).expect("it is written");
+    let file = std::fs::File::options().write(true).open(&path).expect("the file exists");
+    file.write_all_at(&[!bytes[at]], at as u64).expect("the file can be written");
 }
 
 /// Polls a condition until it holds. Fails after [`PATIENCE`].
 pub async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl Fn() -> F) {
     let deadline = Instant::now() + PATIENCE;
     while !condition().await {
-        assert!(Instant::now() < deadline, "not in time: {what}");
+        assert!(Instant::now() < deadline, "not within the time limit: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -183,15 +183,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// Sends a request without waiting for the answer. Returns its correlation id.
     pub async fn send<R: Request>(&mut self, version: i16, request: &R) -> i32 {
         let frame = self.frame(version, request);
-        self.stream.write_all(&frame).await.expect("it is taken");
+        self.stream.write_all(&frame).await.expect("the connection is open");
         self.correlation
     }
 
     /// Returns a whole frame with its length.
     pub fn frame<R: Request>(&mut self, version: i16, request: &R) -> Bytes {
         self.correlation += 1;
-        let frame =
-            request_frame(self.correlation, Some("test"), version, request).expect("it can be encoded");
+        let frame = request_frame(self.correlation, Some("test"), version, request)
+            .expect("the request can be encoded");
         frame.into_bytes().expect("no external parts")
     }
 
@@ -200,13 +200,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         let frame = self.frame(version, request);
         self.stream.write_all(&frame).await.ok()?;
         let answer = self.receive().await?;
-        Some(decode_response::<R>(answer, version).expect("the answer is legal").1)
+        Some(decode_response::<R>(answer, version).expect("a well-formed response").1)
     }
 
     /// Waits for the next answer, which must be for `R`.
     pub async fn answer<R: Request>(&mut self, version: i16) -> (i32, R::Response) {
         let answer = self.receive().await.expect("an answer, not a closed connection");
-        decode_response::<R>(answer, version).expect("the answer is legal")
+        decode_response::<R>(answer, version).expect("a well-formed response")
     }
 
     /// Waits until the server closes the connection, then returns true. Skips any answers before that.
@@ -338,7 +338,7 @@ pub fn numbered(first: u64, count: u64, bytes: usize) -> Bytes {
 pub fn numbered_with(options: BatchOptions, first: u64, count: u64, bytes: usize) -> Bytes {
     let mut builder = BatchBuilder::new(options);
     for number in first..first + count {
-        builder.push(now(), None, Some(&value(number, bytes)), &[]).expect("there is room");
+        builder.push(now(), None, Some(&value(number, bytes)), &[]).expect("the record fits into the batch");
     }
     builder.build()
 }

@@ -57,7 +57,11 @@ async fn start(settings: &[(&str, &str)]) -> TestServer {
 
 async fn connect(address: SocketAddr) -> Stream {
     let kernel = tokio::net::TcpStream::connect(address).await;
-    assert_eq!(kernel.unwrap_err().kind(), io::ErrorKind::ConnectionRefused, "it listens in memory alone");
+    assert_eq!(
+        kernel.unwrap_err().kind(),
+        io::ErrorKind::ConnectionRefused,
+        "the server listens only in memory"
+    );
     net::connect(&address.to_string()).await.unwrap()
 }
 
@@ -66,10 +70,10 @@ async fn until(stream: &mut Stream, end: &str) -> String {
     let mut all = Vec::new();
     let reading = async {
         while !all.ends_with(end.as_bytes()) {
-            assert!(stream.read_buf(&mut all).await.unwrap() > 0, "it ended after {all:?}");
+            assert!(stream.read_buf(&mut all).await.unwrap() > 0, "the connection ended after {all:?}");
         }
     };
-    time::timeout(PATIENCE, reading).await.expect("it comes");
+    time::timeout(PATIENCE, reading).await.expect("the text arrives");
     String::from_utf8(all).unwrap()
 }
 
@@ -102,7 +106,7 @@ async fn a_kafka_client_produces_and_fetches() {
     fetch.max_wait_ms = 120_000;
     let both =
         async { tokio::join!(waiting.call(12, &fetch), client.produce_to("t", 0, -1, numbered(1000, 1, 9))) };
-    let (fetched, answer) = time::timeout(PATIENCE / 2, both).await.expect("it is woken");
+    let (fetched, answer) = time::timeout(PATIENCE / 2, both).await.expect("the fetch is woken");
     assert_eq!((answer.base_offset, decoded(&only_partition(fetched)).len()), (1000, 1));
     server.stop().await;
 }
@@ -131,7 +135,7 @@ async fn nats_clients_of_two_nodes_hear_each_other() {
             }
         }
     };
-    let heard = time::timeout(PATIENCE, heard).await.expect("it crosses the link");
+    let heard = time::timeout(PATIENCE, heard).await.expect("the message crosses the link");
     assert!(heard.starts_with("MSG orders.us 7 6\r\nremote\r\n"), "{heard}");
     drop((here, there));
     two.stop().await;
@@ -144,7 +148,10 @@ async fn a_page_is_served() {
     let mut stream = connect(server.http()).await;
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut answer = String::new();
-    time::timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("it ends").unwrap();
+    time::timeout(PATIENCE, stream.read_to_string(&mut answer))
+        .await
+        .expect("the server closes the connection")
+        .unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("{\"status\":\"ok\"}"), "{answer}");
     server.stop().await;
 }
@@ -156,9 +163,15 @@ async fn half_a_request_is_given_up_after_two_seconds() {
     let mut stream = connect(server.http()).await;
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost").await.unwrap();
     let mut answer = String::new();
-    time::timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("it ends").unwrap();
+    time::timeout(PATIENCE, stream.read_to_string(&mut answer))
+        .await
+        .expect("the server closes the connection")
+        .unwrap();
     assert!(!answer.contains("200 OK"), "{answer}");
     let took = began.elapsed();
-    assert!((Duration::from_secs(2)..Duration::from_secs(10)).contains(&took), "given up after {took:?}");
+    assert!(
+        (Duration::from_secs(2)..Duration::from_secs(10)).contains(&took),
+        "the server closed it after {took:?}"
+    );
     server.stop().await;
 }

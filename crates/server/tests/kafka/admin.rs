@@ -31,7 +31,7 @@ async fn there_is_nothing_to_elect() {
             .map(|topic| {
                 let partitions = topic.partition_result.iter();
                 let partitions = partitions.map(|p| {
-                    assert!(p.error_message.is_some(), "each says why");
+                    assert!(p.error_message.is_some(), "each has an error message");
                     (p.partition_id, p.error_code)
                 });
                 (topic.topic.clone(), partitions.collect::<Vec<_>>())
@@ -228,7 +228,11 @@ async fn features_are_those_of_kafka_4_3_without_streams_groups() {
     assert_eq!((epoch, finalized), (1, levels(&NEWEST)));
     assert_eq!(supported, [range(("metadata.version", 7, 30))]);
     for version in 0..=2 {
-        assert_eq!(features(&mut client, version).await, (-1, vec![], vec![]), "not in these versions");
+        assert_eq!(
+            features(&mut client, version).await,
+            (-1, vec![], vec![]),
+            "these versions have no features"
+        );
     }
 }
 
@@ -294,7 +298,7 @@ async fn levels_that_kafka_refuses_are_refused() {
     // Kafka accepts unsafe downgrades of every feature but metadata.version.
     let answer = client.call(2, &update(2, "group.version", 0, 3)).await;
     assert_eq!(answer.error_code, INVALID_UPDATE_VERSION);
-    assert_eq!(features(&mut client, 4).await.0, 1, "nothing has changed");
+    assert_eq!(features(&mut client, 4).await.0, 1, "no level has changed");
 }
 
 #[tokio::test]
@@ -345,7 +349,7 @@ async fn what_needs_a_feature_is_refused_without_it() {
 
     assert_eq!(client.call(2, &update(2, "share.version", 1, 1)).await.error_code, 0);
     let answer = client.call(2, &ShareFetchRequest::default()).await;
-    assert_ne!(answer.error_code, UNSUPPORTED_VERSION, "in force again, on the same connection");
+    assert_ne!(answer.error_code, UNSUPPORTED_VERSION, "in force again on the same connection");
 }
 
 #[tokio::test]
@@ -391,7 +395,7 @@ async fn quotas_are_listed_as_none_and_cannot_be_set() {
             let answer =
                 client.call(version, &DescribeClientQuotasRequest { components, ..Default::default() }).await;
             assert_eq!(answer.error_code, code);
-            assert_eq!(answer.entries, (code == 0).then(Vec::new), "null where it failed");
+            assert_eq!(answer.entries, (code == 0).then(Vec::new), "null after an error");
         }
         let entity = alter_client_quotas_request::EntityData {
             entity_type: "user".to_owned(),

@@ -121,7 +121,10 @@ async fn what_is_shown() {
     let all = describe(&mut client, TOPIC, "t", None).await;
     assert_eq!((all.error_code, all.error_message.as_deref()), (0, Some("")));
     assert!(all.configs.len() >= 33, "{}", all.configs.len());
-    assert!(all.configs.iter().all(|config| config.documentation.is_none()), "not asked for");
+    assert!(
+        all.configs.iter().all(|config| config.documentation.is_none()),
+        "documentation was not requested"
+    );
     assert_eq!(describe(&mut client, TOPIC, "t", Some(&[])).await.configs.len(), all.configs.len());
     let some = describe(&mut client, TOPIC, "t", Some(&["retention.ms", "nope"])).await;
     assert_eq!(some.configs.len(), 1, "unknown keys are left out");
@@ -188,7 +191,7 @@ async fn single_changes() {
     let (_server, mut client) = prepared().await;
     let policy = "cleanup.policy";
     assert_eq!(alter(&mut client, TOPIC, "t", &[("flush.ms", SET, Some("9"))]).await, OK);
-    assert_eq!(value(&mut client, TOPIC, "t", "retention.ms").await, is("1000", 1), "others stay");
+    assert_eq!(value(&mut client, TOPIC, "t", "retention.ms").await, is("1000", 1), "other settings stay");
     assert_eq!(alter(&mut client, TOPIC, "t", &[("flush.ms", DELETE, None)]).await, OK);
     assert_eq!(value(&mut client, TOPIC, "t", "flush.ms").await, is("9223372036854775807", 5));
     assert_eq!(alter(&mut client, TOPIC, "t", &[("nope", DELETE, None)]).await, OK);
@@ -281,7 +284,7 @@ async fn lists_of_resources_and_folders() {
     let some = vec![("t", vec![0, 0, 5, -1]), ("nope", vec![0])];
     let found = client.call(4, &folders(Some(some))).await.results.remove(0);
     assert_eq!(found.topics.len(), 1);
-    assert_eq!(found.topics[0].partitions.len(), 1, "what does not exist is left out");
+    assert_eq!(found.topics[0].partitions.len(), 1, "partitions that do not exist are left out");
 
     let wrong = DescribeClusterRequest { endpoint_type: 2, ..Default::default() };
     assert_eq!(error(client.call(2, &wrong).await.error_code), MismatchedEndpointType);

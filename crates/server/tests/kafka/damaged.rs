@@ -96,5 +96,5 @@ async fn a_coordinator_does_not_pass_over_damaged_positions() {
     server.stop().await;
     damage_second_batch(&server, "__consumer_offsets-0");
     server.begin(crate::common::local_disk()).await;
-    assert_eq!(committed(&mut server.connect().await).await, Ok(3), "it is whole again");
+    assert_eq!(committed(&mut server.connect().await).await, Ok(3), "the records are complete again");
 }

@@ -40,7 +40,7 @@ async fn produce_many(address: std::net::SocketAddr, tap: Arc<Tap>, partition: i
         let (_, response) = client.answer::<ProduceRequest>(9).await;
         let answer = only_answer(response);
         assert_eq!(answer.error_code, 0, "{:?}", answer.error_message);
-        let end = answer.base_offset + i64::try_from(RECORDS).expect("few");
+        let end = answer.base_offset + i64::try_from(RECORDS).expect("a small number");
         tap.told(&format!("strict-{partition}"), answer.base_offset..end);
         answered += 1;
     }
@@ -73,7 +73,7 @@ async fn an_acknowledgement_waits_for_the_sync_that_covers_it() {
         for _ in 0..CONNECTIONS {
             tasks.spawn(produce_many(server.kafka(), Arc::clone(&tap), partition, BATCHES));
         }
-        let end = i64::try_from(CONNECTIONS * BATCHES * RECORDS).expect("few");
+        let end = i64::try_from(CONNECTIONS * BATCHES * RECORDS).expect("a small number");
         tasks.spawn(consume_all(server.kafka(), Arc::clone(&tap), partition, end));
     }
     tasks.join_all().await;
@@ -84,7 +84,7 @@ async fn an_acknowledgement_waits_for_the_sync_that_covers_it() {
             |e: &&Event| matches!(e, Event::Wrote { path, .. } if path.display().to_string().contains(part));
         events.iter().filter(wrote).count()
     };
-    assert_eq!(count("/strict-0/"), usize::try_from(CONNECTIONS * BATCHES).expect("few"));
+    assert_eq!(count("/strict-0/"), usize::try_from(CONNECTIONS * BATCHES).expect("a small number"));
     assert!(count("/strict-0/") > count("/strict-0/00000000000000000000.log"), "segments were rolled");
     assert!(tap.syncs("/strict-", ".log") < count("/strict-"), "one sync serves several batches");
 }
@@ -184,7 +184,7 @@ async fn an_append_whose_client_is_gone_is_synced_all_the_same() {
     gone.send(12, &fetch).await;
     gone.send(9, &produce_request("strict", 1, 1, numbered(0, 1, 50))).await;
     let cut = "tailrace_kafka_connections_cut_total{reason=\"slow_reader\"}";
-    eventually("it is cut off", || async { server.metric(cut).await == 1.0 }).await;
+    eventually("the connection is cut off", || async { server.metric(cut).await == 1.0 }).await;
     tap.release("/strict-1/entries");
     assert_eq!(decoded(&client.fetch_from("strict", 1, 0).await).len(), 1);
 }
@@ -204,13 +204,13 @@ async fn a_failed_sync_stops_the_partition_and_nothing_else() {
         assert_eq!(error(answer.error_code), ErrorCode::KafkaStorageError);
         assert!(answer.error_message.expect("a reason").contains("takes no writes"));
     }
-    assert_eq!(tap.syncs("/strict-0/", ".log"), syncs, "a failed fdatasync must not be tried again");
+    assert_eq!(tap.syncs("/strict-0/", ".log"), syncs, "a failed fdatasync must not be retried");
 
     let read = client.read_all("strict", 0, 0).await;
     assert_eq!(
         read.iter().map(|(offset, _)| *offset).collect::<Vec<_>>(),
         [0, 1],
-        "what was safe is readable"
+        "durable records are readable"
     );
     for (topic, partition) in [("strict", 1), ("other", 0)] {
         assert_eq!(client.produce_to(topic, partition, -1, numbered(0, 1, 50)).await.error_code, 0);
@@ -237,7 +237,7 @@ async fn everyone_in_flight_learns_of_a_failed_sync() {
         waiting.push(other);
     }
     // Batches count as produced once they are appended, so none of them waits to be written any more.
-    eventually("all are appended", || async {
+    eventually("all records are appended", || async {
         server.metric("tailrace_produced_records_total").await == 6.0
     })
     .await;
@@ -293,9 +293,9 @@ async fn a_full_disk_is_told_while_it_lasts() {
     let answer = client.produce_to("strict", 0, -1, numbered(1, 1, 50)).await;
     assert_eq!(error(answer.error_code), ErrorCode::KafkaStorageError);
     let (status, body) = server.get("/healthz").await;
-    let page: serde_json::Value = serde_json::from_str(&body).expect("it is JSON");
+    let page: serde_json::Value = serde_json::from_str(&body).expect("the page is JSON");
     let warning = page["warnings"][0].as_str().expect("a warning");
-    let folder = server.data_dir().canonicalize().expect("it is there");
+    let folder = server.data_dir().canonicalize().expect("the folder exists");
     let wanted = format!("the disk of {} is full: writes are refused, ", folder.display());
     assert!((status, &page["status"]) == (200, &"ok".into()) && warning.starts_with(&wanted), "{body}");
     assert!(warning.contains(" bytes are free; they go on by themselves when there is room"), "{body}");
@@ -310,7 +310,7 @@ async fn a_disk_with_little_room_is_told() {
     let settings = [("tailrace.disk.free.warning.bytes", &*bound.to_string())];
     let server = TestServer::on(Tap::new().disk(), &settings).await;
     let body = || async { server.get("/healthz").await.1 };
-    eventually("the disk was looked at", || async { body().await.contains("warnings") }).await;
+    eventually("the free space was checked", || async { body().await.contains("warnings") }).await;
     let free = server.metric("tailrace_disk_free_bytes").await;
     assert!(free > 0.0 && free < bound as f64, "{free}");
     let body = body().await;
@@ -389,11 +389,11 @@ async fn a_full_disk_at_the_first_append_and_at_a_roll() {
         assert_eq!((answer.error_code, answer.base_offset), (0, base), "round {round}");
         base += 1;
     }
-    assert_eq!(client.read_all("strict", 0, 0).await.len(), usize::try_from(base).expect("few"));
+    assert_eq!(client.read_all("strict", 0, 0).await.len(), usize::try_from(base).expect("a small number"));
     let copy = server.crashed_copy().await;
     assert_eq!(
         copy.connect().await.read_all("strict", 0, 0).await.len(),
-        usize::try_from(base).expect("few")
+        usize::try_from(base).expect("a small number")
     );
     assert_eq!(copy.get("/healthz").await.0, 200);
 }

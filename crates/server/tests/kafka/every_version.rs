@@ -211,7 +211,8 @@ async fn configs() {
     at_every_version(&mut client, describe, |version, answer| {
         let result = &answer.results[0];
         assert_eq!(result.error_code, 0, "version {version}");
-        let entry = result.configs.iter().find(|c| c.name == "retention.ms").expect("it is there");
+        let entry =
+            result.configs.iter().find(|c| c.name == "retention.ms").expect("the setting is described");
         assert_eq!(entry.value.as_deref(), Some("604800000"));
         assert_eq!((entry.config_source, entry.read_only), (5, false));
         if version >= 3 {
@@ -327,7 +328,7 @@ async fn transactions() {
         ..Default::default()
     };
     at_every_version(&mut client, init, |version, answer| {
-        assert_eq!((answer.error_code, answer.producer_epoch), (0, version), "each raises the epoch");
+        assert_eq!((answer.error_code, answer.producer_epoch), (0, version), "each call raises the epoch");
     })
     .await;
     let last = client.call(5, &init(5)).await;

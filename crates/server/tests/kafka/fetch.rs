@@ -88,7 +88,7 @@ async fn what_was_produced_comes_back_byte_for_byte_across_segments() {
         assert_eq!(sent.len(), got.len());
         assert_eq!(sent[16..], got[16..]);
     }
-    let folder = std::fs::read_dir(server.data_dir().join("t-0")).expect("the folder");
+    let folder = std::fs::read_dir(server.data_dir().join("t-0")).expect("the folder exists");
     let logs = folder.filter(|e| e.as_ref().is_ok_and(|e| e.path().extension().is_some_and(|e| e == "log")));
     assert!(logs.count() > 5);
 }
@@ -131,8 +131,9 @@ async fn a_fetch_does_not_wait_for_what_its_answer_could_not_take() {
     assert_eq!(outline(&answer), [(0, ErrorCode::None, 1)]);
     let mut request = fetch_of(&[(0, 2)]);
     (request.max_wait_ms, request.min_bytes, request.max_bytes) = (20_000, i32::MAX, 100);
-    let answer =
-        tokio::time::timeout(AT_ONCE, client.call(12, &request)).await.expect("there is no room for more");
+    let answer = tokio::time::timeout(AT_ONCE, client.call(12, &request))
+        .await
+        .expect("a full response does not wait");
     assert_eq!(outline(&answer), [(0, ErrorCode::None, 1)]);
 }
 
@@ -153,7 +154,7 @@ async fn a_fetch_that_is_never_satisfied_answers_in_time() {
     }
     let (_, response) =
         tokio::time::timeout(AT_ONCE, client.answer::<FetchRequest>(12)).await.expect("in time");
-    assert_eq!(outline(&response)[0].2, usize::try_from(produced).expect("few"));
+    assert_eq!(outline(&response)[0].2, usize::try_from(produced).expect("a small number"));
 }
 
 #[tokio::test]
@@ -267,7 +268,7 @@ async fn epochs_are_checked_and_divergence_is_told() {
     }
     let data = only_partition(client.call(12, &fetch_of(&[(0, 0)])).await);
     let epochs: Vec<_> =
-        split_batches(&bytes_of(&data)).map(|b| b.expect("whole").0.leader_epoch.get()).collect();
+        split_batches(&bytes_of(&data)).map(|b| b.expect("a whole batch").0.leader_epoch.get()).collect();
     assert_eq!(epochs, [0, 1]);
     let mut request = fetch_of(&[(0, 8)]);
     request.topics[0].partitions[0].last_fetched_epoch = 0;
@@ -322,7 +323,7 @@ async fn a_session_repeats_only_what_is_new() {
     let mut answer = Box::pin(client.answer::<FetchRequest>(12));
     assert!(tokio::time::timeout(MEANWHILE, &mut answer).await.is_err());
     producer.produce_to("t", 2, -1, numbered(0, 1, 50)).await;
-    let (_, response) = tokio::time::timeout(AT_ONCE, answer).await.expect("woken");
+    let (_, response) = tokio::time::timeout(AT_ONCE, answer).await.expect("the fetch is woken");
     assert_eq!(outline(&response), [(2, ErrorCode::None, 1)]);
 
     // Wrong epochs and ids are refused. The session continues with the right epoch.
@@ -390,7 +391,8 @@ async fn a_session_by_ids_stays_one() {
     let answer = client.call(13, &full).await;
     assert_eq!(answer.error_code, 0);
     assert_eq!(answer.responses.len(), 2);
-    let unknown = answer.responses.iter().find(|topic| topic.topic_id == [9; 16]).expect("it is answered");
+    let unknown =
+        answer.responses.iter().find(|topic| topic.topic_id == [9; 16]).expect("the response has the topic");
     assert_eq!(error(unknown.partitions[0].error_code), ErrorCode::UnknownTopicId);
     let mut next =
         FetchRequest { session_id: answer.session_id, session_epoch: 1, ..without_waiting(full.clone()) };
@@ -416,7 +418,7 @@ async fn who_gets_no_session_fetches_all_the_same() {
         ids.push(answer.session_id);
     }
     assert!(ids[0] != 0 && ids[1] != 0 && ids[0] != ids[1]);
-    assert_eq!(ids[2..], [0, 0], "sessions in use are not taken away");
+    assert_eq!(ids[2..], [0, 0], "sessions in use are not evicted");
     let mut end = full.clone();
     (end.session_id, end.session_epoch) = (ids[0], -1);
     client.call(12, &end).await;
@@ -439,9 +441,10 @@ async fn a_waiting_fetch_learns_that_its_topic_is_gone() {
     let mut answer = Box::pin(client.answer::<FetchRequest>(12));
     assert!(tokio::time::timeout(MEANWHILE, &mut answer).await.is_err());
     server.connect().await.call(5, &request).await;
-    let (_, named) = tokio::time::timeout(AT_ONCE, answer).await.expect("woken");
+    let (_, named) = tokio::time::timeout(AT_ONCE, answer).await.expect("the fetch is woken");
     assert_eq!(error(only_partition(named).error_code), ErrorCode::UnknownTopicOrPartition);
-    let (_, by_id) = tokio::time::timeout(AT_ONCE, other.answer::<FetchRequest>(13)).await.expect("woken");
+    let (_, by_id) =
+        tokio::time::timeout(AT_ONCE, other.answer::<FetchRequest>(13)).await.expect("the fetch is woken");
     assert_eq!(error(only_partition(by_id).error_code), ErrorCode::UnknownTopicId);
 }
 
@@ -455,7 +458,7 @@ async fn a_waiting_fetch_learns_that_its_records_were_deleted() {
     let mut answer = Box::pin(client.answer::<FetchRequest>(12));
     assert!(tokio::time::timeout(MEANWHILE, &mut answer).await.is_err());
     delete_records(&mut server.connect().await, 0, 5).await;
-    let (_, response) = tokio::time::timeout(AT_ONCE, answer).await.expect("woken");
+    let (_, response) = tokio::time::timeout(AT_ONCE, answer).await.expect("the fetch is woken");
     assert_eq!(error(only_partition(response).error_code), ErrorCode::OffsetOutOfRange);
 }
 
@@ -465,7 +468,7 @@ async fn a_waiting_fetch_learns_that_its_records_were_deleted() {
 fn deleting_records_and_appending_do_not_wait_for_each_other_for_ever() {
     let settings = [("tailrace.io.threads".to_owned(), "1".to_owned())].into();
     let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default()).expect("legal settings");
-    tailrace_runtime::build_runtime(&config).expect("threads").block_on(async {
+    tailrace_runtime::build_runtime(&config).expect("a runtime").block_on(async {
         let mut server = TestServer::start().await;
         let mut client = server.connect().await;
         client.create_topic("t", 8, &[]).await;
@@ -516,7 +519,7 @@ async fn retention_removes_segments_and_leaves_readers_alone() {
             let batch = one_record(number, 200_000, time);
             assert_eq!(
                 client.produce_to("t", 0, -1, batch).await.base_offset,
-                i64::try_from(number).expect("few")
+                i64::try_from(number).expect("a small number")
             );
         }
         // A reader that asks for everything and has read nothing yet.
@@ -527,7 +530,7 @@ async fn retention_removes_segments_and_leaves_readers_alone() {
             asked += 2;
         }
         let first = reader.stream().peek(&mut [0; 4]).await;
-        assert_eq!(first.expect("the first answer comes"), 4);
+        assert_eq!(first.expect("the first response arrives"), 4);
         let configs = [(key, Some(limit))];
         set_configs(&mut client, &configs).await;
         let start = tokio::time::timeout(Duration::from_secs(10), async {
@@ -542,7 +545,7 @@ async fn retention_removes_segments_and_leaves_readers_alone() {
         let start = start.await.expect("retention removes segments");
         // The log start moves first. The files are removed later.
         eventually("files are removed", || async {
-            std::fs::read_dir(server.data_dir().join("t-0")).expect("the folder").count() < 20
+            std::fs::read_dir(server.data_dir().join("t-0")).expect("the folder exists").count() < 20
         })
         .await;
         // Answers that were already being sent are whole. Requests that were not yet processed may be out of
@@ -562,11 +565,14 @@ async fn retention_removes_segments_and_leaves_readers_alone() {
                 other => panic!("{other:?}"),
             }
         }
-        assert!(whole >= 2, "{key}: {whole} answers were whole");
+        assert!(whole >= 2, "{key}: {whole} responses were complete");
         let data = client.fetch_from("t", 0, start).await;
         assert_eq!(data.log_start_offset, start);
         if key != "retention.ms" {
-            assert_eq!(client.read_all("t", 0, start).await.len(), usize::try_from(30 - start).expect("few"));
+            assert_eq!(
+                client.read_all("t", 0, start).await.len(),
+                usize::try_from(30 - start).expect("a small number")
+            );
         }
     }
 }
@@ -575,7 +581,7 @@ fn one_record(number: u64, bytes: usize, time: i64) -> Bytes {
     let mut builder = tailrace_records::BatchBuilder::new(BatchOptions::default());
     builder
         .push(tailrace_types::TimestampMs(time), None, Some(&value(number, bytes)), &[])
-        .expect("there is room");
+        .expect("the record fits into the batch");
     builder.build()
 }
 
@@ -614,7 +620,7 @@ async fn consumers_follow_producers() {
         tasks.spawn(async move {
             let mut client = Client::to(address).await;
             let mut at = 0;
-            while at < i64::try_from(RECORDS).expect("few") {
+            while at < i64::try_from(RECORDS).expect("a small number") {
                 let mut request = fetch_request("t", 0, at);
                 request.topics[0].partitions[0].partition_max_bytes = 1 << (consumer * 4);
                 request.min_bytes = consumer * 100;

@@ -155,8 +155,12 @@ async fn settings_are_changed_listed_and_outlive_a_restart() {
     assert_eq!(client.call(2, &replace).await.responses[0].error_code, 0);
     let shown = describe(&mut client, 4, "g", None).await.configs;
     let own: Vec<_> = shown.iter().filter(|c| c.config_source == 8).map(|c| c.name.as_str()).collect();
-    assert_eq!(own, ["share.delivery.count.limit"], "replacing replaces all");
-    assert_eq!(names(client.call(1, &list).await), [(GROUP, "g".to_owned())], "h has none of its own left");
+    assert_eq!(own, ["share.delivery.count.limit"], "replacing replaces all settings");
+    assert_eq!(
+        names(client.call(1, &list).await),
+        [(GROUP, "g".to_owned())],
+        "h has no settings of its own left"
+    );
 }
 
 #[tokio::test]

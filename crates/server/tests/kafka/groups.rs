@@ -377,7 +377,7 @@ async fn groups_and_offsets_survive_a_restart() {
     assert_eq!(fetched(&mut client, "g").await, [(0, 5, 0), (1, 6, 0)]);
     assert_eq!(client.call(4, &heartbeat("g", &member)).await.error_code, 0);
     let synced = client.call(5, &sync("g", &member, b"other")).await;
-    assert_eq!(&synced.assignment[..], b"assignment", "the group is stable: what was assigned holds");
+    assert_eq!(&synced.assignment[..], b"assignment", "the group is stable, so the assignment stays");
     request.generation_id_or_member_epoch += 1;
     let stale = ErrorCode::IllegalGeneration.code();
     assert_eq!(committed(&mut client, 9, &request).await, [stale, stale]);
@@ -399,7 +399,7 @@ async fn a_join_that_waits_holds_nobody_else_up_and_ends_with_the_other_members(
     // The leader learns of it through its heartbeats.
     let (mut code, deadline) = (0, Instant::now() + PATIENCE);
     while code == 0 {
-        assert!(Instant::now() < deadline, "the leader is not told");
+        assert!(Instant::now() < deadline, "the leader does not learn of it");
         tokio::time::sleep(Duration::from_millis(5)).await;
         code = leader.call(4, &heartbeat("g", &first)).await.error_code;
     }
@@ -496,12 +496,12 @@ async fn offsets_expire_unless_somebody_is_there() {
     eventually("offsets expire", have_expired).await;
     for _ in 0..2 {
         assert_eq!(fetched(&mut client, "brief").await, []);
-        assert_eq!(fetched(&mut client, "mixed").await, [(0, 2, 0)], "seven days are not over");
+        assert_eq!(fetched(&mut client, "mixed").await, [(0, 2, 0)], "seven days have not passed");
         let groups = client.call(0, &ListGroupsRequest::default()).await.groups;
         let mut ids: Vec<_> = groups.into_iter().map(|group| group.group_id).collect();
         ids.sort();
-        assert_eq!(ids, ["busy", "mixed"], "a group goes with its last offset");
-        assert_eq!(fetched(&mut client, "busy").await, [(0, 1, 0)], "it has a member");
+        assert_eq!(ids, ["busy", "mixed"], "a group is deleted with its last offset");
+        assert_eq!(fetched(&mut client, "busy").await, [(0, 1, 0)], "the group has a member");
         // Expired offsets do not come back. The member is restored with its session timeout.
         server.restart().await;
         client = server.connect().await;

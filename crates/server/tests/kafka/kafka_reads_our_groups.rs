@@ -71,8 +71,8 @@ fn logs_of_groups(data: &Path) -> Vec<PathBuf> {
     let mut logs = Vec::new();
     let mut folders = vec![data.to_owned()];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).expect("it can be read") {
-            let path = entry.expect("it can be read").path();
+        for entry in std::fs::read_dir(folder).expect("a readable folder") {
+            let path = entry.expect("a readable entry").path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|end| end == "log")

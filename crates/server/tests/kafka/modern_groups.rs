@@ -93,7 +93,7 @@ async fn two_members_share_a_topic_and_outlive_a_restart() {
     let first = beat(&mut client, &alive("g", "a", 1)).await;
     assert_eq!((first.member_epoch, assigned(&first)), (1, Some(vec![0, 1])));
     let second = beat(&mut client, &alive("g", "b", 2)).await;
-    assert_eq!(assigned(&second), None, "not before the first says so");
+    assert_eq!(assigned(&second), None, "not before the first member has confirmed");
     let first = beat(&mut client, &owning(alive("g", "a", 1), topic, &[0, 1])).await;
     assert_eq!((first.member_epoch, assigned(&first)), (2, None));
 
@@ -281,7 +281,7 @@ async fn next_assignment(client: &mut Client, mut request: ConsumerGroupHeartbea
         // The pause between heartbeats. The number of heartbeats is bounded.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("no assignment comes");
+    panic!("the member got no assignment");
 }
 
 fn subscription(owned: &[i32]) -> Bytes {

@@ -42,7 +42,7 @@ async fn offset(client: &mut Client, topic: &str, timestamp: i64) -> (i64, i64, 
     let plain = list(client, topic, 0, vec![question(0, timestamp)]).await.remove(0);
     assert_eq!(plain.error_code, 0);
     let committed = list(client, topic, 1, vec![question(0, timestamp)]).await.remove(0);
-    assert_eq!(plain, committed, "without transactions the isolation level changes nothing");
+    assert_eq!(plain, committed, "without transactions, the isolation level makes no difference");
     (plain.offset, plain.timestamp, plain.leader_epoch)
 }
 
@@ -197,7 +197,7 @@ async fn records_deleted_from_the_front() {
     }
     assert_eq!(delete(&mut client, "t", 0, 3).await, (3, OK));
     assert_eq!(delete(&mut client, "t", 0, 3).await, (3, OK));
-    assert_eq!(delete(&mut client, "t", 0, 1).await, (3, OK), "the start never goes back");
+    assert_eq!(delete(&mut client, "t", 0, 1).await, (3, OK), "the log start never goes back");
     assert_eq!(offset(&mut client, "t", EARLIEST).await, (3, -1, 0));
     assert_eq!(offset(&mut client, "t", -4).await, (3, -1, 0));
     assert_eq!(offset(&mut client, "t", 100).await, (3, 310, 0));
@@ -209,11 +209,11 @@ async fn records_deleted_from_the_front() {
     }
     server.restart().await;
     let mut client = server.connect().await;
-    assert_eq!(offset(&mut client, "t", EARLIEST).await, (3, -1, 0), "durable");
+    assert_eq!(offset(&mut client, "t", EARLIEST).await, (3, -1, 0), "the log start is durable");
     assert_eq!(delete(&mut client, "t", 0, -1).await, (6, OK));
     assert_eq!(offset(&mut client, "t", EARLIEST).await.0, 6);
     assert_eq!(offset(&mut client, "t", LATEST).await.0, 6);
-    assert_eq!(offset(&mut client, "t", MAX_TIMESTAMP).await, (-1, -1, -1), "nothing is left");
+    assert_eq!(offset(&mut client, "t", MAX_TIMESTAMP).await, (-1, -1, -1), "no record is left");
     assert_eq!(client.produce("t", 0, &[500]).await, 6);
     assert_eq!(offset(&mut client, "t", MAX_TIMESTAMP).await.0, 6);
 }
@@ -235,7 +235,7 @@ async fn epochs_over_restarts() {
     server.restart().await;
     let mut client = server.connect().await;
     let epoch = client.topic("t").await.partitions[0].leader_epoch;
-    assert_eq!(epoch, 1, "raised by the restart");
+    assert_eq!(epoch, 1, "the restart raises the epoch");
     // Nothing has been appended in this epoch yet, and still clients must be able to trust positions that
     // carry it.
     assert_eq!(offset(&mut client, "t", LATEST).await, (3, -1, 1));
@@ -256,7 +256,7 @@ async fn epochs_over_restarts() {
     let now = client.topic("t").await.partitions[0].leader_epoch;
     for past in 1..now {
         let (epoch, end) = epoch_end(&mut client, "t", 0, past, now).await.expect("an answer");
-        assert_eq!((epoch, end), (1, 5), "asked for {past} in {now}");
+        assert_eq!((epoch, end), (1, 5), "epoch {past}, asked in epoch {now}");
     }
     assert_eq!(offset(&mut client, "t", LATEST).await, (5, -1, now));
 }
@@ -270,5 +270,5 @@ async fn the_largest_time_is_that_of_a_record_that_is_left() {
         client.produce("t", 0, &[time]).await;
     }
     assert_eq!(delete(&mut client, "t", 0, 2).await, (2, OK));
-    assert_eq!(offset(&mut client, "t", MAX_TIMESTAMP).await, (3, 140, 0), "not 310, nor nothing");
+    assert_eq!(offset(&mut client, "t", MAX_TIMESTAMP).await, (3, 140, 0), "neither 310 nor nothing");
 }

@@ -82,7 +82,9 @@ fn batch(raft_index: u64, epoch: i32, offset: i64, keys: &[&str]) -> Batch {
     let mut builder = BatchBuilder::new(BatchOptions { base_offset, leader_epoch, ..Default::default() });
     for (key, at) in keys.iter().zip(offset..) {
         let time = TimestampMs(now().0 - 1_000 + at);
-        builder.push(time, Some(key.as_bytes()), Some(value(at).as_bytes()), &[]).expect("there is room");
+        builder
+            .push(time, Some(key.as_bytes()), Some(value(at).as_bytes()), &[])
+            .expect("the record fits into the batch");
     }
     let (header, bytes) = builder.build_with_header();
     Batch { raft_index, header, bytes }
@@ -151,17 +153,17 @@ fn segment_entry(base: i64, batches: &[&Batch], created: i64) -> Vec<u8> {
         .i64(created)
         .i64(created)
         .u32(u32::try_from(bytes).expect("a small segment"))
-        .u32(u32::try_from(batches.len()).expect("few"))
+        .u32(u32::try_from(batches.len()).expect("a small number"))
         .0
 }
 
 /// Writes offsets 0 to 8 in two segments and two epochs. The last batch was appended after the checkpoint and
 /// has no row.
 fn build(folder: &Path, id: [u8; 16], partition: i32) {
-    std::fs::remove_dir_all(folder).expect("it is there");
-    std::fs::create_dir(folder).expect("it can be made");
+    std::fs::remove_dir_all(folder).expect("the folder exists");
+    std::fs::create_dir(folder).expect("the folder can be created");
     let write =
-        |name: &str, bytes: &[u8]| std::fs::write(folder.join(name), bytes).expect("it can be written");
+        |name: &str, bytes: &[u8]| std::fs::write(folder.join(name), bytes).expect("the file can be written");
     let name_bytes = u16::try_from(TOPIC.len()).expect("short");
     let identity = Bin::file(b"TRPARTN\n").raw(&id).i32(partition).u16(name_bytes).raw(TOPIC.as_bytes());
     write("partition.meta", &identity.sealed());
@@ -199,11 +201,12 @@ fn build(folder: &Path, id: [u8; 16], partition: i32) {
 
 /// Returns the files of a partition that have a version, with that version.
 fn versions(folder: &Path) -> Vec<(String, u32)> {
-    let paths = std::fs::read_dir(folder).expect("it is there").map(|entry| entry.expect("an entry").path());
+    let paths =
+        std::fs::read_dir(folder).expect("the folder exists").map(|entry| entry.expect("an entry").path());
     let mut found: Vec<_> = paths
         .filter(|path| path.extension().is_none_or(|extension| extension != "log"))
         .map(|path: PathBuf| {
-            let bytes = std::fs::read(&path).expect("it can be read");
+            let bytes = std::fs::read(&path).expect("a readable file");
             let version = u32::from_le_bytes(bytes[8..12].try_into().expect("four bytes"));
             (path.file_name().expect("a name").to_string_lossy().into_owned(), version)
         })
@@ -240,7 +243,7 @@ async fn partitions_of_version_1_are_read_kept_and_brought_to_version_2_by_compa
     for partition in 0..PARTITIONS {
         build(&folder(&server, partition), id, partition);
     }
-    let verified = inspect::verify_dir(&RealDisk, &folder(&server, INTACT)).expect("it can be read");
+    let verified = inspect::verify_dir(&RealDisk, &folder(&server, INTACT)).expect("a readable partition");
     assert!(verified.is_sound(), "{verified:?}");
 
     // Open, recover, and close: everything is there, and an older tailrace could still read the files.
@@ -289,7 +292,7 @@ async fn partitions_of_version_1_are_read_kept_and_brought_to_version_2_by_compa
             let left = client.read_all(TOPIC, partition, 0).await;
             // The last records of keys a to e remain, and at least the last of the new ones.
             assert_eq!(left[..5], records_from([3, 4, 5, 7, 8]), "{partition}");
-            assert_eq!(left.last().expect("more").0, 38, "{partition}");
+            assert_eq!(left.last().expect("new records").0, 38, "{partition}");
         }
         assert_eq!(server.metric("tailrace_compaction_uncleanable_partitions").await, 0.0);
     }

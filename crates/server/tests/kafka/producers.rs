@@ -35,7 +35,7 @@ async fn ids_are_never_given_out_twice() {
     let second = init(&mut client, idempotent()).await.expect("an id");
     assert_eq!((first, second), (0, 1));
     let known = InitProducerIdRequest { producer_id: second, producer_epoch: 0, ..idempotent() };
-    assert_eq!(init(&mut client, known).await, Ok(2), "without a transactional id, a fresh one");
+    assert_eq!(init(&mut client, known).await, Ok(2), "without a transactional id, a new producer id");
 
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..16 {
@@ -76,7 +76,7 @@ async fn requests_that_are_refused_at_once() {
             FindCoordinatorRequest { key_type, coordinator_keys: vec!["g".to_owned()], ..Default::default() };
         let coordinator = client.call(6, &request).await.coordinators.remove(0);
         assert_eq!((coordinator.key.as_str(), error(coordinator.error_code)), ("g", InvalidRequest));
-        assert!(!error(coordinator.error_code).is_retriable(), "clients must not ask for ever");
+        assert!(!error(coordinator.error_code).is_retriable(), "clients must not retry forever");
         assert!(coordinator.error_message.is_some_and(|message| message.len() > 10));
     }
 }
@@ -108,9 +108,9 @@ async fn producers_are_remembered() {
             ..Default::default()
         };
         let topics = client.call(0, &request).await.topics;
-        let bad = topics.iter().find(|t| t.name == "a/b").expect("it is answered");
+        let bad = topics.iter().find(|t| t.name == "a/b").expect("the response has the topic");
         assert_eq!(error(bad.partitions[0].error_code), InvalidTopicException);
-        let good = &topics.iter().find(|t| t.name == "t").expect("it is answered").partitions;
+        let good = &topics.iter().find(|t| t.name == "t").expect("the response has the topic").partitions;
         let codes: Vec<_> = good.iter().map(|p| (p.partition_index, error(p.error_code))).collect();
         assert_eq!(codes, [(0, OK), (1, OK), (5, UnknownTopicOrPartition)]);
         assert!(good[1].active_producers.is_empty());

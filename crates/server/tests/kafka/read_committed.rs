@@ -207,7 +207,7 @@ async fn the_log_start_may_pass_an_open_transaction() {
     assert_eq!(delete_upto(&mut client, 9).await, 9);
     let data = fetch(&mut client, 9, 1).await;
     assert_eq!((data.log_start_offset, data.last_stable_offset), (9, 11));
-    assert_eq!(aborted(&data), Some(vec![(3, 8)]), "its marker and a record are still there");
+    assert_eq!(aborted(&data), Some(vec![(3, 8)]), "its marker and a record still exist");
     assert_eq!(delete_upto(&mut client, 13).await, 13);
     for _ in 0..2 {
         let data = fetch(&mut client, 13, 1).await;

@@ -37,7 +37,7 @@ fn idempotent(producer: i64, sequence: i32) -> bytes::Bytes {
         base_sequence: sequence,
         ..BatchOptions::default()
     };
-    numbered_with(options, u64::try_from(sequence).expect("not negative"), 2, 40)
+    numbered_with(options, u64::try_from(sequence).expect("the sequence is not negative"), 2, 40)
 }
 
 async fn delete_records(client: &mut Client, topic: &str, offset: i64) {
@@ -126,7 +126,8 @@ async fn everything_is_there_after_a_crash() {
     let mut client = copy.connect().await;
     let data = client.fetch_from("strict", 0, 20).await;
     let bytes = bytes_of(&data);
-    let (header, _) = tailrace_records::split_batches(&bytes).next().expect("a batch").expect("a whole one");
+    let (header, _) =
+        tailrace_records::split_batches(&bytes).next().expect("a batch").expect("a whole batch");
     assert_eq!((header.base_offset.get(), header.leader_epoch.get()), (20, 1));
 }
 
@@ -139,10 +140,10 @@ async fn a_torn_tail_is_cut_off() {
     // Blocks are reserved beyond the end, so the torn batch starts where only zeros follow.
     let end = 10 * numbered(0, 2, 100).len();
     assert!(length >= end as u64);
-    let file = std::fs::OpenOptions::new().write(true).open(&log).expect("it can be opened");
+    let file = std::fs::OpenOptions::new().write(true).open(&log).expect("the log can be opened");
     let torn = numbered(99, 2, 100);
     std::os::unix::fs::FileExt::write_all_at(&file, &torn[..torn.len() - 30], end as u64)
-        .expect("it can be written");
+        .expect("the file can be written");
     let copy = server.crashed_copy().await;
     is_as_prepared(&copy, ids).await;
     let appended = copy.connect().await.produce_to("relaxed", 0, -1, numbered(20, 1, 50)).await;
@@ -189,8 +190,10 @@ async fn a_duplicate_waits_for_the_sync_of_its_original() {
     tap.hold("/t-0/");
     let request = produce_request("t", 0, -1, idempotent(producer, 2));
     client.send(9, &request).await;
-    eventually("it is appended", || async { server.metric("tailrace_produced_records_total").await == 4.0 })
-        .await;
+    eventually("the records are appended", || async {
+        server.metric("tailrace_produced_records_total").await == 4.0
+    })
+    .await;
     let mut retry = server.connect().await;
     retry.send(9, &request).await;
     let mut answer = Box::pin(retry.answer::<ProduceRequest>(9));
@@ -238,7 +241,7 @@ async fn a_deleted_topic_stays_deleted_and_its_successor_is_another() {
     for server in [&server, &crashed] {
         let mut client = server.connect().await;
         assert_eq!(error(client.topic("strict").await.error_code), ErrorCode::UnknownTopicOrPartition);
-        let left = std::fs::read_dir(server.data_dir()).expect("the folder");
+        let left = std::fs::read_dir(server.data_dir()).expect("the folder exists");
         let names: Vec<_> =
             left.map(|e| e.expect("an entry").file_name().into_string().expect("ASCII")).collect();
         assert!(!names.iter().any(|name| name.contains("strict")), "{names:?}");
@@ -262,9 +265,9 @@ async fn a_damaged_partition_is_offline_and_the_others_are_not() {
     // Neither of the two files that say whose log it is can be read.
     for name in ["partition.meta", "checkpoint"] {
         let path = folder.join(name);
-        let mut bytes = std::fs::read(&path).expect("it is there");
+        let mut bytes = std::fs::read(&path).expect("the file exists");
         *bytes.last_mut().expect("a checksum") ^= 1;
-        std::fs::write(&path, bytes).expect("it can be written");
+        std::fs::write(&path, bytes).expect("the file can be written");
     }
     server.begin(local_disk()).await;
     let mut client = server.connect().await;
@@ -346,7 +349,7 @@ async fn produce_until_closed(address: std::net::SocketAddr, first: u64) -> Vec<
 async fn refusal(settings: &[(&str, &str)]) -> String {
     let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
     match start(Startup { settings, disk: local_disk() }).await {
-        Ok(_) => panic!("it started"),
+        Ok(_) => panic!("the server started"),
         Err(error) => error.to_string(),
     }
 }
@@ -364,23 +367,23 @@ async fn a_folder_that_cannot_be_used_is_named_in_one_line() {
     assert!(other_node.contains("node.id=1"), "{other_node}");
 
     let meta = server.data_dir().join("tailrace.meta");
-    std::fs::remove_file(server.data_dir().join("tailrace.meta.copy")).expect("it is there");
-    let text = std::fs::read_to_string(&meta).expect("it is there");
-    let mut of_a_newer_build: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    std::fs::remove_file(server.data_dir().join("tailrace.meta.copy")).expect("the file exists");
+    let text = std::fs::read_to_string(&meta).expect("the file exists");
+    let mut of_a_newer_build: serde_json::Value = serde_json::from_str(&text).expect("the file is JSON");
     of_a_newer_build["format"] = 999.into();
     // Replace the checksum too. With a wrong one, the file would count as damaged.
-    of_a_newer_build.as_object_mut().expect("it has fields").remove("crc").expect("it is there");
+    of_a_newer_build.as_object_mut().expect("a JSON object").remove("crc").expect("it has a checksum");
     of_a_newer_build["crc"] = crc32c::crc32c(of_a_newer_build.to_string().as_bytes()).into();
-    std::fs::write(&meta, of_a_newer_build.to_string()).expect("it can be written");
+    std::fs::write(&meta, of_a_newer_build.to_string()).expect("the file can be written");
     let newer = refusal(&base).await;
     assert!(newer.contains("format 999") && newer.contains("newer"), "{newer}");
-    std::fs::write(&meta, "nonsense").expect("it can be written");
+    std::fs::write(&meta, "nonsense").expect("the file can be written");
     let damaged = refusal(&base).await;
     assert!(damaged.contains("tailrace.meta") && damaged.contains("damaged"), "{damaged}");
-    std::fs::write(&meta, text).expect("it can be written");
+    std::fs::write(&meta, text).expect("the file can be written");
 
     let file = server.data_dir().join("a-file");
-    std::fs::write(&file, "").expect("it can be written");
+    std::fs::write(&file, "").expect("the file can be written");
     let path = file.display().to_string();
     let not_a_folder = refusal(&[&base[1..], &[("data.dir", path.as_str())]].concat()).await;
     assert!(not_a_folder.contains(&path), "{not_a_folder}");

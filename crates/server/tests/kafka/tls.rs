@@ -122,7 +122,7 @@ async fn a_client_that_reads_slowly_gets_everything_and_one_that_does_not_read_i
         client.send(12, &request).await;
     }
     let line = "tailrace_kafka_connections_cut_total{reason=\"slow_reader\"}";
-    eventually("the client is cut", || async { server.metric(line).await == 1.0 }).await;
+    eventually("the client is cut off", || async { server.metric(line).await == 1.0 }).await;
     server.until_connections(0.0).await;
 }
 
@@ -175,7 +175,7 @@ async fn clients_must_show_a_certificate_where_that_is_demanded() {
         connect(&server, stranger.client(Some((&authority, "client")))).await.unwrap_err().to_string();
     assert!(other.contains("invalid peer certificate"), "{other}");
     let line = "tailrace_kafka_connections_cut_total{reason=\"tls_handshake\"}";
-    eventually("four are counted", || async { server.metric(line).await == 4.0 }).await;
+    eventually("four failed handshakes are counted", || async { server.metric(line).await == 4.0 }).await;
     server.until_connections(1.0).await;
 }
 

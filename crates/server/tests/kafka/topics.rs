@@ -140,8 +140,8 @@ async fn illegal_configs_at_creation() {
     // If a key occurs twice, the last one counts. Values are trimmed.
     let twice = topic("c", 1, &[("retention.ms", "7"), ("retention.ms", " 5 ")]);
     let answer = create(&mut client, vec![twice], false).await.remove(0);
-    let configs = answer.configs.expect("they are listed");
-    let retention = configs.iter().find(|c| c.name == "retention.ms").expect("it is listed");
+    let configs = answer.configs.expect("the response lists the settings");
+    let retention = configs.iter().find(|c| c.name == "retention.ms").expect("the setting is listed");
     assert_eq!((retention.value.as_deref(), retention.config_source), (Some("5"), 1));
 }
 
@@ -228,7 +228,7 @@ async fn partitions_are_added() {
     }
     assert_eq!(client.topic("t").await.partitions.len(), 2);
     assert_eq!(extend(&mut client, "t", 4, Some(&[&[1], &[1]])).await, OK);
-    assert_eq!(extend(&mut client, "t", 5, Some(&[])).await, OK, "an empty assignment is none");
+    assert_eq!(extend(&mut client, "t", 5, Some(&[])).await, OK, "an empty assignment counts as none");
     assert_eq!(client.produce("t", 4, &[1]).await, 0);
 
     let same =
@@ -254,7 +254,7 @@ async fn a_topic_made_anew_is_another_topic() {
     assert_eq!(again, [(Some("d".to_owned()), [0; 16], UnknownTopicOrPartition)]);
     let second = client.create_topic("d", 1, &[]).await;
     assert_ne!(first, second);
-    assert_eq!(client.produce("d", 0, &[3]).await, 0, "nothing is left of the old one");
+    assert_eq!(client.produce("d", 0, &[3]).await, 0, "nothing is left of the old topic");
 
     let stale = MetadataRequestTopic { topic_id: first, name: None, ..Default::default() };
     let shown = metadata(&mut client, 12, vec![stale]).await;
@@ -314,7 +314,7 @@ async fn metadata_creates_what_is_asked_for() {
     assert_eq!(metadata(&mut client, 1, vec![named("old")]).await[0].error_code, 0);
     assert!(
         metadata(&mut client, 1, Vec::new()).await.is_empty(),
-        "an empty list is no topic from version 1 on"
+        "an empty list means no topics from version 1 on"
     );
 
     let server = TestServer::with(&[("auto.create.topics.enable", "false")]).await;
@@ -354,7 +354,7 @@ async fn a_client_that_goes_away_leaves_no_half_topic() {
             assert_eq!(client.produce(name, 3, &[1]).await, 0);
         }
     }
-    assert!(already_there > 0, "what the clients that went away asked for was carried out");
+    assert!(already_there > 0, "requests of disconnected clients were executed");
 }
 
 #[tokio::test]

@@ -132,7 +132,7 @@ async fn offset(client: &mut Client, stable: bool) -> Result<i64, ErrorCode> {
 }
 
 async fn until_offset(server: &TestServer, expected: i64) {
-    eventually("the offset counts", || async {
+    eventually("the offset is committed", || async {
         let mut client = server.connect().await;
         offset(&mut client, true).await == Ok(expected)
     })
@@ -169,7 +169,7 @@ async fn from_version_5_on_the_commit_itself_brings_the_partition_in() {
     let third = end(&mut client, NEW, next, false).await;
     until_offset(&server, 10).await;
     assert_eq!(commit(&mut client, 5, third, 30).await, OK);
-    assert_eq!(commit(&mut client, 5, third, 31).await, OK, "the last one counts");
+    assert_eq!(commit(&mut client, 5, third, 31).await, OK, "the last offset counts");
     end(&mut client, NEW, third, true).await;
     until_offset(&server, 31).await;
 }

@@ -36,7 +36,7 @@ struct Plain {
 
 impl Plain {
     async fn connect(server: &TestServer) -> Self {
-        let stream = TcpStream::connect(server.nats()).await.expect("it accepts");
+        let stream = TcpStream::connect(server.nats()).await.expect("the NATS listener accepts");
         let mut plain = Self { stream, rest: String::new() };
         plain.say("CONNECT {\"verbose\":false,\"headers\":true,\"no_responders\":true,\"protocol\":1}\r\nPING\r\n").await;
         plain.until("PONG\r\n").await;
@@ -44,7 +44,7 @@ impl Plain {
     }
 
     async fn say(&mut self, text: &str) {
-        self.stream.write_all(text.as_bytes()).await.expect("it is taken");
+        self.stream.write_all(text.as_bytes()).await.expect("the connection is open");
     }
 
     async fn publish(&mut self, subject: &str, headers: &str, payload: &str) {
@@ -60,7 +60,7 @@ impl Plain {
                 if let Some(at) = self.rest.find(end) {
                     return self.rest.drain(..at + end.len()).collect::<String>();
                 }
-                let count = self.stream.read(&mut buffer).await.expect("it is read");
+                let count = self.stream.read(&mut buffer).await.expect("the connection is open");
                 assert!(count > 0, "closed after {:?}", self.rest);
                 self.rest.push_str(std::str::from_utf8(&buffer[..count]).expect("text"));
             }
@@ -213,7 +213,7 @@ async fn kafka_clients_put_the_same_key_into_the_same_partition() {
     let ours = places(records(&server, "nats", PARTITIONS, subjects.len()).await);
     let theirs = places(records(&server, "kafka", PARTITIONS, subjects.len()).await);
     assert_eq!(ours, theirs);
-    assert_eq!(ours.values().collect::<BTreeSet<_>>().len(), 7, "all partitions have some");
+    assert_eq!(ours.values().collect::<BTreeSet<_>>().len(), 7, "all partitions have records");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -414,14 +414,14 @@ async fn an_acknowledgement_waits_for_the_sync_of_a_strict_topic_only() {
         async move { publish_for_ack(&client, "strict.1", "x").await }
     });
     let waits = || async { server.metric("tailrace_nats_capture_acks_waiting").await == 1.0 };
-    eventually("it waits", waits).await;
+    eventually("the acknowledgement waits", waits).await;
     // It blocks neither other clients nor, on its own connection, messages that want no acknowledgement.
     assert_eq!(publish_for_ack(&client, "relaxed.1", "x").await, json!({ "stream": "relaxed", "seq": 2 }));
     client.publish("strict.2", "unasked".into()).await.unwrap();
     client.flush().await.unwrap();
     // Nothing may be acknowledged meanwhile. There is no event to wait for.
     tokio::time::sleep(MEANWHILE).await;
-    assert!(!waiting.is_finished(), "acknowledged before it was on disk");
+    assert!(!waiting.is_finished(), "acknowledged before it was durable");
     assert!(waits().await);
     tap.release("/strict-0/");
     let answer = tokio::time::timeout(PATIENCE, waiting).await.unwrap().unwrap();
@@ -450,7 +450,7 @@ async fn a_failing_disk_is_told_to_who_asked_and_counted_for_who_did_not() {
     client.publish("bad.3", "x".into()).await.unwrap();
     assert_eq!(publish_for_ack(&client, "good.1", "x").await, json!({ "stream": "good", "seq": 1 }));
     let refused = "tailrace_nats_capture_errors_total{reason=\"refused\"}";
-    eventually("it is counted", || async { server.metric(refused).await == 2.0 }).await;
+    eventually("the errors are counted", || async { server.metric(refused).await == 2.0 }).await;
     assert_eq!(server.metric("tailrace_nats_capture_errors_total{reason=\"halted\"}").await, 1.0);
 }
 
@@ -465,7 +465,7 @@ async fn a_full_disk_loses_what_nobody_waits_for_and_recovers() {
     let answer = publish_for_ack(&client, "t.2", "lost").await;
     assert_eq!(answer["error"]["description"], json!("no space is left on the device"), "{answer}");
     client.publish("t.3", "lost".into()).await.unwrap();
-    eventually("both failed", || async { tap.is_spent() }).await;
+    eventually("both writes failed", || async { tap.is_spent() }).await;
     assert_eq!(publish_for_ack(&client, "t.4", "y").await["seq"], json!(2));
     assert_eq!(server.metric("tailrace_nats_capture_errors_total{reason=\"refused\"}").await, 2.0);
     assert_eq!(records(&server, "t", 1, 2).await[1].value(), "y");
@@ -492,7 +492,7 @@ async fn a_partition_that_is_offline_refuses_with_its_reason() {
     assert!(reason.starts_with("the partition is offline: "), "{answer}");
     client.publish("t.3", "x".into()).await.unwrap();
     let label = "tailrace_nats_capture_errors_total{reason=\"offline\"}";
-    eventually("it is counted", || async { server.metric(label).await == 2.0 }).await;
+    eventually("the errors are counted", || async { server.metric(label).await == 2.0 }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -509,7 +509,7 @@ async fn too_many_waiting_acknowledgements_slow_the_publisher_and_lose_nothing()
         let client = nats(&server).await;
         tasks.spawn(async move { publish_for_ack(&client, &format!("t.{number}"), "x").await });
     }
-    eventually("as many wait as may", || async {
+    eventually("four acknowledgements wait", || async {
         server.metric("tailrace_nats_capture_acks_waiting").await == 4.0
     })
     .await;
@@ -517,7 +517,7 @@ async fn too_many_waiting_acknowledgements_slow_the_publisher_and_lose_nothing()
     tokio::time::sleep(MEANWHILE).await;
     assert_eq!(server.metric("tailrace_nats_capture_acks_waiting").await, 4.0);
     tap.release("/t-0/");
-    let answers = tokio::time::timeout(PATIENCE, tasks.join_all()).await.expect("all are answered");
+    let answers = tokio::time::timeout(PATIENCE, tasks.join_all()).await.expect("every task ends in time");
     let numbers: BTreeSet<_> = answers.iter().map(|answer| answer["seq"].as_i64().unwrap()).collect();
     assert_eq!(numbers.len(), COUNT);
 }

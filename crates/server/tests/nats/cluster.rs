@@ -59,7 +59,7 @@ pub(crate) async fn known(of: &Client, to: &Client) {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, heard).await.expect("the other node hears of it");
+    tokio::time::timeout(PATIENCE, heard).await.expect("the other node knows the subscription");
 }
 
 async fn subscribe(client: &Client, subject: &str) -> Subscriber {
@@ -144,7 +144,7 @@ async fn queue_groups_are_served_here_first_and_elsewhere_otherwise() {
         assert_eq!(
             next(&mut plain).await.payload,
             n.to_string(),
-            "plain subscribers have nothing to do with it"
+            "a plain subscriber gets each message as well"
         );
     }
     // Without the local member, each message goes to one of the others.
@@ -162,12 +162,12 @@ async fn queue_groups_are_served_here_first_and_elsewhere_otherwise() {
             message = next(&mut second[0]) => (1, message),
         };
         let number: u32 = std::str::from_utf8(&message.payload).unwrap().parse().unwrap();
-        assert!(number >= 300, "{number}: others got nothing while there was a local one");
-        assert!(found[of].insert(number), "nobody gets one twice");
+        assert!(number >= 300, "{number}: a remote member got a message although there was a local one");
+        assert!(found[of].insert(number), "no member gets a message twice");
     }
-    assert!(found[0].is_disjoint(&found[1]), "no two get the same");
+    assert!(found[0].is_disjoint(&found[1]), "no two members get the same message");
     let shares = [found[0].len(), found[1].len()];
-    assert!(shares.iter().all(|share| *share > 75), "both have their part: {shares:?}");
+    assert!(shares.iter().all(|share| *share > 75), "both members get their share: {shares:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -235,7 +235,7 @@ async fn clients_learn_the_other_nodes_and_that_one_has_gone() {
     nodes.push(new);
     let all: Vec<_> = nodes.iter().map(|node| node.nats().to_string()).collect();
     let told = urls_until(&mut raw, |urls| urls.len() == 3).await;
-    assert_eq!(told, all, "its own first");
+    assert_eq!(told, all, "its own node first");
     // A client that does not support it gets nothing.
     let mut old = Raw::to(nodes[0].nats()).await;
     old.send("CONNECT {\"verbose\":false,\"protocol\":0}\r\n").await;
@@ -327,7 +327,7 @@ async fn permissions_are_asked_where_the_publisher_and_where_the_subscriber_is()
     all_1.publish("open.x", "3".into()).await.unwrap();
     assert_eq!(next(&mut hears_all).await.payload, "2");
     assert_eq!(next(&mut hears_all).await.payload, "3");
-    assert_eq!(next(&mut hears_some).await.payload, "3", "the secret is kept from it");
+    assert_eq!(next(&mut hears_some).await.payload, "3", "it does not receive the secret");
 }
 
 /// Like [`known`], for a client that may not publish everything.
@@ -342,7 +342,7 @@ async fn settled_some(of: &Client, to: &Client) {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, heard).await.expect("the other node hears of it");
+    tokio::time::timeout(PATIENCE, heard).await.expect("the other node knows the subscription");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -480,7 +480,7 @@ async fn a_partition_of_the_network_heals_without_loops_or_duplicates() {
             assert_eq!(next(subscriber).await.payload, format!("{round} {number}"));
         }
         let nobody = clients[0].request("gone", "".into()).await.unwrap_err();
-        assert_eq!(nobody.kind(), async_nats::RequestErrorKind::NoResponders, "its node is not there");
+        assert_eq!(nobody.kind(), async_nats::RequestErrorKind::NoResponders, "its node is down");
         proxies.iter().for_each(|proxy| proxy.set_cut(false));
         for to in &clients {
             for of in &clients {
@@ -504,7 +504,11 @@ async fn a_partition_of_the_network_heals_without_loops_or_duplicates() {
     }
     for subscriber in &mut plain {
         for _ in &clients {
-            assert_eq!(next(subscriber).await.subject.as_str(), "news.last", "something came late or twice");
+            assert_eq!(
+                next(subscriber).await.subject.as_str(),
+                "news.last",
+                "a message arrived late or twice"
+            );
         }
     }
     drop(gone);

@@ -42,7 +42,11 @@ async fn nothing_more(node: &TestServer, live: &mut [Subscriber], key: &str) {
     }
     for subscriber in live {
         for _ in 0..3 {
-            assert_eq!(next(subscriber).await.subject.as_str(), format!("orders.{key}"), "one came twice");
+            assert_eq!(
+                next(subscriber).await.subject.as_str(),
+                format!("orders.{key}"),
+                "a message arrived twice"
+            );
         }
     }
 }
@@ -83,11 +87,11 @@ async fn what_is_published_on_any_node_is_stored_once_and_in_order() {
         for n in 0..20 {
             let ack = publish_for_ack(client, &format!("orders.a.{number}.{n}"), "x").await;
             let place = (ack["stream"].as_str().unwrap().to_owned(), ack["seq"].as_u64().unwrap());
-            assert!(acks.insert(place), "{ack}: no two records lie in one place");
+            assert!(acks.insert(place), "{ack}: two records have the same place");
         }
     }
     let count = count_of_records(&nodes[2], "orders", 3).await;
-    assert_eq!(count, before + 963, "none is stored twice");
+    assert_eq!(count, before + 963, "no message is stored twice");
     let all = records(&nodes[2], "orders", 3, usize::try_from(count).unwrap()).await;
     for number in 0..3 {
         let key = format!("orders.n.{number}").into_bytes();
@@ -102,7 +106,7 @@ async fn what_is_published_on_any_node_is_stored_once_and_in_order() {
         forwarded += counted(&metrics, "nats_capture_forwarded_messages_total");
         assert_eq!(counted(&metrics, "nats_capture_errors_total"), 0);
     }
-    assert!(forwarded > 0, "some partitions have their leader elsewhere");
+    assert!(forwarded > 0, "some partitions have a leader on another node");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -152,5 +156,5 @@ async fn a_leader_that_does_not_come_back_in_time_is_an_error() {
             assert!(text.contains("leader"), "{text}");
         }
     }
-    assert!((1..8).contains(&refused), "those of the other node alone: {refused}");
+    assert!((1..8).contains(&refused), "only partitions led by the other node are refused: {refused}");
 }

@@ -46,11 +46,11 @@ async fn a_subscriber_that_never_reads_is_cut_and_the_others_get_everything() {
     publisher.sync().await;
     let mut good = reading.await.unwrap();
     assert_eq!(good.sync().await, []);
-    eventually("the deaf one is cut", || async {
+    eventually("the deaf subscriber is cut off", || async {
         server.metric("tailrace_nats_slow_consumers_total").await == 1.0
     })
     .await;
-    assert!(server.metric("tailrace_nats_stalls_total").await > 0.0, "the publisher was slowed first");
+    assert!(server.metric("tailrace_nats_stalls_total").await > 0.0, "the publisher was stalled first");
     assert_eq!(server.metric("tailrace_nats_connections").await, 2.0);
     assert_eq!(server.metric("tailrace_nats_subscriptions").await, 1.0);
 }
@@ -67,8 +67,10 @@ async fn a_subscriber_that_takes_nothing_is_cut_at_the_write_deadline() {
         publisher.send(publish("flood", &vec![b'x'; 1 << 20])).await;
     }
     publisher.sync().await;
-    eventually("it is cut", || async { server.metric("tailrace_nats_slow_consumers_total").await == 1.0 })
-        .await;
+    eventually("the slow consumer is cut off", || async {
+        server.metric("tailrace_nats_slow_consumers_total").await == 1.0
+    })
+    .await;
     let cut = "tailrace_nats_connections_cut_total{reason=\"slow_consumer_write_deadline\"}";
     assert_eq!(server.metric(cut).await, 1.0);
 }
@@ -113,7 +115,10 @@ async fn a_hundred_thousand_subscriptions_on_one_connection() {
     many.send("PUB many.99999.x 2\r\nhi\r\nPUB many.0.x 2\r\nho\r\nPUB many.100000.x 2\r\nno\r\n").await;
     assert_eq!(count(&many.sync().await), 2);
     drop(many);
-    eventually("they are gone", || async { server.metric("tailrace_nats_subscriptions").await == 0.0 }).await;
+    eventually("the subscriptions end", || async {
+        server.metric("tailrace_nats_subscriptions").await == 0.0
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,7 +148,7 @@ async fn storms_of_subscriptions_from_a_thousand_connections() {
         steady.send(format!("PUB steady.{number} 1\r\nx\r\n")).await;
         assert_eq!(count(&steady.sync().await), 1);
         // Far more than a slow machine needs, and far less than the storm lasts.
-        assert!(before.elapsed() < Duration::from_secs(20), "others were held up");
+        assert!(before.elapsed() < Duration::from_secs(20), "other clients were delayed");
     }
     let mut stormers = Vec::new();
     for storm in storms {
@@ -195,7 +200,10 @@ async fn a_message_that_never_ends_holds_little_memory_and_nobody_up() {
         raw.stream.shutdown().await.unwrap();
         assert_eq!(raw.rest().await, []);
     }
-    eventually("they are gone", || async { server.metric("tailrace_nats_connections").await == 1.0 }).await;
+    eventually("the other connections end", || async {
+        server.metric("tailrace_nats_connections").await == 1.0
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -225,11 +233,14 @@ async fn lame_duck_mode_closes_one_after_the_other_and_takes_nobody_new() {
     });
     let (_, mut ends) = tokio::join!(retiring, futures_util::future::join_all(watching));
     ends.sort_unstable();
-    assert!(ends[0] >= Duration::from_millis(200), "none before the grace is over: {ends:?}");
+    assert!(
+        ends[0] >= Duration::from_millis(200),
+        "no connection closes before the grace period ends: {ends:?}"
+    );
     // Two ends are 600 ms apart, or less if the machine was slow to close the earlier connection.
     let pauses = ends.windows(2).map(|pair| pair[1] - pair[0]);
     assert!(pauses.filter(|pause| *pause >= Duration::from_millis(100)).count() >= 3, "{ends:?}");
-    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody new is taken");
+    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "the server accepts no new connections");
 }
 
 #[tokio::test]
@@ -284,10 +295,8 @@ async fn a_burst_of_connections_gets_no_more_places_than_there_are() {
     let refused = "tailrace_nats_connections_refused_total{reason=\"tailrace.nats.max.connections\"}";
     assert_eq!(server.metric(refused).await, 280.0);
     drop(inside);
-    eventually("their places are free again", || async {
-        server.metric("tailrace_nats_connections").await == 0.0
-    })
-    .await;
+    eventually("the connections end", || async { server.metric("tailrace_nats_connections").await == 0.0 })
+        .await;
     Raw::to(address).await.sync().await;
 }
 
@@ -314,7 +323,7 @@ impl Gap {
 
     async fn end(self) -> Duration {
         let _ = self.stop.send(());
-        self.ticking.await.expect("it ticks to the end")
+        self.ticking.await.expect("the ticking task does not panic")
     }
 }
 
@@ -336,7 +345,7 @@ async fn a_message_for_very_many_subscriptions_is_delivered_in_turns() {
     publisher.send("PUB crowd 1\r\nx\r\nPUB last 0\r\n\r\n").await;
     publisher.sync().await;
     let (longest, whole) = (gap.end().await, began.elapsed());
-    assert!(2 * longest < whole, "others waited {longest:?} of {whole:?}");
+    assert!(2 * longest < whole, "other clients waited {longest:?} of {whole:?}");
     let said = many.sync().await;
     let mut sids: Vec<usize> = said
         .iter()
@@ -346,10 +355,10 @@ async fn a_message_for_very_many_subscriptions_is_delivered_in_turns() {
         })
         .collect();
     sids.sort_unstable();
-    assert!(sids.windows(2).all(|pair| pair[0] < pair[1]), "some subscription has it twice");
+    assert!(sids.windows(2).all(|pair| pair[0] < pair[1]), "a subscription got the message twice");
     let (queued, plain): (Vec<_>, Vec<_>) = sids.into_iter().partition(|sid| sid % 3 == 0);
     assert_eq!(plain.len(), SUBSCRIPTIONS / 3 * 2);
-    assert_eq!(queued.len(), 100, "one member of each group");
+    assert_eq!(queued.len(), 100, "one member of each queue group");
 }
 
 #[tokio::test]
@@ -377,10 +386,12 @@ async fn very_many_subscriptions_end_in_turns() {
         } else {
             drop(many);
         }
-        eventually("they are gone", || async { server.metric("tailrace_nats_subscriptions").await == 0.0 })
-            .await;
+        eventually("the subscriptions end", || async {
+            server.metric("tailrace_nats_subscriptions").await == 0.0
+        })
+        .await;
         let (longest, whole) = (gap.end().await, began.elapsed());
-        assert!(2 * longest < whole, "others waited {longest:?} of {whole:?}");
+        assert!(2 * longest < whole, "other clients waited {longest:?} of {whole:?}");
     }
 }
 

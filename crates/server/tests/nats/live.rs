@@ -57,7 +57,7 @@ async fn nobody_speaks_under_subjects_that_another_topic_binds() {
     send(&producer, to("orders.eu")).await;
     let given = OwnedHeaders::new().insert(Header { key: "Nats-Subject", value: Some("orders.1") });
     send(&producer, to("orders.eu").headers(given)).await;
-    eventually("they are kept back", || async { server.metric(kept).await == 3.0 }).await;
+    eventually("the three records are withheld", || async { server.metric(kept).await == 3.0 }).await;
     // Other records are delivered as before: those of the owner under the same subject, and those whose
     // subjects no other topic binds.
     send(&producer, to("orders").key(b"eu.new")).await;
@@ -201,7 +201,7 @@ async fn records_are_delivered_after_their_commit_and_not_before() {
     );
     assert_eq!(next(&mut all).await.subject.as_str(), "relaxed.key");
     let early = tokio::time::timeout(MEANWHILE, next(&mut all)).await;
-    assert!(early.is_err(), "delivered before it was on disk");
+    assert!(early.is_err(), "delivered before it was durable");
     tap.release("/strict-0/");
     assert_eq!(next(&mut all).await.subject.as_str(), "strict.key");
     tap.release("/relaxed-0/");
@@ -242,7 +242,7 @@ async fn order_holds_for_each_partition_and_nothing_comes_twice() {
         let delivered: Vec<u64> = seen.iter().copied().filter(|n| mine.contains(n)).collect();
         assert_eq!(delivered, logged, "partition {partition}");
     }
-    assert!(tokio::time::timeout(MEANWHILE, next(&mut all)).await.is_err(), "one came twice");
+    assert!(tokio::time::timeout(MEANWHILE, next(&mut all)).await.is_err(), "a message arrived twice");
     assert_eq!(server.metric("tailrace_nats_live_records_total").await, count as f64);
     assert_eq!(server.metric("tailrace_nats_live_skipped_records_total").await, 0.0);
 }
@@ -269,8 +269,8 @@ async fn captured_and_produced_records_of_one_topic_come_once_each() {
     assert_eq!(by_subject["t.kafka"], expected);
     // A duplicate would be read from the log before this record.
     send(&producer, FutureRecord::<[u8], [u8]>::to("t").key(b"end").payload(b"")).await;
-    assert_eq!(message(&mut all).await.0, "t.end", "one came twice");
-    assert_eq!(count_of_records(&server, "t", 1).await, 101, "none is stored twice");
+    assert_eq!(message(&mut all).await.0, "t.end", "a message arrived twice");
+    assert_eq!(count_of_records(&server, "t", 1).await, 101, "no message is stored twice");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -387,7 +387,7 @@ async fn when_too_much_waits_the_oldest_is_skipped_and_counted() {
     assert_eq!(tail, (33..=40).collect::<Vec<_>>());
     let skipped = server.metric("tailrace_nats_live_skipped_records_total").await;
     assert_eq!(skipped, (40 - seen.len()) as f64);
-    assert_eq!(kafka.read_all("t", 0, 0).await.len(), 41, "the log has them all");
+    assert_eq!(kafka.read_all("t", 0, 0).await.len(), 41, "the log has all records");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -455,7 +455,7 @@ async fn a_subscriber_that_does_not_read_harms_no_producer_and_no_other_subscrib
         assert_eq!(number(&next(&mut all).await.payload), expected);
     }
     producing.await.unwrap();
-    eventually("the stuck one is cut off", || async {
+    eventually("the stuck subscriber is cut off", || async {
         server.metric("tailrace_nats_slow_consumers_total").await == 1.0
     })
     .await;

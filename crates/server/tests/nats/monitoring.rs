@@ -253,7 +253,7 @@ async fn silent_connections_make_way_for_probes() {
         let answered = tokio::time::timeout(std::time::Duration::from_secs(1), server.get("/healthz")).await;
         assert_eq!(answered.unwrap().0, 200);
     }
-    assert!(holders.try_join_next().is_none(), "they are still there");
+    assert!(holders.try_join_next().is_none(), "the connections still exist");
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ async fn upgrade(server: &TestServer, authority: &Authority) -> Lines<TlsStream<
 
 async fn cut(server: &TestServer, count: f64) {
     let line = "tailrace_nats_connections_cut_total{reason=\"tls_handshake_error\"}";
-    eventually("they are counted", || async { server.metric(line).await == count }).await;
+    eventually("the connections are counted", || async { server.metric(line).await == count }).await;
 }
 
 #[tokio::test]
@@ -143,14 +143,14 @@ async fn clients_must_show_a_certificate_where_that_is_demanded() {
     assert_eq!(asked.info().await["tls_verify"], true);
     drop(asked);
     works(&connect(&server, showing(trusting(&authority), &authority)).await.unwrap()).await;
-    assert!(connect(&server, trusting(&authority)).await.is_err(), "no certificate");
+    assert!(connect(&server, trusting(&authority)).await.is_err(), "the client has no certificate");
     assert!(
         connect(&server, showing(trusting(&authority), &stranger)).await.is_err(),
-        "a stranger's certificate"
+        "the certificate is from another authority"
     );
     assert!(
         connect(&server, showing(trusting(&stranger), &authority)).await.is_err(),
-        "the server is unknown"
+        "the client does not trust the server"
     );
 }
 
@@ -183,7 +183,7 @@ async fn whoever_speaks_the_wrong_protocol_is_turned_away_at_once() {
     assert!(said.ends_with("-ERR 'Unknown Protocol Operation'\r\n"), "{said}");
     assert!(began.elapsed() < QUICK);
     let open = "tailrace_nats_connections";
-    eventually("nothing is left", || async { plain.metric(open).await == 0.0 }).await;
+    eventually("the connections end", || async { plain.metric(open).await == 0.0 }).await;
 }
 
 #[tokio::test]
@@ -228,7 +228,7 @@ async fn a_subscriber_over_tls_that_does_not_read_is_cut_and_others_are_not_harm
     let line = "tailrace_nats_slow_consumers_total";
     let began = Instant::now();
     while server.metric(line).await < 1.0 {
-        assert!(began.elapsed() < Duration::from_secs(20), "the slow consumer stays");
+        assert!(began.elapsed() < Duration::from_secs(20), "the slow consumer was not cut off");
         for _ in 0..10 {
             client.publish("flood", flood.clone().into()).await.unwrap();
         }

@@ -108,7 +108,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
     async fn receive(&mut self) -> Option<(u8, Vec<u8>)> {
         let read = async {
             let (first, second) = (self.stream.read_u8().await.ok()?, self.stream.read_u8().await.ok()?);
-            assert_eq!(second & 0x80, 0, "servers do not mask");
+            assert_eq!(second & 0x80, 0, "servers do not mask frames");
             let length = match second {
                 126 => u64::from(self.stream.read_u16().await.ok()?),
                 127 => self.stream.read_u64().await.ok()?,
@@ -124,7 +124,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
     /// Reads messages up to and including this text. Nothing may follow it.
     async fn until(&mut self, end: &str) -> String {
         while !self.unread.ends_with(end.as_bytes()) {
-            let (first, payload) = self.receive().await.expect("more, not the end");
+            let (first, payload) = self.receive().await.expect("a message, not the end of the connection");
             match first & 0x0f {
                 BINARY if first & COMPRESSED != 0 => self.unread.extend(inflated(&payload)),
                 BINARY => self.unread.extend(payload),
@@ -140,7 +140,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
             let (first, payload) = self.receive().await.expect("a closing frame");
             if first == FINAL | CLOSE {
                 let status = payload.first_chunk().map_or(0, |status| u16::from_be_bytes(*status));
-                assert!(self.receive().await.is_none(), "nothing follows");
+                assert!(self.receive().await.is_none(), "nothing may follow a close frame");
                 return (status, String::from_utf8(payload.get(2..).unwrap_or_default().to_vec()).unwrap());
             }
         }
@@ -241,7 +241,8 @@ async fn frames_are_only_an_envelope_with_compression_and_without() {
         frames.frame(FINAL | CLOSE, &[3, 0xe8]).await;
         assert_eq!(frames.closed().await, (1000, String::new()));
     }
-    eventually("they are gone", || async { server.metric("tailrace_nats_connections").await == 0.0 }).await;
+    eventually("the connections end", || async { server.metric("tailrace_nats_connections").await == 0.0 })
+        .await;
 }
 
 #[tokio::test]
@@ -294,8 +295,10 @@ async fn hostile_frames_end_their_connection_and_no_other() {
 
     watching.publish("still.here", "yes".into()).await.unwrap();
     assert_eq!(&subscription.next().await.unwrap().payload[..], b"yes");
-    eventually("the others are gone", || async { server.metric("tailrace_nats_connections").await == 1.0 })
-        .await;
+    eventually("the other connections end", || async {
+        server.metric("tailrace_nats_connections").await == 1.0
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -409,7 +412,7 @@ async fn one_that_does_not_read_is_cut() {
     let flood: Vec<u8> = common::rig::value(7, 100_000);
     let began = std::time::Instant::now();
     while server.metric("tailrace_nats_slow_consumers_total").await < 1.0 {
-        assert!(began.elapsed() < PATIENCE, "the slow consumer stays");
+        assert!(began.elapsed() < PATIENCE, "the slow consumer was not cut off");
         for _ in 0..10 {
             client.publish("flood", flood.clone().into()).await.unwrap();
         }

@@ -41,10 +41,10 @@ conversations! {
 
 #[test]
 fn every_script_is_played() {
-    let files = std::fs::read_dir(folder()).expect("the folder is there");
+    let files = std::fs::read_dir(folder()).expect("the folder exists");
     let names = files.map(|file| {
-        let path = file.expect("it can be read").path();
-        path.file_stem().expect("it has a name").to_string_lossy().into_owned()
+        let path = file.expect("a readable entry").path();
+        path.file_stem().expect("a file name").to_string_lossy().into_owned()
     });
     assert_eq!(names.collect::<BTreeSet<_>>(), CONVERSATIONS.iter().map(|&name| name.to_owned()).collect());
 }
@@ -67,12 +67,15 @@ fn converse(name: &str) {
         match play(scene, &*stage) {
             Ok(more) => recorded.extend(more),
             Err(what) => {
-                writeln!(wrong, "{name}: {}: {what}", scene.title).expect("a string takes everything")
+                writeln!(wrong, "{name}: {}: {what}", scene.title).expect("writing to a string cannot fail")
             }
         }
     }
     if !recorded.is_empty() {
-        assert!(env::var_os("TAILRACE_TEST_NATS_RECORD").is_some(), "{name}: a line to be recorded: `< ?`");
+        assert!(
+            env::var_os("TAILRACE_TEST_NATS_RECORD").is_some(),
+            "{name}: the script has a line to be recorded: `< ?`"
+        );
         std::fs::write(&path, with(&text, &recorded)).expect("the script can be written");
     }
     assert!(wrong.is_empty(), "\n{wrong}");
@@ -163,12 +166,12 @@ fn users_file(users: &[User]) -> String {
     for user in users {
         let User { name, password, publish, subscribe, responses } = user;
         writeln!(text, "[[users]]\nuser = {name:?}\npassword = {password:?}")
-            .expect("a string takes everything");
+            .expect("writing to a string cannot fail");
         text += &rules("publish", publish);
         text += &rules("subscribe", subscribe);
         if let Some((max, expires_ms)) = responses {
             writeln!(text, "allow_responses = {{ max = {max}, expires = \"{expires_ms}ms\" }}")
-                .expect("a string takes everything");
+                .expect("writing to a string cannot fail");
         }
     }
     text

@@ -137,7 +137,7 @@ fn read(server: &TestServer, topic: &str) -> Content {
                 let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
                 let key = text(message.key().unwrap());
                 let before = content.insert(message.offset(), (key, message.payload().map(text)));
-                assert!(before.is_none(), "offset {} came twice", message.offset());
+                assert!(before.is_none(), "offset {} was read twice", message.offset());
             }
             Err(KafkaError::PartitionEOF(_)) => return content,
             Err(error) => panic!("{error}"),
@@ -157,7 +157,7 @@ fn read_until_compacted(server: &TestServer, topic: &str, records: usize) -> Con
         if content.len() <= records {
             return content;
         }
-        assert!(Instant::now() < until, "{} records are left, {records} wanted", content.len());
+        assert!(Instant::now() < until, "{} records are left, expected {records}", content.len());
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -181,7 +181,7 @@ async fn the_last_record_of_each_key_stays_also_over_restarts() {
         // The active segment, some 20 KB, is not compacted.
         let content = read_until_compacted(&server, codec, 1000);
         assert_same(&last_values(&content), &wanted(4000));
-        assert_eq!(content.keys().next_back(), Some(&3999), "offsets stay");
+        assert_eq!(content.keys().next_back(), Some(&3999), "compaction keeps the offsets");
     }
     server.restart().await;
     for codec in ["none", "lz4"] {
@@ -208,7 +208,10 @@ async fn tombstones_stay_for_their_time() {
         let before = server.metric("tailrace_compactions_total").await;
         produce(&server, "t", upto..upto + 2000, "none");
         upto += 2000;
-        eventually("a round", || async { server.metric("tailrace_compactions_total").await > before }).await;
+        eventually("a round of compaction", || async {
+            server.metric("tailrace_compactions_total").await > before
+        })
+        .await;
         let content = read_until_compacted(&server, "t", 1000);
         assert_eq!(last_values(&content), wanted(upto), "round {round}");
     }
@@ -237,17 +240,17 @@ async fn a_topic_may_be_compacted_and_trimmed() {
         produce(&server, topic, 0..4000, "lz4");
         let content = read_until_compacted(&server, topic, 1000);
         assert_same(&last_values(&content), &wanted(4000));
-        assert_eq!(log_start(&server, topic), 0, "{topic} is compacted, and nothing is old");
+        assert_eq!(log_start(&server, topic), 0, "{topic} is compacted, and has no old records");
     }
     for topic in ["both", "kept"] {
         alter(&server, (TOPIC, topic), "retention.ms", "1").await;
     }
     eventually("retention removes whole segments", || async { log_start(&server, "both") > 3500 }).await;
     for (offset, found) in read(&server, "both") {
-        assert!(offset > 3500, "offset {offset} lies below the log start");
+        assert!(offset > 3500, "offset {offset} is below the log start");
         assert_eq!(found, record(usize::try_from(offset).unwrap()), "offset {offset}");
     }
-    assert_eq!(log_start(&server, "kept"), 0, "retention is not for topics that are only compacted");
+    assert_eq!(log_start(&server, "kept"), 0, "retention does not apply to topics that are only compacted");
     assert_same(&last_values(&read(&server, "kept")), &wanted(4000));
     // Compaction continues from where retention has left the log, after a restart too.
     alter(&server, (TOPIC, "both"), "retention.ms", "-1").await;
@@ -270,7 +273,7 @@ async fn compaction_keeps_to_its_rate_and_to_a_change_of_it() {
     create(&server, "t", &[]).await;
     let waits = || async { server.metric("tailrace_compaction_waits_total").await };
     produce(&server, "t", 0..4000, "none");
-    eventually("the rate holds compaction up", || async { waits().await >= 1.0 }).await;
+    eventually("the rate limit delays compaction", || async { waits().await >= 1.0 }).await;
     // One step may take a minute now, and there are dozens of them before the first segment is replaced.
     assert_eq!(server.metric("tailrace_compactions_total").await, 0.0);
     assert_eq!(read(&server, "t").len(), 4000);
@@ -281,7 +284,7 @@ async fn compaction_keeps_to_its_rate_and_to_a_change_of_it() {
     alter(&server, (BROKER, ""), RATE, "1").await;
     let before = waits().await;
     produce(&server, "t", 4000..8000, "none");
-    eventually("the rate holds compaction up again", || async { waits().await > before }).await;
+    eventually("the rate limit delays compaction again", || async { waits().await > before }).await;
     let began = Instant::now();
     server.stop().await;
     assert!(began.elapsed() < Duration::from_secs(10), "a stop does not wait for the rate");
@@ -333,7 +336,7 @@ async fn a_damaged_partition_is_named_by_healthz_and_serves_on() {
     let delete = DeleteTopicsRequest { topic_names, timeout_ms: 10_000, ..Default::default() };
     assert_eq!(server.connect().await.call(5, &delete).await.responses[0].error_code, 0);
     let is_well = || async { server.get("/healthz").await.1 == "{\"status\":\"ok\"}\n" };
-    eventually("what is deleted needs no attention", is_well).await;
+    eventually("the server is healthy again", is_well).await;
     server.stop().await;
 }
 

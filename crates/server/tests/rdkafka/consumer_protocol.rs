@@ -55,7 +55,7 @@ impl Worker {
         };
         let consumer: BaseConsumer = config.create().expect("a legal configuration");
         let topic = if protocol == Protocol::ConsumerByExpression { "^wor.*" } else { "work" };
-        consumer.subscribe(&[topic]).expect("it subscribes");
+        consumer.subscribe(&[topic]).expect("the consumer subscribes");
         let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::clone(seen));
         let told = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
@@ -63,7 +63,9 @@ impl Worker {
                 // Polling returns the errors of a rebalance.
                 let Some(Ok(message)) = consumer.poll(Duration::from_millis(50)) else { continue };
                 let text = std::str::from_utf8(message.payload().expect("a payload")).expect("text");
-                seen.lock().expect("nobody panics").insert(text.parse().expect("a number"));
+                seen.lock()
+                    .expect("no thread panics while it holds the lock")
+                    .insert(text.parse().expect("a number"));
                 // A commit may be refused in a rebalance. Another member then reads the record again.
                 let _ = consumer.commit_message(&message, CommitMode::Async);
             }
@@ -73,7 +75,7 @@ impl Worker {
 
     fn end(self) {
         self.stop.store(true, Ordering::Release);
-        self.thread.join().expect("no panic");
+        self.thread.join().expect("the worker does not panic");
     }
 }
 
@@ -111,17 +113,21 @@ async fn play(rounds: &[&[Protocol]]) {
             // Records keep coming while members join and leave.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        tokio::task::spawn_blocking(|| going.into_iter().for_each(Worker::end)).await.expect("no panic");
+        tokio::task::spawn_blocking(|| going.into_iter().for_each(Worker::end))
+            .await
+            .expect("no worker panics");
         let began = Instant::now();
-        while seen.lock().expect("nobody panics").len() < usize::try_from(sent).expect("few") {
-            let found = seen.lock().expect("nobody panics").len();
+        while seen.lock().expect("no thread panics while it holds the lock").len()
+            < usize::try_from(sent).expect("a small number")
+        {
+            let found = seen.lock().expect("no thread panics while it holds the lock").len();
             assert!(began.elapsed() < PATIENCE, "{found} of {sent} records after {wanted:?} came");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
     tokio::task::spawn_blocking(|| workers.into_iter().for_each(|(_, worker)| worker.end()))
         .await
-        .expect("no panic");
+        .expect("no worker panics");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

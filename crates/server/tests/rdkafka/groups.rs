@@ -44,13 +44,13 @@ fn member(server: &TestServer, settings: &[(&str, &str)]) -> BaseConsumer {
         config.set(*key, *value);
     }
     let consumer: BaseConsumer = config.create().expect("a legal configuration");
-    consumer.subscribe(&[TOPIC]).expect("it subscribes");
+    consumer.subscribe(&[TOPIC]).expect("the consumer subscribes");
     consumer
 }
 
 async fn send(producer: &FutureProducer, number: u64) {
     let payload = number.to_string();
-    let partition = i32::try_from(number).expect("few") % PARTITIONS;
+    let partition = i32::try_from(number).expect("a small number") % PARTITIONS;
     let record = FutureRecord::<[u8], _>::to(TOPIC).partition(partition).payload(payload.as_bytes());
     producer.send(record, PATIENCE).await.expect("acknowledged");
 }
@@ -69,7 +69,9 @@ fn work(consumer: &BaseConsumer, stop: &AtomicBool, seen: &std::sync::Mutex<BTre
         let Some(message) = consumer.poll(Duration::from_millis(50)) else { continue };
         // Polling returns the errors of a rebalance.
         let Ok(message) = message else { continue };
-        seen.lock().expect("nobody panics").insert(number(message.payload().expect("a payload")));
+        seen.lock()
+            .expect("no thread panics while it holds the lock")
+            .insert(number(message.payload().expect("a payload")));
         // A commit may be refused in a rebalance. Another member then reads the record again.
         let _ = consumer.commit_message(&message, CommitMode::Async);
     }
@@ -104,9 +106,12 @@ async fn members_come_and_go_under_load_and_nothing_is_lost() {
                 members.push((stop, thread));
             }
             while members.len() > size {
-                let (stop, thread) = members.pop().expect("there are some");
+                let (stop, thread) = members.pop().expect("at least one member");
                 stop.store(true, Ordering::Release);
-                tokio::task::spawn_blocking(move || thread.join()).await.unwrap().expect("it does not panic");
+                tokio::task::spawn_blocking(move || thread.join())
+                    .await
+                    .unwrap()
+                    .expect("the thread does not panic");
             }
             for _ in 0..120 {
                 send(&producer, sent).await;
@@ -117,7 +122,10 @@ async fn members_come_and_go_under_load_and_nothing_is_lost() {
         }
         for (stop, thread) in members {
             stop.store(true, Ordering::Release);
-            tokio::task::spawn_blocking(move || thread.join()).await.unwrap().expect("it does not panic");
+            tokio::task::spawn_blocking(move || thread.join())
+                .await
+                .unwrap()
+                .expect("the thread does not panic");
         }
         assert_eq!(seen.lock().unwrap().len(), usize::try_from(sent).unwrap(), "{strategy}");
     }
@@ -143,7 +151,7 @@ async fn commits_survive_a_restart_and_reading_goes_on_behind_them() {
         assert!(began.elapsed() < PATIENCE, "60 records take too long");
         if let Some(Ok(message)) = consumer.poll(Duration::from_millis(50)) {
             read.insert(number(message.payload().unwrap()));
-            consumer.commit_message(&message, CommitMode::Sync).expect("it is committed");
+            consumer.commit_message(&message, CommitMode::Sync).expect("the offset is committed");
         }
     }
     drop(consumer);
@@ -167,7 +175,7 @@ async fn commits_survive_a_restart_and_reading_goes_on_behind_them() {
         }
     }
     rest.sort_unstable();
-    assert_eq!(rest, (60..90).collect::<Vec<_>>(), "nothing is read twice");
+    assert_eq!(rest, (60..90).collect::<Vec<_>>(), "no record is read twice");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -187,7 +195,7 @@ async fn a_static_member_comes_back_without_a_rebalance() {
     tokio::task::spawn_blocking(move || drop(b)).await.unwrap();
     let b = static_member("b");
     until("coming back", || {
-        assert_eq!(assigned(&a).len(), half, "the other one is left alone");
+        assert_eq!(assigned(&a).len(), half, "the other member keeps its partitions");
         assigned(&b).len() == half
     })
     .await;

@@ -55,7 +55,7 @@ fn consumer(server: &TestServer, topic: &str, partition: i32, from: Offset) -> S
         .expect("a legal configuration");
     let mut list = TopicPartitionList::new();
     list.add_partition_offset(topic, partition, from).expect("a legal offset");
-    consumer.assign(&list).expect("it is assigned");
+    consumer.assign(&list).expect("the partitions are assigned");
     consumer
 }
 
@@ -65,7 +65,7 @@ async fn next(consumer: &StreamConsumer) -> BorrowedMessage<'_> {
 
 async fn send(producer: &FutureProducer, topic: &str, partition: i32, payload: &[u8]) -> i64 {
     let record = FutureRecord::<[u8], [u8]>::to(topic).partition(partition).payload(payload);
-    producer.send(record, PATIENCE).await.expect("it is acknowledged").offset
+    producer.send(record, PATIENCE).await.expect("the record is acknowledged").offset
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -112,7 +112,10 @@ async fn every_codec_and_size_comes_back() {
         let producer = producer(&server, &settings);
         let payloads: Vec<_> = sizes.iter().map(|&size| common::rig::value(7, size)).collect();
         for (number, payload) in payloads.iter().enumerate() {
-            assert_eq!(send(&producer, codec, 0, payload).await, i64::try_from(number).expect("few"));
+            assert_eq!(
+                send(&producer, codec, 0, payload).await,
+                i64::try_from(number).expect("a small number")
+            );
         }
         // Many sends at once make large batches.
         let many = (0..500_u64).map(|n| common::rig::value(n, 200)).collect::<Vec<_>>();
@@ -121,7 +124,7 @@ async fn every_codec_and_size_comes_back() {
             producer.send_result(record).expect("there is room in the queue")
         });
         for sent in sending.collect::<Vec<_>>() {
-            sent.await.expect("not dropped").expect("acknowledged");
+            sent.await.expect("the delivery is reported").expect("acknowledged");
         }
         let consumer = consumer(&server, codec, 0, Offset::Beginning);
         for payload in payloads.iter().chain(&many) {
@@ -143,8 +146,8 @@ async fn an_idempotent_producer_stores_everything_once_and_in_order() {
         sending.push(producer.send_result(record).expect("there is room in the queue"));
     }
     for (number, sent) in sending.into_iter().enumerate() {
-        let sent = sent.await.expect("not dropped").expect("acknowledged");
-        assert_eq!(sent.offset, i64::try_from(number).expect("few"));
+        let sent = sent.await.expect("the delivery is reported").expect("acknowledged");
+        assert_eq!(sent.offset, i64::try_from(number).expect("a small number"));
     }
     server.restart().await;
     let consumer = consumer(&server, "t", 0, Offset::Beginning);
@@ -172,7 +175,7 @@ async fn a_consumer_reads_while_a_producer_writes() {
             }
         }
         for sent in sending {
-            sent.await.expect("not dropped").expect("acknowledged");
+            sent.await.expect("the delivery is reported").expect("acknowledged");
         }
     });
     for number in 0..RECORDS {
@@ -247,7 +250,7 @@ async fn topics_are_administered() {
 async fn settings_of(admin: &AdminClient<DefaultClientContext>) -> BTreeMap<String, Option<String>> {
     let described = admin.describe_configs([&ResourceSpecifier::Topic("t")], &AdminOptions::new()).await;
     let mut described = described.expect("an answer");
-    let resource: ConfigResource = described.remove(0).expect("it is described");
+    let resource: ConfigResource = described.remove(0).expect("the topic is described");
     resource.entries.into_iter().map(|entry| (entry.name, entry.value)).collect()
 }
 

@@ -30,13 +30,13 @@ fn producer(server: &TestServer, id: &str, settings: &[(&str, &str)]) -> FutureP
 
 /// Runs blocking calls of librdkafka outside the event loop.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(work).await.expect("it does not panic")
+    tokio::task::spawn_blocking(work).await.expect("the task does not panic")
 }
 
 async fn begun(server: &TestServer, id: &str) -> FutureProducer {
     let producer = producer(server, id, &[]);
     let starting = producer.clone();
-    blocking(move || starting.init_transactions(PATIENCE)).await.expect("it may begin");
+    blocking(move || starting.init_transactions(PATIENCE)).await.expect("the producer is initialized");
     producer
 }
 
@@ -70,7 +70,7 @@ async fn read_of(server: &TestServer, topic: &str, partition: i32, count: usize)
         .expect("a legal configuration");
     let mut list = TopicPartitionList::new();
     list.add_partition_offset(topic, partition, Offset::Beginning).expect("a legal offset");
-    consumer.assign(&list).expect("it is assigned");
+    consumer.assign(&list).expect("the partitions are assigned");
     let mut all = Vec::new();
     while all.len() < count {
         let record =
@@ -94,14 +94,14 @@ async fn committed_records_are_read_and_aborted_ones_are_not() {
     let server = server().await;
     let producer = begun(&server, "tx").await;
     for round in 0..10 {
-        producer.begin_transaction().expect("it begins");
+        producer.begin_transaction().expect("the transaction starts");
         for partition in 0..3 {
-            send(&producer, partition, &format!("{round}")).await.expect("it is stored");
+            send(&producer, partition, &format!("{round}")).await.expect("the record is stored");
         }
         if round % 3 == 1 {
-            abort(&producer).await.expect("it is aborted");
+            abort(&producer).await.expect("the transaction aborts");
         } else {
-            commit(&producer).await.expect("it is committed");
+            commit(&producer).await.expect("the transaction commits");
         }
     }
     for partition in 0..3 {
@@ -113,18 +113,18 @@ async fn committed_records_are_read_and_aborted_ones_are_not() {
 async fn a_second_producer_fences_the_first() {
     let server = server().await;
     let first = begun(&server, "tx").await;
-    first.begin_transaction().expect("it begins");
-    send(&first, 0, "lost").await.expect("it is stored");
+    first.begin_transaction().expect("the transaction starts");
+    send(&first, 0, "lost").await.expect("the record is stored");
     let second = begun(&server, "tx").await;
-    second.begin_transaction().expect("it begins");
-    send(&second, 0, "kept").await.expect("it is stored");
-    let fenced = commit(&first).await.expect_err("it is fenced off");
+    second.begin_transaction().expect("the transaction starts");
+    send(&second, 0, "kept").await.expect("the record is stored");
+    let fenced = commit(&first).await.expect_err("the first producer is fenced");
     let code = fenced.rdkafka_error_code();
     assert!(
         matches!(code, Some(RDKafkaErrorCode::Fenced | RDKafkaErrorCode::InvalidProducerEpoch)),
         "{fenced:?}"
     );
-    commit(&second).await.expect("it is committed");
+    commit(&second).await.expect("the transaction commits");
     assert_eq!(read(&server, 0, 1).await, ["kept"]);
 }
 
@@ -133,15 +133,15 @@ async fn a_transaction_goes_on_after_a_restart_of_the_server() {
     let mut server = TestServer::with(&[("kafka", "127.0.0.1:0")]).await;
     server.connect().await.create_topic("t", 1, &[]).await;
     let producer = begun(&server, "tx").await;
-    producer.begin_transaction().expect("it begins");
-    send(&producer, 0, "before").await.expect("it is stored");
+    producer.begin_transaction().expect("the transaction starts");
+    send(&producer, 0, "before").await.expect("the record is stored");
     // After the restart the server listens on another port, so another producer takes over and aborts the
     // open transaction.
     server.restart().await;
     let other = begun(&server, "tx").await;
-    other.begin_transaction().expect("it begins");
-    send(&other, 0, "after").await.expect("it is stored");
-    commit(&other).await.expect("it is committed");
+    other.begin_transaction().expect("the transaction starts");
+    send(&other, 0, "after").await.expect("the record is stored");
+    commit(&other).await.expect("the transaction commits");
     assert_eq!(read(&server, 0, 1).await, ["after"]);
 }
 
@@ -149,7 +149,8 @@ async fn a_transaction_goes_on_after_a_restart_of_the_server() {
 async fn a_timeout_beyond_the_limit_is_refused_with_its_name() {
     let server = server().await;
     let producer = producer(&server, "tx", &[("transaction.timeout.ms", "1000000")]);
-    let error = blocking(move || producer.init_transactions(PATIENCE)).await.expect_err("it is refused");
+    let error =
+        blocking(move || producer.init_transactions(PATIENCE)).await.expect_err("the timeout is refused");
     assert_eq!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::InvalidTransactionTimeout), "{error:?}");
 }
 
@@ -163,7 +164,7 @@ async fn consumed(server: &TestServer, count: usize) -> (StreamConsumer, Vec<Str
         .set("isolation.level", "read_committed")
         .create()
         .expect("a legal configuration");
-    consumer.subscribe(&["t"]).expect("it subscribes");
+    consumer.subscribe(&["t"]).expect("the consumer subscribes");
     let mut all = Vec::new();
     while all.len() < count {
         let record =
@@ -197,29 +198,30 @@ async fn what_was_read_and_what_was_written_count_together() {
     client.create_topic("out", 1, &[]).await;
     let plain: FutureProducer = config(&server).create().expect("a legal configuration");
     for value in ["a", "b", "c"] {
-        send(&plain, 0, value).await.expect("it is stored");
+        send(&plain, 0, value).await.expect("the record is stored");
     }
     let producer = begun(&server, "tx").await;
     // The first transaction is aborted, so everything is read again. The second is committed.
     for (round, expected) in [(0, Offset::Invalid), (1, Offset::Offset(3))] {
         let (consumer, read) = consumed(&server, 3).await;
         assert_eq!(read, ["a", "b", "c"]);
-        producer.begin_transaction().expect("it begins");
+        producer.begin_transaction().expect("the transaction starts");
         for value in read {
             let payload = format!("{round}{value}");
             let record = FutureRecord::<str, str>::to("out").payload(&payload);
-            producer.send(record, PATIENCE).await.map_err(|(error, _)| error).expect("it is stored");
+            producer.send(record, PATIENCE).await.map_err(|(error, _)| error).expect("the record is stored");
         }
         let mut offsets = TopicPartitionList::new();
         offsets.add_partition_offset("t", 0, Offset::Offset(3)).expect("a legal offset");
-        let (sending, member) = (producer.clone(), consumer.group_metadata().expect("it is in a group"));
+        let (sending, member) =
+            (producer.clone(), consumer.group_metadata().expect("the consumer is in a group"));
         blocking(move || sending.send_offsets_to_transaction(&offsets, &member, PATIENCE))
             .await
-            .expect("they are in the transaction");
+            .expect("the offsets join the transaction");
         if round == 0 {
-            abort(&producer).await.expect("it is aborted");
+            abort(&producer).await.expect("the transaction aborts");
         } else {
-            commit(&producer).await.expect("it is committed");
+            commit(&producer).await.expect("the transaction commits");
         }
         assert_eq!(committed_offset(&server).await, expected);
         blocking(move || drop(consumer)).await;
@@ -232,23 +234,23 @@ async fn a_member_of_an_older_generation_sends_no_offsets() {
     let server = TestServer::with(&[("group.initial.rebalance.delay.ms", "0")]).await;
     server.connect().await.create_topic("t", 1, &[]).await;
     let plain: FutureProducer = config(&server).create().expect("a legal configuration");
-    send(&plain, 0, "a").await.expect("it is stored");
+    send(&plain, 0, "a").await.expect("the record is stored");
     let (consumer, _) = consumed(&server, 1).await;
-    let member = consumer.group_metadata().expect("it is in a group");
+    let member = consumer.group_metadata().expect("the consumer is in a group");
     // The consumer leaves, and another takes its place.
     blocking(move || drop(consumer)).await;
     let (_other, _) = consumed(&server, 1).await;
     let producer = begun(&server, "tx").await;
-    producer.begin_transaction().expect("it begins");
+    producer.begin_transaction().expect("the transaction starts");
     let mut offsets = TopicPartitionList::new();
     offsets.add_partition_offset("t", 0, Offset::Offset(1)).expect("a legal offset");
     let sending = producer.clone();
     let refused = blocking(move || sending.send_offsets_to_transaction(&offsets, &member, PATIENCE)).await;
-    let code = refused.expect_err("it is refused").rdkafka_error_code();
+    let code = refused.expect_err("the old member is refused").rdkafka_error_code();
     assert!(
         matches!(code, Some(RDKafkaErrorCode::UnknownMemberId | RDKafkaErrorCode::IllegalGeneration)),
         "{code:?}"
     );
-    abort(&producer).await.expect("it is aborted");
+    abort(&producer).await.expect("the transaction aborts");
     assert_eq!(committed_offset(&server).await, Offset::Invalid);
 }

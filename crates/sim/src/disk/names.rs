@@ -77,7 +77,7 @@ impl State {
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let node = self.node(from).ok_or_else(|| not_found(from))?;
         let parent = self.parent(from)?;
-        assert_eq!(parent, self.parent(to)?, "the log renames within a folder only");
+        assert_eq!(parent, self.parent(to)?, "the log only renames within a folder");
         self.folders[parent].change(FolderOp::Rename(name_of(from)?, name_of(to)?, node));
         Ok(())
     }

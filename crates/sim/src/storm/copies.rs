@@ -38,7 +38,7 @@ impl Copies {
     /// Records that the transaction was committed.
     pub(super) fn committed(&mut self) {
         let now = self.tick();
-        self.all.last_mut().expect("it has begun").committed = Some(now);
+        self.all.last_mut().expect("the transaction has started").committed = Some(now);
     }
 
     /// Records that the processor starts again at the position of its group. If the last transaction was not
@@ -70,7 +70,7 @@ impl Copies {
         }
         operations.sort();
         operations.iter().fold(String::new(), |mut text, (_, line)| {
-            writeln!(text, "{line}").expect("a string takes everything");
+            writeln!(text, "{line}").expect("writing to a string cannot fail");
             text
         })
     }

@@ -113,10 +113,10 @@ pub(super) struct Fault {
 
 impl What {
     pub(super) fn any(rng: &mut Rng, computers: usize) -> Self {
-        let mut one = || usize::try_from(rng.below(computers as u64)).expect("there are few");
+        let mut one = || usize::try_from(rng.below(computers as u64)).expect("a small number");
         let (computer, other) = (one(), one());
         // The computer of the clients follows the others.
-        let beside = usize::try_from(rng.below(computers as u64 + 1)).expect("there are few");
+        let beside = usize::try_from(rng.below(computers as u64 + 1)).expect("a small number");
         match rng.below(100) {
             0..10 => Self::Crash { computer, mode: CrashMode::Random },
             10..13 => Self::Crash { computer, mode: CrashMode::LoseAll },
@@ -131,13 +131,13 @@ impl What {
             51..58 => Self::Reset { one: computer, other: beside, choice: rng.next_u64() },
             58..70 => {
                 let ms =
-                    SLOWER_MS[usize::try_from(rng.below(SLOWER_MS.len() as u64)).expect("there are few")];
+                    SLOWER_MS[usize::try_from(rng.below(SLOWER_MS.len() as u64)).expect("a small number")];
                 Self::Slow { one: computer, other: beside, ms }
             }
             70..76 => Self::Pause { computer },
             76..80 => Self::Starve { computer, choice: rng.next_u64() },
             80..84 => {
-                let hours = i64::try_from(rng.below(2 * HOURS + 1)).expect("a few");
+                let hours = i64::try_from(rng.below(2 * HOURS + 1)).expect("a small number");
                 Self::Clock { computer, hours: hours - HOURS as i64 }
             }
             84..88 => Self::Space { computer, left: rng.below(LEFT_BYTES) },
@@ -164,23 +164,23 @@ impl What {
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Crash { mode: CrashMode::KeepAll, .. } => "a process was killed",
-            Self::Crash { .. } | Self::PowerFails { .. } => "a computer lost its power",
-            Self::CrashOfAll { .. } => "all computers lost their power",
+            Self::Crash { .. } | Self::PowerFails { .. } => "a computer lost power",
+            Self::CrashOfAll { .. } => "all computers lost power",
             Self::Stop { .. } => "a node was stopped",
             Self::Cut { is_both: true, .. } => "two computers were cut off from each other",
-            Self::Cut { .. } => "a computer did not hear of another one",
+            Self::Cut { .. } => "a computer could not hear another one",
             Self::CutOff { .. } => "a leader was cut off right after its election",
             Self::Reset { .. } => "a connection was reset",
             Self::Slow { .. } => "a link was slow",
             Self::Move { .. } => "a coordinator moved while one of its links was slow",
-            Self::Pause { .. } => "a computer stood still",
+            Self::Pause { .. } => "a computer was paused",
             Self::Starve { .. } => "tasks of a node were starved",
             Self::Clock { .. } => "a clock was wrong",
             Self::Space { .. } => "a disk was nearly full",
-            Self::Errors { .. } => "operations of a disk failed",
+            Self::Errors { .. } => "disk operations failed",
             Self::Harm { harm: Harm::DiskLost, .. } => "a disk was lost",
             Self::Harm { harm: Harm::BitRot, .. } => "bits rotted",
-            Self::Harm { harm: Harm::Misdirected(_), .. } => "a write landed elsewhere",
+            Self::Harm { harm: Harm::Misdirected(_), .. } => "a write was misdirected",
         }
     }
 }
@@ -188,7 +188,7 @@ impl What {
 fn errors(rng: &mut Rng) -> Rule {
     let kinds =
         [OpKind::Write, OpKind::Write, OpKind::SyncData, OpKind::Read, OpKind::Rename, OpKind::SetLen];
-    let kind = Some(kinds[usize::try_from(rng.below(kinds.len() as u64)).expect("there are few")]);
+    let kind = Some(kinds[usize::try_from(rng.below(kinds.len() as u64)).expect("a small number")]);
     let effect = if rng.percent(50) { Effect::Eio } else { Effect::ShortWriteEio };
     Rule { kind, path_ends: String::new(), after: rng.below(20), times: 1 + rng.below(3), effect }
 }
@@ -196,7 +196,7 @@ fn errors(rng: &mut Rng) -> Rule {
 /// A rule that makes one write go to another place in its file.
 fn misdirected(rng: &mut Rng) -> Rule {
     let ends = [".log", ".log", ".index", "entries"];
-    let path_ends = ends[usize::try_from(rng.below(ends.len() as u64)).expect("there are few")].to_owned();
+    let path_ends = ends[usize::try_from(rng.below(ends.len() as u64)).expect("a small number")].to_owned();
     let (kind, effect) = (Some(OpKind::Write), Effect::Misdirected);
     Rule { kind, path_ends, after: rng.below(20), times: 1, effect }
 }

@@ -298,10 +298,10 @@ fn rot(disk: &SimDisk, rng: &mut Rng) {
     if files.is_empty() {
         return;
     }
-    let path = &files[usize::try_from(rng.below(files.len() as u64)).expect("there are few")];
+    let path = &files[usize::try_from(rng.below(files.len() as u64)).expect("a small number")];
     disk.damage(path, |bytes| {
         for _ in 0..rng.between(1, 3) {
-            let at = usize::try_from(rng.below(bytes.len() as u64)).expect("it is a file");
+            let at = usize::try_from(rng.below(bytes.len() as u64)).expect("a position in the file");
             bytes[at] ^= 1 << rng.below(8);
         }
     });

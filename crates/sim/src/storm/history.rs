@@ -262,7 +262,7 @@ impl History {
         for fate in self.fates.values() {
             let what = match fate {
                 BatchFate::Stored(_) => "a batch was acknowledged",
-                BatchFate::Unknown => "nothing was known of a batch",
+                BatchFate::Unknown => "the fate of a batch was unknown",
                 BatchFate::Refused => "a batch was refused",
             };
             *counts.entry(what).or_default() += 1;

@@ -61,62 +61,62 @@ pub const RARE: [&str; 61] = [
     "a batch was refused",
     "a classic group was rebalanced",
     "a clock was wrong",
-    "a computer lost its power",
-    "a computer stood still",
+    "a computer lost power",
+    "a computer was paused",
     "a connection was reset",
     "a coordinator moved while one of its links was slow",
-    "a copy of a log was offered",
-    "a copy took the place of a log",
-    "a damaged segment was mended",
+    "a snapshot was offered",
+    "a snapshot was installed",
+    "a damaged segment was repaired",
     "a disk was lost",
     "a disk was nearly full",
     "a group with a member was not deleted",
     "a group with offsets was deleted",
-    "a leader told how far it has committed",
+    "a leader reported its commit",
     "a link was slow",
     "a leader was cut off right after its election",
     "a member left",
-    "a member was fenced off",
-    "a message was heard",
-    "a message was heard by a queue group",
+    "a member was fenced",
+    "a message was delivered",
+    "a message was delivered to a queue group",
     "a node was stopped",
     "a process was killed",
-    "a processor began",
+    "a processor started",
     "a processor's transaction was committed",
-    "a read would have had to wait for the disk",
-    "a reader passed over an aborted batch",
-    "a reassignment was begun",
+    "a read would have waited for the disk",
+    "a reader skipped an aborted batch",
+    "a reassignment was started",
     "a relaxed topic",
-    "a record was heard",
+    "a record was delivered to a subscriber",
     "a replica was elected",
     "a request had no answer",
     "a request was answered",
     "a share group was deleted",
     "a topic was deleted",
-    "a topic was made",
+    "a topic was created",
     "a transaction was aborted",
     "a transaction was committed",
     "a transactional batch was refused",
-    "a transactional producer was fenced off",
-    "a write landed elsewhere",
+    "a transactional producer was fenced",
+    "a write was misdirected",
     "a cluster of five nodes",
-    "a node that is a cluster by itself",
-    "all computers lost their power",
+    "a cluster of one node",
+    "all computers lost power",
     "an acknowledgement was refused",
-    "an assignment was taken",
+    "an assignment was applied",
     "an offset was committed",
     "bits rotted",
-    "nodes with one thread of each kind, and hardly any room",
-    "nothing was known of a batch",
+    "nodes with one thread of each kind and tight budgets",
+    "the fate of a batch was unknown",
     "offsets of a share group were deleted",
     "old records were deleted",
-    "operations of a disk failed",
+    "disk operations failed",
     "preferred leaders were elected",
     "records were acquired",
-    "some replica answered a fetch",
+    "a random replica answered a fetch",
     "tasks of a node were starved",
-    "the end of a log was cut off",
-    "a computer did not hear of another one",
+    "the end of a log was truncated",
+    "a computer could not hear another one",
     "two computers were cut off from each other",
 ];
 
@@ -166,13 +166,13 @@ pub fn run(options: &StormOptions) -> Result<StormReport, Failure> {
             seed_thread(options.seed);
             play(options)
         });
-        run.expect("the system gives a thread").join().unwrap_or_else(|panic| resume_unwind(panic))
+        run.expect("the system can start a thread").join().unwrap_or_else(|panic| resume_unwind(panic))
     })
 }
 
 fn play(options: &StormOptions) -> Result<StormReport, Failure> {
     let mut rng = Rng::new(options.seed);
-    let nodes = NODES[usize::try_from(rng.below(NODES.len() as u64)).expect("there are few")];
+    let nodes = NODES[usize::try_from(rng.below(NODES.len() as u64)).expect("a small number")];
     let site = Site::new(nodes, &mut rng);
     let history = SharedHistory::new(site.habits);
     let mut storm = Storm { site, history, writes: vec![0; nodes.into()] };
@@ -184,7 +184,7 @@ fn play(options: &StormOptions) -> Result<StormReport, Failure> {
             let mut counts = faults.as_ref().map(Faults::counts).unwrap_or_default();
             counts.extend(told);
             counts.extend(storm.site.kind());
-            counts.insert("a read would have had to wait for the disk", storm.site.would_wait());
+            counts.insert("a read would have waited for the disk", storm.site.would_wait());
             counts.insert("turns of all that ran", storm.site.universe.turns());
             let (copies, universe) = (storm.history.lock().copies.clone(), &storm.site.universe);
             Ok(StormReport { counts, took: universe.now(), copies, trace: universe.digest() })
@@ -315,7 +315,7 @@ impl Storm {
     fn create(&self, topic: &'static str, partitions: i32) -> Result<(), String> {
         let computer = &self.site.computers[0];
         let Some(node) = computer.node() else { return Err("the first node is gone".to_owned()) };
-        let replicas = i16::try_from(replicas_of(topic, self.site.computers.len())).expect("there are few");
+        let replicas = i16::try_from(replicas_of(topic, self.site.computers.len())).expect("a small number");
         let settings = topic_settings(topic, self.site.habits);
         let creating = create(node, topic, partitions, replicas, settings);
         let created = self.site.universe.run(computer.machine(), creating);
@@ -383,11 +383,11 @@ mod tests {
         let site = Site::new(1, &mut Rng::new(1));
         let history = SharedHistory::new(site.habits);
         let mut storm = Storm { site, history, writes: vec![0] };
-        storm.begin(0).expect("nothing disturbs it");
+        storm.begin(0).expect("there are no faults");
         storm.history.lock().set_phase(Phase::Settling);
         let is_owned =
             |storm: &mut Storm| storm.history.lock().owned_partitions() == GROUPS * DATA_PARTITIONS;
-        storm.wait("each group has all partitions", WHOLE_WITHIN, is_owned).expect("nothing disturbs it");
+        storm.wait("each group has all partitions", WHOLE_WITHIN, is_owned).expect("there are no faults");
         let (node, clients) = (storm.site.number(0), storm.site.number(1));
         storm.site.network.cut(node, clients, true);
         storm.site.network.cut(clients, node, true);

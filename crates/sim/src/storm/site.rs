@@ -174,7 +174,7 @@ impl Site {
             is_tight: rng.percent(TIGHT_PERCENT),
             loses_answers: rng.percent(RESETS_PERCENT),
         };
-        let cold = usize::try_from(rng.below(COLD_PERCENTS.len() as u64)).expect("there are few");
+        let cold = usize::try_from(rng.below(COLD_PERCENTS.len() as u64)).expect("a small number");
         computers.iter_mut().for_each(|computer| computer.set_cold(COLD_PERCENTS[cold]));
         Self { universe, network, computers, client, starts, followers_answer, habits }
     }
@@ -183,9 +183,9 @@ impl Site {
     pub(super) fn kind(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let kinds = [
             ("a cluster of five nodes", self.computers.len() == 5),
-            ("a node that is a cluster by itself", self.computers.len() == 1),
+            ("a cluster of one node", self.computers.len() == 1),
             ("a relaxed topic", self.habits.relaxes_old),
-            ("nodes with one thread of each kind, and hardly any room", self.habits.is_tight),
+            ("nodes with one thread of each kind and tight budgets", self.habits.is_tight),
         ];
         kinds.into_iter().map(|(what, has)| (what, u64::from(has)))
     }
@@ -225,7 +225,7 @@ impl Drop for Site {
 }
 
 fn number(index: usize) -> u8 {
-    u8::try_from(index + 1).expect("there are few")
+    u8::try_from(index + 1).expect("a small number")
 }
 
 /// The address at which other nodes reach a computer. The first one founds the cluster.
@@ -322,12 +322,12 @@ mod tests {
     fn what_a_killed_node_left_is_durable_once_the_next_one_runs() {
         let (mut site, file) = (Site::new(1, &mut Rng::new(1)), Path::new("/data/left"));
         let disk = site.computers[0].disk();
-        disk.create_dir(Path::new(DATA_FOLDER)).expect("it is empty");
-        let left = disk.open(file, OpenMode::Create).expect("it is empty");
-        left.write_all_at(&[IoSlice::new(b"a vote")], 0).expect("there is room");
+        disk.create_dir(Path::new(DATA_FOLDER)).expect("the disk is empty");
+        let left = disk.open(file, OpenMode::Create).expect("the disk is empty");
+        left.write_all_at(&[IoSlice::new(b"a vote")], 0).expect("the disk has room");
         site.computers[0].crash(CrashMode::KeepAll);
         let content = |site: &Site| site.computers[0].disk().crash(CrashMode::LoseAll).content(file);
-        assert_eq!(content(&site), None, "a loss of power takes it");
+        assert_eq!(content(&site), None, "a power failure removes the file");
         site.boot(0);
         site.universe.run_for(Duration::from_secs(10));
         assert!(site.computers[0].node().is_some(), "{:?}", site.computers[0].failed());
@@ -354,8 +354,8 @@ mod tests {
             waited += u32::from(computer.node().is_none());
             computer.disk().set_space(None);
             site.universe.run_for(seconds(20));
-            assert!(site.computers[2].node().is_some(), "{bytes} bytes: it waits");
+            assert!(site.computers[2].node().is_some(), "{bytes} bytes: the node still waits");
         }
-        assert!(waited > 0, "it started, or failed, with any space");
+        assert!(waited > 0, "the node never waited for space");
     }
 }

@@ -33,11 +33,11 @@ pub(super) async fn watch(node: Arc<Node>, history: SharedHistory) {
             let before = if before.elected > now.elected { Counters::default() } else { before };
             let happened = [
                 ("a replica was elected", now.elected, before.elected),
-                ("the end of a log was cut off", now.truncations, before.truncations),
-                ("a copy of a log was offered", now.snapshots_offered, before.snapshots_offered),
-                ("a copy took the place of a log", now.snapshots_installed, before.snapshots_installed),
-                ("a copy of a log was given up", now.snapshots_given_up, before.snapshots_given_up),
-                ("a damaged segment was mended", now.segments_mended, before.segments_mended),
+                ("the end of a log was truncated", now.truncations, before.truncations),
+                ("a snapshot was offered", now.snapshots_offered, before.snapshots_offered),
+                ("a snapshot was installed", now.snapshots_installed, before.snapshots_installed),
+                ("a snapshot was abandoned", now.snapshots_given_up, before.snapshots_given_up),
+                ("a damaged segment was repaired", now.segments_mended, before.segments_mended),
             ];
             for (what, now, before) in happened {
                 (before..now).for_each(|_| history.lock().count(what));

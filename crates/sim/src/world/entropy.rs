@@ -42,7 +42,7 @@ extern "C" fn getrandom(buffer: *mut u8, length: usize, flags: u32) -> isize {
         }
         None => system(bytes, flags),
     };
-    given.try_into().expect("no buffer has half of all addresses")
+    given.try_into().expect("the length fits into an isize")
 }
 
 fn system(bytes: &mut [u8], flags: u32) -> usize {
@@ -50,7 +50,7 @@ fn system(bytes: &mut [u8], flags: u32) -> usize {
         match rustix::rand::getrandom(&mut *bytes, GetRandomFlags::from_bits_retain(flags)) {
             Ok(given) => return given,
             Err(Errno::INTR) => {}
-            Err(error) => panic!("the system gives no random numbers: {error}"),
+            Err(error) => panic!("the system has no random numbers: {error}"),
         }
     }
 }

@@ -67,7 +67,7 @@ impl Machine {
     }
 
     fn whole(&self) -> &'static Self {
-        self.own.get().expect("it is set when it is switched on")
+        self.own.get().expect("it is set when the machine is switched on")
     }
 
     /// Starts a task or thread and returns its number. Starts nothing for destructors that run once the
@@ -114,7 +114,7 @@ impl Universe {
         self.run_until(|| running.is_finished())?;
         match std::pin::pin!(&mut running).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => Ok(outcome.expect("the task does not panic")),
-            Poll::Pending => unreachable!("it has ended"),
+            Poll::Pending => unreachable!("the task has ended"),
         }
     }
 }
@@ -125,7 +125,8 @@ impl World for Machine {
     }
 
     fn since_1970(&self) -> Duration {
-        let right = i64::try_from((BEGINNING + self.universe.now()).as_nanos()).expect("it is young");
+        let right =
+            i64::try_from((BEGINNING + self.universe.now()).as_nanos()).expect("the time fits into 64 bits");
         let shown = right.saturating_add(self.clock_error.load(Ordering::Relaxed));
         Duration::from_nanos(u64::try_from(shown).unwrap_or(0))
     }
@@ -146,12 +147,12 @@ impl World for Machine {
     }
 
     fn spawn(&self, task: Task) -> Box<dyn Running> {
-        assert!(is_among_tasks(), "there is no task around");
+        assert!(is_among_tasks(), "not in a task");
         Spawn::spawn(&Loops(self.whole()), task)
     }
 
     fn spawn_blocking(&self, work: Work) {
-        assert!(is_among_tasks(), "there is no task around");
+        assert!(is_among_tasks(), "not in a task");
         Spawn::spawn_blocking(&Loops(self.whole()), work);
     }
 
@@ -216,7 +217,7 @@ impl Spawn for Loops {
             // Blocking work also runs in the context of tasks.
             let work = Box::new(|| among_tasks(work));
             let started = Turns::start(&machine.universe, &machine.host, work);
-            drop(started.expect("the system gives a thread"));
+            drop(started.expect("the system can start a thread"));
         }
     }
 }

@@ -62,7 +62,7 @@ impl Turns {
         let fiber = Fiber::new(move || own.run(work))?;
         turns.fiber.get_or_init(|| fiber);
         let id = universe.add(host, Runs::Thread(Arc::clone(&turns) as Arc<dyn Resume>));
-        turns.waker.get_or_init(|| universe.waker(id).expect("it was just added"));
+        turns.waker.get_or_init(|| universe.waker(id).expect("the thread was just added"));
         Ok(turns)
     }
 

@@ -115,7 +115,7 @@ impl Host {
 }
 
 fn nanos(age: Duration) -> u64 {
-    u64::try_from(age.as_nanos()).expect("a universe is young")
+    u64::try_from(age.as_nanos()).expect("the time fits into 64 bits")
 }
 
 thread_local! {
@@ -286,7 +286,7 @@ impl Universe {
             return None;
         }
         let choices = CHOICES.min(state.ready.len() as u64);
-        let chosen = usize::try_from(state.rng.below(choices)).expect("there are few");
+        let chosen = usize::try_from(state.rng.below(choices)).expect("a small number");
         let id = state.ready.remove(chosen);
         let took = state.rng.below(TURN_NANOS);
         state.now += Duration::from_nanos(took);

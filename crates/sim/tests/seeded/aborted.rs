@@ -119,7 +119,7 @@ impl Partition {
         let now = TimestampMs(self.now);
         let mut map = KeyMap::new(1 << 16, 0.9, HashSecret([1, 2]));
         let mut round =
-            self.core().begin_compaction(&policy, now).unwrap().expect("there is something to do");
+            self.core().begin_compaction(&policy, now).unwrap().expect("there is something to compact");
         round.index(&mut map, &mut Unhurried).unwrap();
         (round, map)
     }
@@ -156,7 +156,7 @@ impl Partition {
         self.now += 1000;
         self.append("still more", false);
         self.sync(true);
-        assert_eq!(self.core().producers().aborted().len(), 1, "the marker went early");
+        assert_eq!(self.core().producers().aborted().len(), 1, "the marker was removed too early");
     }
 
     /// Removes the marker in a third round. Nothing is appended between the last checkpoint and that round.
@@ -167,7 +167,7 @@ impl Partition {
             self.snapshots().into_iter().map(|path| (path.clone(), self.disk.content(&path).unwrap()));
         let before = before.collect();
         self.compact();
-        assert!(self.core().producers().aborted().is_empty(), "the marker is still there");
+        assert!(self.core().producers().aborted().is_empty(), "the marker was not removed");
         before
     }
 
@@ -198,7 +198,7 @@ impl Partition {
                 holes += 1;
             }
         }
-        assert_eq!(holes, 1, "the marker and nothing else is damaged");
+        assert_eq!(holes, 1, "only the marker is damaged");
         let trim = self.core().install_compacted(patch.finish().unwrap()).unwrap().ok().unwrap();
         let result = trim.run();
         self.core().finish_trim(&trim, &result);
@@ -255,7 +255,7 @@ fn committed_records_stay_visible_when_a_segment_is_mended_from_a_copy_without_t
     let reader = partition.core().reader();
     partition.mend_without_the_marker();
     assert!(partition.core().producers().aborted().is_empty());
-    assert_eq!(reader.aborted().iter().count(), 0, "readers are still told of it");
+    assert_eq!(reader.aborted().iter().count(), 0, "readers still see the aborted transaction");
     assert_eq!(partition.keys(), ALL);
     partition.stop();
     partition.open();
@@ -298,7 +298,7 @@ fn a_folder_whose_snapshot_lists_an_aborted_transaction_without_a_marker_heals_a
     partition.open();
     assert_eq!(partition.keys(), ALL);
     partition.stop();
-    assert_eq!(partition.listed(), 0, "the stop has written what is true");
+    assert_eq!(partition.listed(), 0, "the stop wrote the current list");
     assert_eq!(check_aborted(&partition.disk, &common::dir()).unwrap(), []);
     partition.open();
     assert_eq!(partition.keys(), ALL);
@@ -324,7 +324,7 @@ fn a_round_builds_on_nothing_that_a_crash_takes_back() {
     partition.now += 1000;
     partition.append("still more", false);
     partition.compact_with(false);
-    assert!(partition.core().producers().aborted().is_empty(), "the marker is still there");
+    assert!(partition.core().producers().aborted().is_empty(), "the marker was not removed");
     let (kind, path_ends) = (None, "checkpoint.tmp".to_owned());
     partition.disk.add_rule(Rule { kind, path_ends, after: 0, times: u64::MAX, effect: Effect::Eio });
     let ticket = partition.core().begin_sync(true).unwrap();
@@ -381,11 +381,11 @@ fn a_read_that_is_overtaken_by_the_exchange_of_its_segment_begins_again() {
         let trim = core.install_compacted(rewritten).unwrap().ok().unwrap();
         let result = trim.run();
         core.finish_trim(&trim, &result);
-        assert!(core.producers().aborted().is_empty(), "the marker is still there");
+        assert!(core.producers().aborted().is_empty(), "the marker was not removed");
     });
     let (from, upto) = (reader.log_start(), reader.last_stable_offset());
     assert_eq!(reader.aborted_transactions(from, upto).len(), 1);
     let (_, aborted) = reader.read_committed(Reach::Disk, from, upto, 1 << 20, true).unwrap().unwrap();
-    assert!(waiting.lock().unwrap().is_none(), "the read did not look at the disk");
+    assert!(waiting.lock().unwrap().is_none(), "the read did not use the disk");
     assert_eq!(aborted, []);
 }

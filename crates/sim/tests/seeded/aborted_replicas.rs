@@ -70,7 +70,7 @@ fn compact(replica: &mut Replica<SimDisk>, now: TimestampMs) {
     let policy =
         CompactionPolicy { min_lag_ms: 0, max_lag_ms: i64::MAX, delete_retention_ms: 100, io_bytes: 1000 };
     let mut map = KeyMap::new(1 << 16, 0.9, HashSecret([1, 2]));
-    let mut round = replica.begin_compaction(&policy, now).unwrap().expect("there is something to do");
+    let mut round = replica.begin_compaction(&policy, now).unwrap().expect("there is something to compact");
     round.index(&mut map, &mut Unhurried).unwrap();
     while let Some(rewritten) = round.rewrite_next(&map, &mut Unhurried).unwrap() {
         let trim = replica.install_compacted(rewritten).unwrap().ok().unwrap();
@@ -117,9 +117,9 @@ fn without_marker() -> (Trio, Vec<(PathBuf, Vec<u8>)>) {
     trio.beat(1, 4, cut_off(3));
     checkpoint(trio.at(1));
     let before = snapshots(&trio.disks[0]);
-    assert_eq!(listed(&trio.disks[0]), 1, "the marker went early");
+    assert_eq!(listed(&trio.disks[0]), 1, "the marker was removed too early");
     compact(trio.at(1), LATER);
-    assert!(trio.at(1).producers().aborted().is_empty(), "the marker is still there");
+    assert!(trio.at(1).producers().aborted().is_empty(), "the marker was not removed");
     (trio, before)
 }
 
@@ -161,11 +161,11 @@ fn a_replica_that_gets_an_older_table_from_the_leader_does_not_inherit_the_fault
     trio.beat(1, 8, cut_off(2));
     trio.beat(1, 8, |_, _| false);
     assert_eq!(trio.at(3).counters().snapshots_installed, 1);
-    assert!(trio.at(3).producers().aborted().is_empty(), "it was inherited");
+    assert!(trio.at(3).producers().aborted().is_empty(), "replica 3 has a stale list");
     assert!(keys(trio.at(3)).starts_with(&MORE.map(str::to_owned)), "{:?}", keys(trio.at(3)));
     let disk = trio.disks[2].crash(CrashMode::LoseAll);
     trio.replicas[2] = open_with(&disk, config(), options(3, &[1, 2, 3])).unwrap();
-    assert!(trio.at(3).producers().aborted().is_empty(), "it was inherited, and kept");
+    assert!(trio.at(3).producers().aborted().is_empty(), "replica 3 has a stale list after a restart");
 }
 
 /// The replica's own list has the transaction, and the copy lacks its marker. At no moment may the list apply
@@ -182,7 +182,7 @@ fn readers_of_a_replica_that_installs_a_snapshot_miss_nothing_committed() {
         trio.beat(1, 4, cut_off(3));
         compact(trio.at(1), now);
     }
-    assert!(trio.at(1).producers().aborted().is_empty(), "the marker is still there");
+    assert!(trio.at(1).producers().aborted().is_empty(), "the marker was not removed");
     let (reader, answers) = (trio.at(3).reader(), Arc::new(Mutex::new(Vec::new())));
     let (seen, is_reading) = (Arc::clone(&answers), AtomicBool::new(false));
     trio.disks[2].observe(move |_| {
@@ -208,7 +208,7 @@ fn readers_of_a_replica_that_installs_a_snapshot_miss_nothing_committed() {
             Err(error) => panic!("{error}"),
         }
     }
-    assert!(refused > 0, "nobody has read during the exchange");
+    assert!(refused > 0, "no reader read during the exchange");
     assert!(
         keys(trio.at(3)).starts_with(&["c0", "c1", "other-0", "other-1"].map(str::to_owned)),
         "{:?}",
@@ -257,7 +257,7 @@ fn a_segment_that_is_mended_from_a_replica_without_the_marker_takes_the_transact
         trio.talk(cut_off(3));
     }
     assert_eq!(trio.at(2).counters().segments_mended, 1);
-    assert!(trio.at(2).producers().aborted().is_empty(), "it has no marker any more");
+    assert!(trio.at(2).producers().aborted().is_empty(), "the marker no longer exists");
     assert!(keys(trio.at(2)).starts_with(&MORE.map(str::to_owned)), "{:?}", keys(trio.at(2)));
 }
 
@@ -295,7 +295,7 @@ fn a_table_that_was_read_over_damage_is_read_again() {
             waited += 1;
             trio.beat(1, 1, |from, _| from == 2);
             let stable = trio.at(2).reader().last_stable_offset();
-            assert!(stable <= batch.base_offset, "{stable}, and {batch:?} is damaged");
+            assert!(stable <= batch.base_offset, "last stable offset {stable}, but {batch:?} is damaged");
             assert!(expected.starts_with(&keys(trio.at(2))));
         }
         for _ in 0..60 {

@@ -18,7 +18,7 @@ fn what_is_not_in_memory_is_left_to_who_goes_to_the_disk_and_is_not_damaged() {
         let (reader, end) = (log.reader(), log.log_end().offset());
         let read = |reach, from| {
             let slice = reader.read_within(reach, from, end, 1_000, true)?;
-            Ok::<_, LogError>(slice.expect("there is more").next_offset)
+            Ok::<_, LogError>(slice.expect("there are more records").next_offset)
         };
         for percent in [0, 30, 100] {
             disk.set_cold(percent);

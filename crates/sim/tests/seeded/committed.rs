@@ -164,7 +164,7 @@ impl<'c> World<'c> {
     fn adopt(&mut self) {
         let core = self.core.as_ref().unwrap();
         let end = core.reader().log_end().get();
-        assert!(end >= self.committed, "the log ends at {end}, {} was committed", self.committed);
+        assert!(end >= self.committed, "the log ends at {end}, but {} was committed", self.committed);
         self.records.retain(|record| record.offset < end);
         self.producers.clear();
         for transaction in &mut self.transactions {
@@ -181,7 +181,8 @@ impl<'c> World<'c> {
         for (number, transaction) in self.transactions.iter().enumerate() {
             if transaction.first < end && transaction.end.is_none() {
                 let producer = self.producers.get_mut(&transaction.producer);
-                let producer = producer.unwrap_or_else(|| panic!("{transaction:?} is open and forgotten"));
+                let producer = producer
+                    .unwrap_or_else(|| panic!("{transaction:?} is open, but its producer is forgotten"));
                 producer.open = Some(number);
                 count(&self.counters.open_over_a_start);
             }

@@ -159,7 +159,7 @@ impl Nodes {
         }
         let shown: Vec<_> =
             self.nodes.iter().map(|node| node.replica.as_ref().map(|r| (r.role(), r.hibernates()))).collect();
-        panic!("{what} did not come about: {shown:?}");
+        panic!("{what} did not happen: {shown:?}");
     }
 
     /// Appends a batch at the current leader and waits for the commit. Tries again if the leader turns out to

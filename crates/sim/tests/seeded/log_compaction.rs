@@ -306,8 +306,8 @@ fn a_compacted_segment_whose_header_is_damaged_is_found_and_never_removed() {
             }
         }
         let found = keyed.log().scrub_files(None).unwrap();
-        assert_eq!(found.len(), headers.len(), "the scrubber names them: {found:?}");
-        assert_eq!(keyed.log().scrub_files(None).unwrap(), [], "and writes them again");
+        assert_eq!(found.len(), headers.len(), "the scrubber finds them: {found:?}");
+        assert_eq!(keyed.log().scrub_files(None).unwrap(), [], "the scrubber rewrites them");
         keyed.log = None;
         headers.iter().for_each(|path| keyed.disk.damage(path, |bytes| bytes[20] ^= 1));
         if also_index {
@@ -386,13 +386,13 @@ fn tombstones_stay_for_their_time() {
         let tombstones: Vec<i64> = of_first_round.map(|r| r.offset).collect();
         assert!(!tombstones.is_empty());
         let found = keyed.read();
-        assert!(tombstones.iter().all(|offset| there(&found, *offset)), "gone in the first round");
+        assert!(tombstones.iter().all(|offset| there(&found, *offset)), "removed in the first round");
 
         keyed.now = horizon - 1;
         keyed.clean(MAP_BYTES).unwrap().unwrap();
         let found = keyed.read();
         for offset in &tombstones {
-            assert!(there(&found, *offset), "tombstone {offset} went too early");
+            assert!(there(&found, *offset), "tombstone {offset} was removed too early");
         }
 
         keyed.append_some(90);
@@ -401,7 +401,7 @@ fn tombstones_stay_for_their_time() {
         keyed.clean(MAP_BYTES).unwrap().unwrap();
         let found = keyed.read();
         for offset in &tombstones {
-            assert!(!there(&found, *offset), "tombstone {offset} is still there");
+            assert!(!there(&found, *offset), "tombstone {offset} was not removed");
         }
     });
 }
@@ -426,10 +426,10 @@ fn an_abort_marker_stays_for_its_time_after_the_round_that_finds_nothing_of_its_
             let headers: Vec<_> = reader.headers(Offset(0)).map(|found| found.unwrap().1).collect();
             headers.iter().any(|header| header.base_offset == marker && header.record_count == 1)
         };
-        assert!(is_there_after_a_round(0), "its records go in this round");
-        assert!(is_there_after_a_round(DELETE_RETENTION_MS), "its time has only begun");
-        assert!(is_there_after_a_round(DELETE_RETENTION_MS - 1), "its time is not over");
-        assert!(!is_there_after_a_round(1), "nobody needs it");
+        assert!(is_there_after_a_round(0), "this round removes its records");
+        assert!(is_there_after_a_round(DELETE_RETENTION_MS), "its delete horizon has only started");
+        assert!(is_there_after_a_round(DELETE_RETENTION_MS - 1), "its delete horizon has not passed");
+        assert!(!is_there_after_a_round(1), "its delete horizon has passed");
     });
 }
 
@@ -467,7 +467,7 @@ fn a_round_that_is_stopped_leaves_no_files_behind() {
         keyed.clean(MAP_BYTES).unwrap().unwrap();
         keyed.check_clean();
     }
-    panic!("never got through");
+    panic!("no round was ever completed");
 }
 
 /// Retention and compaction of the same topic: a segment that is removed while it is rewritten ends the
@@ -489,7 +489,7 @@ fn a_segment_that_retention_removes_ends_the_round() {
     log.sync().unwrap();
     let half = Offset(log.log_end().get() / 2);
     log.advance_log_start(half).unwrap().run().unwrap();
-    let discarded = log.install_compacted(rewritten, || None).unwrap().err().expect("its place is gone");
+    let discarded = log.install_compacted(rewritten, || None).unwrap().err().expect("its segments are gone");
     discarded.run();
     drop(discarded);
     drop(round);
@@ -543,14 +543,14 @@ fn what_is_younger_than_its_lag_stays() {
             |records: &[Record]| records.iter().filter(|r| r.offset >= young).cloned().collect::<Vec<_>>();
 
         keyed.min_lag_ms = LAG_MS;
-        keyed.clean(MAP_BYTES).unwrap().expect("the old ones are due");
+        keyed.clean(MAP_BYTES).unwrap().expect("the old records are due");
         assert!(keyed.cleaned_to > 0 && keyed.cleaned_to <= young, "{} of {young}", keyed.cleaned_to);
         let left = keyed.read();
         assert!(left.len() < all.len());
         assert_eq!(of(&left), of(&all));
 
         keyed.min_lag_ms = 0;
-        keyed.clean(MAP_BYTES).unwrap().expect("now the others are");
+        keyed.clean(MAP_BYTES).unwrap().expect("the other records are due");
         assert!(keyed.cleaned_to > young);
     });
 }

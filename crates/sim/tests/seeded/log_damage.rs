@@ -96,7 +96,7 @@ fn a_damaged_row_is_an_error_until_the_index_is_repaired() {
     assert_eq!((file, position), (index_file(0), 64 + 3 * 64));
     assert!(!inspect::verify_dir(&disk, &dir()).unwrap().is_sound());
     assert_eq!(log.reader().damaged_indexes(), [Offset(0)]);
-    assert!(!log.reader().has_wrong(), "no batch");
+    assert!(!log.reader().has_wrong(), "no wrong batch");
     log.repair_index(Offset(0)).unwrap();
     assert_eq!(log.reader().damaged_indexes(), []);
     assert_eq!(read_all(&log, Offset(0)).unwrap(), content);
@@ -131,7 +131,7 @@ fn what_is_left_of_a_segment_that_was_cut_short_is_served() {
         append(&mut log, &batch(1, 10, 0, 0)).unwrap();
         log.close(None).unwrap();
         let (log, recovery) = open(&disk, &small_segments()).unwrap();
-        assert_eq!((served(&log).1, recovery.clean), (expected, true), "known after a restart, too");
+        assert_eq!((served(&log).1, recovery.clean), (expected, true), "also known after a restart");
     }
 }
 
@@ -156,9 +156,9 @@ fn a_time_in_a_damaged_batch_leads_to_its_first_offset() {
         matches!(&found[..], [damage] if damage.file == log_file(0) && damage.position == 2 * bytes),
         "{found:?}"
     );
-    assert_eq!(served(&log).1, [6], "out of service since it was looked into");
+    assert_eq!(served(&log).1, [6], "the batch is out of service once a lookup has read it");
     assert_eq!(look(1004), Some((Offset(6), TimestampMs(1004), epoch)));
-    assert!(reader.take_found_damage().is_empty(), "it was told");
+    assert!(reader.take_found_damage().is_empty(), "the damage was already reported");
     assert_eq!(reader.offset_for_time(TimestampMs(1004), Offset(6)).unwrap(), None);
 }
 
@@ -195,7 +195,7 @@ fn a_segment_that_is_missing_is_named_and_the_others_are_served() {
         let (good, bad) = served(&log);
         assert!(good.len() + bad.len() == 30 && bad.contains(&base), "{good:?} {bad:?}");
         append(&mut log, &batch(1, 10, 0, 0)).unwrap();
-        assert_eq!(log.log_end().offset(), Offset(91), "no offset is given twice");
+        assert_eq!(log.log_end().offset(), Offset(91), "no offset is assigned twice");
     }
 }
 
@@ -504,7 +504,10 @@ fn what_lies_before_and_behind_a_damaged_batch_is_served() {
     assert_eq!(scrub(&mut log), 2);
     let (good, bad) = served(&log);
     assert_eq!((good.len(), bad), (28, vec![6, 15]));
-    assert!(log.reader().read(Offset(8), Offset(90), 1 << 20, true).is_err(), "also from within the batch");
+    assert!(
+        log.reader().read(Offset(8), Offset(90), 1 << 20, true).is_err(),
+        "also for an offset within the batch"
+    );
     let before = log.reader().read(Offset(0), Offset(90), 1 << 20, true).unwrap().unwrap();
     assert_eq!(before.next_offset, Offset(6), "a slice ends before it");
     // Someone restores the right bytes.
@@ -609,10 +612,10 @@ fn a_repair_says_what_it_would_do_and_restores_from_a_copy() {
     let before = files(&disk);
     let options = RepairOptions { sources: vec![source.clone()], give_up: false };
     let plan = repair_dir(&Overlay::new(disk.clone(), 1 << 20), &dir(), &options).unwrap();
-    assert_eq!(files(&disk), before, "a plan changes nothing");
+    assert_eq!(files(&disk), before, "a plan changes no file");
     assert!(!inspect::verify_dir(&disk, &dir()).unwrap().is_sound());
     let done = repair_dir(&disk, &dir(), &options).unwrap();
-    assert_eq!(plan, done, "it does what it said");
+    assert_eq!(plan, done, "the repair follows its plan");
     assert_eq!(kinds(&done)[0], "rewritten");
     assert!(kinds(&done)[1..].iter().all(|kind| *kind == "restored"), "{done:?}");
     let report = inspect::verify_dir(&disk, &dir()).unwrap();
@@ -623,7 +626,7 @@ fn a_repair_says_what_it_would_do_and_restores_from_a_copy() {
     assert_eq!(
         repair_dir(&Overlay::new(disk.clone(), 1 << 20), &dir(), &options).unwrap(),
         [],
-        "nothing is left to do"
+        "no repair is left to do"
     );
 }
 
@@ -644,12 +647,12 @@ fn what_no_copy_has_stays_named_until_it_is_given_up() {
     assert_eq!((range.base_offset, range.end_offset), (Offset(6), Offset(9)));
     let mut found = disk.content(kept).unwrap();
     found[80] ^= 1;
-    assert_eq!(found, lost, "the bytes are kept beside");
+    assert_eq!(found, lost, "the bytes are kept in another file");
     let (mut log, recovery) = open(&disk, &small_segments()).unwrap();
     assert!(recovery.damaged.is_empty(), "{recovery:?}");
     let (good, bad) = served(&log);
     assert!(bad.is_empty() && !good.contains(&6) && good.contains(&9), "{good:?} {bad:?}");
-    assert_eq!(raft_indexes(&log).len(), 30, "its place is kept");
+    assert_eq!(raft_indexes(&log).len(), 30, "its raft index is kept");
     append(&mut log, &batch(1, 10, 0, 0)).unwrap();
     assert_eq!(log.log_end().offset(), Offset(91));
 }
@@ -692,5 +695,5 @@ fn a_repair_keeps_what_it_cuts_and_what_it_cannot_read() {
     assert_eq!(kinds(&steps), ["rewritten"], "{steps:?}");
     assert_eq!(disk.content(&file("entries.damaged")).unwrap(), entries);
     let (log, _) = open(&disk, &small_segments()).unwrap();
-    assert_eq!((log.entries().len(), served(&log).0.len()), (1, 30), "only its head was damaged");
+    assert_eq!((log.entries().len(), served(&log).0.len()), (1, 30), "only the header was damaged");
 }

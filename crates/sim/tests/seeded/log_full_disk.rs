@@ -101,7 +101,7 @@ fn the_first_sync_covers_every_name() {
     let disk = common::disk(1);
     let (mut log, recovery) = open(&disk, &small_segments()).unwrap();
     assert!(recovery.created);
-    assert_eq!(disk.stats().syncs, 1, "creating a partition syncs nothing (the one is the test's own)");
+    assert_eq!(disk.stats().syncs, 1, "creating a partition syncs nothing (the one sync is the test's)");
     append(&mut log, &batch(1, 100, 0, 1)).unwrap();
     log.sync().unwrap();
     let (log, _) = open(&disk.crash(CrashMode::LoseAll), &small_segments()).unwrap();
@@ -157,7 +157,7 @@ fn open_files_are_bounded() {
     for _ in 0..3 {
         read_all(&log, Offset(0)).unwrap();
     }
-    assert!(store.open_segments() <= 4, "{} open", store.open_segments());
+    assert!(store.open_segments() <= 4, "{} segments are open", store.open_segments());
 }
 
 /// Retention is what frees a full disk, so it must not need space itself.

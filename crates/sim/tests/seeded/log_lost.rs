@@ -70,8 +70,10 @@ fn compact(log: &mut SimLog, now: i64, groups: usize) {
     round.index(&mut map, &mut Unhurried).unwrap();
     for _ in 0..groups {
         let Some(rewritten) = round.rewrite_next(&map, &mut Unhurried).unwrap() else { return };
-        let trim =
-            log.install_compacted(rewritten, || None).unwrap().unwrap_or_else(|_| panic!("it has its place"));
+        let trim = log
+            .install_compacted(rewritten, || None)
+            .unwrap()
+            .unwrap_or_else(|_| panic!("its segments still exist"));
         trim.run().unwrap();
         log.mark_checkpointed(trim.checkpoint());
     }
@@ -125,9 +127,13 @@ fn what_a_lost_marker_has_ended_stays_beside_what_it_may_have_replaced() {
                 assert_eq!(offsets_of(&log, "k"), [0, 1], "{lost_is_commit} {next:?} round {round}");
             }
             if next == Some(false) {
-                assert_eq!(offsets_of(&log, "other"), [] as [i64; 0], "what surely was aborted goes");
+                assert_eq!(
+                    offsets_of(&log, "other"),
+                    [] as [i64; 0],
+                    "records that were certainly aborted are removed"
+                );
             }
-            assert!(offsets_of(&log, "later 0").len() < 4, "it was compacted");
+            assert!(offsets_of(&log, "later 0").len() < 4, "the log was compacted");
         }
     }
 }
@@ -159,11 +165,11 @@ fn a_tombstone_stays_until_a_whole_round_has_seen_to_what_it_deletes() {
     }
     for round in 0..4 {
         compact(&mut log, 1000 + 100 * round, 1);
-        assert_eq!(log.reader().first_dirty(), Offset(0), "no round has come to its end");
+        assert_eq!(log.reader().first_dirty(), Offset(0), "no round has completed");
         assert_eq!(offsets_of(&log, "k"), [1], "round {round}");
     }
     compact(&mut log, 2000, usize::MAX);
-    assert_eq!(offsets_of(&log, "k"), [1], "seen to only now");
+    assert_eq!(offsets_of(&log, "k"), [1], "the first complete round");
     compact(&mut log, 3000, usize::MAX);
     assert_eq!(offsets_of(&log, "k"), [] as [i64; 0]);
 }
@@ -248,5 +254,5 @@ fn a_damaged_row_of_a_compacted_batch_costs_nothing() {
             assert_eq!(records(&log), expected, "{what}");
         }
     }
-    assert!(holes > 2, "{holes} batches behind a hole");
+    assert!(holes > 2, "{holes} batches after a hole");
 }

@@ -691,5 +691,5 @@ fn one_skipped_sync_is_caught() {
     let promised = log.sync().unwrap();
     let (log, _) = open(&disk.crash(CrashMode::LoseAll), &small_segments()).unwrap();
     assert_eq!(log.log_end().offset(), Offset(1));
-    assert!(log.log_end().offset() < promised.offset(), "the promise was broken, and it shows");
+    assert!(log.log_end().offset() < promised.offset(), "the disk lost data that a sync had promised");
 }

@@ -149,7 +149,7 @@ fn name_of(disk: &SimDisk, file: File) -> String {
 }
 
 fn apply(disk: &SimDisk, path: &Path, change: Change) {
-    let before = disk.content(path).unwrap_or_else(|| panic!("{} is not there", path.display()));
+    let before = disk.content(path).unwrap_or_else(|| panic!("{} does not exist", path.display()));
     match change {
         Flip(percent) => disk.damage(path, |bytes| {
             let at = (bytes.len() * percent / 100).min(bytes.len() - 1);
@@ -183,7 +183,7 @@ fn compact(log: &mut SimLog) {
     round.index(&mut map, &mut Unhurried).unwrap();
     while let Some(rewritten) = round.rewrite_next(&map, &mut Unhurried).unwrap() {
         let trim = log.install_compacted(rewritten, || None).unwrap();
-        let trim = trim.unwrap_or_else(|_| panic!("it has its place"));
+        let trim = trim.unwrap_or_else(|_| panic!("its segments still exist"));
         trim.run().unwrap();
         log.mark_checkpointed(trim.checkpoint());
     }
@@ -351,13 +351,13 @@ fn play(file: File, change: Change, state: State) -> String {
     let mut appended = 0;
     if let Some(mut log) = log {
         let (before, end) = (lost(&log), log.log_end().offset().0);
-        assert_eq!(log.reader().recheck_damage(), 0, "nothing is whole again");
-        assert!(end >= if state == Killed { SYNCED } else { ALL }, "durable offsets are given again");
+        assert_eq!(log.reader().recheck_damage(), 0, "no damaged batch became readable");
+        assert!(end >= if state == Killed { SYNCED } else { ALL }, "durable offsets would be assigned again");
         append(&mut log, &batch(1, 10, 0, 0)).unwrap();
         appended = 1;
         log.close(None).unwrap();
         let (log, recovery) = open(&disk, &small_segments()).unwrap();
-        assert_eq!(log.log_end().offset().0, end + 1, "no offset is given twice");
+        assert_eq!(log.log_end().offset().0, end + 1, "no offset is assigned twice");
         assert_eq!(lost(&log), before, "known after a restart without a scrub");
         assert_eq!(before == "all", recovery.damaged.is_empty());
         log.close(None).unwrap();
@@ -365,13 +365,13 @@ fn play(file: File, change: Change, state: State) -> String {
     let options = RepairOptions { sources: vec![copied], give_up: false };
     let plan = repair_dir(&Overlay::new(disk.clone(), 1 << 20), &dir(), &options).unwrap();
     let done = repair_dir(&disk, &dir(), &options).unwrap();
-    assert_eq!(plan, done, "it does what it said");
+    assert_eq!(plan, done, "the repair follows its plan");
     let (mut log, recovery) = open(&disk, &small_segments()).unwrap();
     assert_eq!((recovery.damaged, lost(&log)), (Vec::new(), "all".to_owned()));
     assert_eq!(scrub(&mut log), Vec::<String>::new());
     let end = log.log_end().offset().0 - appended;
     let whole = content(&log, end);
-    assert!(expected.starts_with(&whole), "the records are those that were there");
+    assert!(expected.starts_with(&whole), "the records are the original ones");
     if end == ALL {
         assert_eq!(expected.len(), whole.len());
     }
@@ -434,7 +434,7 @@ fn damage_to_every_kind_of_file_of_a_log() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!(cells, files.len() * 6 * 3, "every cell has its row");
+    assert_eq!(cells, files.len() * 6 * 3, "every cell has a row");
 }
 
 /// The server has the old file open.

@@ -49,13 +49,13 @@ fn append(core: &mut Solo<SimDisk>, value: Option<&[u8]>, timestamp: i64, now: i
 fn upkeep(core: &mut Solo<SimDisk>, now: i64) -> bool {
     let now = TimestampMs(now);
     assert_eq!(core.reader().log().is_closing_due(now), core.close_old_segment(now));
-    assert!(!core.close_old_segment(now), "closed twice");
+    assert!(!core.close_old_segment(now), "the segment was closed twice");
     let cleanable = core.reader().cleanable(&COMPACTION, now);
     if !(cleanable.expired || (cleanable.dirty_bytes > 0 && cleanable.overdue_ms > 0)) {
         return false;
     }
     let mut map = KeyMap::new(1 << 16, 0.9, HashSecret([1, 2]));
-    let mut round = core.begin_compaction(&COMPACTION, now).unwrap().expect("there is reason for a round");
+    let mut round = core.begin_compaction(&COMPACTION, now).unwrap().expect("there is something to compact");
     round.index(&mut map, &mut Unhurried).unwrap();
     while let Some(rewritten) = round.rewrite_next(&map, &mut Unhurried).unwrap() {
         let trim = core.install_compacted(rewritten).unwrap().ok().unwrap();
@@ -96,7 +96,7 @@ fn a_deleted_key_is_gone_from_a_quiet_partition_in_time() {
         }
         assert!(rounds == 2 || (restarts && rounds <= 8), "{rounds} rounds");
         append(&mut core, Some(b"new"), begin, begin + 6000);
-        assert_eq!(core.reader().log().segment_count(), 2, "an append begins the next segment");
+        assert_eq!(core.reader().log().segment_count(), 2, "an append starts the next segment");
         assert_eq!(consume(&core.reader(), Isolation::Committed).len(), 1);
     }
 }

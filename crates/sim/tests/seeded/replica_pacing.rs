@@ -74,11 +74,11 @@ fn it_is_sent_one_message_at_a_time_and_nothing_twice() {
     let mut trio = long_log();
     let (mut messages, mut bytes) = (0, 0);
     while !trio.at(1).has_caught_up(LEARNER) {
-        let (_, mut held) = sent_within(&mut trio, 4).expect("the next one follows the answer");
+        let (_, mut held) = sent_within(&mut trio, 4).expect("the next message follows the answer");
         for _ in 0..50 {
             held.extend(beat(&mut trio, true));
         }
-        assert_eq!(held.len(), 1, "more than one at a time");
+        assert_eq!(held.len(), 1, "more than one message at a time");
         let message = held.remove(0);
         (messages, bytes) = (messages + 1, bytes + message.append_bytes().unwrap());
         trio.at(2).receive(message, NOW);
@@ -88,7 +88,7 @@ fn it_is_sent_one_message_at_a_time_and_nothing_twice() {
             trio.at(1).receive(answer, NOW);
         }
         trio.at(1).pace(|_| true);
-        assert!(messages < BATCHES, "it gets nowhere");
+        assert!(messages < BATCHES, "the learner makes no progress");
     }
     assert!(messages >= (BATCHES * BATCH_BYTES) >> 21, "{messages} messages");
     assert!(bytes < BATCHES * (BATCH_BYTES + 1000), "{bytes} bytes");
@@ -131,7 +131,7 @@ fn who_has_caught_up_or_is_named_no_more_gets_many_messages_again() {
 fn what_is_lost_is_sent_again_in_the_end() {
     let mut trio = long_log();
     let (_, lost) = sent_within(&mut trio, 4).unwrap();
-    let (ticks, again) = sent_within(&mut trio, 300).expect("it is sent again");
+    let (ticks, again) = sent_within(&mut trio, 300).expect("the message is sent again");
     assert!(ticks > 200, "after {ticks} ticks");
     assert_eq!(again, lost);
 }
@@ -145,7 +145,7 @@ fn what_could_not_be_sent_waits_a_little_and_not_for_the_next_append() {
         append(trio.at(1), "meanwhile").unwrap();
         assert_eq!(beat(&mut trio, true), []);
     }
-    let (ticks, again) = sent_within(&mut trio, 20).expect("it is sent again");
+    let (ticks, again) = sent_within(&mut trio, 20).expect("the message is sent again");
     assert!(ticks > 5, "after {ticks} more ticks");
     assert_eq!(again.len(), 1);
 }

@@ -82,7 +82,7 @@ fn read(replica: &Replica<SimDisk>) -> Result<Vec<u8>, LogError> {
     while let Some(slice) = reader.log().read(at, upto, 1 << 20, true)? {
         let bytes = slice.read().unwrap();
         for item in tailrace_records::split_batches(&bytes) {
-            assert!(tailrace_records::verify_crc(item.unwrap().1), "a damaged batch was handed out");
+            assert!(tailrace_records::verify_crc(item.unwrap().1), "a read returned a damaged batch");
         }
         found.extend_from_slice(&bytes);
         at = slice.next_offset;
@@ -108,7 +108,7 @@ fn leader_without(trio: &mut Trio, out: u64) -> u64 {
         (1..=3).for_each(|id| trio.at(id).tick(NOW));
         trio.talk(cut_off(out));
     }
-    panic!("nobody leads");
+    panic!("no replica leads");
 }
 
 fn leader(trio: &mut Trio) -> u64 {
@@ -253,8 +253,10 @@ fn compact(trio: &mut Trio, id: u64, hours: i64) {
     let mut map = tailrace_log::KeyMap::new(1 << 20, 0.9, tailrace_log::HashSecret([1, 2]));
     round.index(&mut map, &mut Unhurried).unwrap();
     while let Some(rewritten) = round.rewrite_next(&map, &mut Unhurried).unwrap() {
-        let trim =
-            replica.install_compacted(rewritten).unwrap().unwrap_or_else(|_| panic!("it has its place"));
+        let trim = replica
+            .install_compacted(rewritten)
+            .unwrap()
+            .unwrap_or_else(|_| panic!("its segments still exist"));
         let result = trim.run();
         replica.finish_trim(&trim, &result);
     }
@@ -349,7 +351,7 @@ fn a_compacted_batch_whose_offset_nothing_tells_is_mended_with_the_hole_behind_i
         assert_eq!((trio.at(2).damaged(), trio.at(2).beyond_repair()), (vec![], None), "batch {number}");
         assert_eq!(last_of_keys(trio.at(2)), expected, "batch {number}");
     }
-    assert!(holes > 3, "{holes} batches with a hole behind them");
+    assert!(holes > 3, "{holes} batches with a hole after them");
 }
 
 /// The ballot also knows how far the replica was compacted.
@@ -391,7 +393,7 @@ fn a_replica_that_lost_its_beginning_and_its_checkpoint_is_not_whole() {
     let checkpoint = Path::new(DIR).join("checkpoint");
     disk.remove_file(&checkpoint).unwrap();
     let opened = open_with(&disk, small(), options(2, &[1, 2, 3])).unwrap();
-    assert_eq!(opened.reader().log_start(), Offset(0), "nothing is missing");
+    assert_eq!(opened.reader().log_start(), Offset(0), "no record is missing");
     drop(opened);
     disk.remove_file(&checkpoint).unwrap();
     let first = files(&disk, ".log").into_iter().min().unwrap();
@@ -578,7 +580,7 @@ fn three_copies_damaged_in_different_places_of_one_segment_mend_each_other() {
     }
     for id in 1..=3 {
         assert_eq!(scrub(trio.at(id)).len(), 1);
-        assert_eq!(trio.at(id).damaged().len(), 1, "one batch, and no more");
+        assert_eq!(trio.at(id).damaged().len(), 1, "exactly one damaged batch");
         assert!(!readable_around(trio.at(id)).is_empty());
     }
     for _ in 0..10 {
@@ -617,9 +619,9 @@ fn what_no_copy_has_is_named_and_holds_up_nothing_else() {
             replica.damaged().iter().map(|r| (r.base_offset, r.end_offset, r.is_lost)).collect();
         assert_eq!(found, [(lost[0].base_offset, lost[0].end_offset, true)], "replica {id}");
         assert_eq!(replica.beyond_repair(), None, "replica {id}");
-        assert!(matches!(read(replica), Err(LogError::Damaged { .. })), "a reader is told");
+        assert!(matches!(read(replica), Err(LogError::Damaged { .. })), "a reader gets an error");
         assert!(expected.ends_with(&readable_around(replica)) && !readable_around(replica).is_empty());
-        assert_eq!(scrub(replica), [], "its bytes are in order");
+        assert_eq!(scrub(replica), [], "the scrubber finds no damage");
     }
     assert!(
         trio.disks.iter().all(|disk| files(disk, "").iter().any(|f| f.to_string_lossy().contains(".lost-")))
@@ -646,14 +648,14 @@ fn nothing_is_appended_to_a_mended_segment_also_after_a_truncation() {
     assert!(!patch.copy_own(usize::MAX).unwrap());
     assert!(patch.is_whole() && patch.wanted().is_none());
     let trim = log.install_compacted(patch.finish().unwrap(), || None).unwrap();
-    let trim = trim.unwrap_or_else(|_| panic!("it has its place"));
+    let trim = trim.unwrap_or_else(|_| panic!("its segments still exist"));
     trim.run().unwrap();
     log.mark_checkpointed(trim.checkpoint());
     common::append(&mut log, &batch(1)).unwrap();
     log.truncate_from(next).unwrap();
     common::append(&mut log, &batch(2)).unwrap();
     let segment = common::dir().join(format!("{:020}.log", end.get()));
-    assert!(disk.exists(&segment).unwrap(), "the segment that was mended was appended to");
+    assert!(disk.exists(&segment).unwrap(), "the repaired segment received an append");
     let content = common::read_all(&log, Offset(0)).unwrap();
     log.close(None).unwrap();
     let (log, _) = common::open(&disk, &common::small_segments()).unwrap();
@@ -750,7 +752,7 @@ fn retention_waits_for_an_index_that_is_damaged() {
             return;
         }
     }
-    panic!("retention never went on");
+    panic!("retention never continued");
 }
 
 /// Of a segment whose files are not open, only the name can be read.

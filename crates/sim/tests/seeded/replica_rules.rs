@@ -70,10 +70,10 @@ fn a_barrier_passes_when_a_majority_has_agreed_and_takes_no_offset() {
     append(trio.at(1), "a").unwrap();
     let barrier = trio.at(1).begin_barrier(NOW).unwrap();
     trio.sync(1);
-    assert_eq!(trio.at(1).has_passed(&barrier), Some(false), "nobody else has heard of it");
+    assert_eq!(trio.at(1).has_passed(&barrier), Some(false), "no other replica has received it");
     trio.talk(|_, _| false);
     assert_eq!(trio.at(1).has_passed(&barrier), Some(true));
-    assert_eq!(trio.at(1).reader().high_watermark().get(), 1, "what came before it is known");
+    assert_eq!(trio.at(1).reader().high_watermark().get(), 1, "the entries before it are committed");
     assert!((1..=3).all(|id| trio.at(id).reader().log_end().get() == 1));
     assert_eq!(append(trio.at(1), "b").unwrap().base_offset, Offset(1));
 
@@ -94,7 +94,7 @@ fn a_leader_that_was_cut_off_gets_no_barrier_past_its_successor() {
     let other = trio.replace_first();
     append(trio.at(other), "behind its back").unwrap();
     trio.talk(cut_off(1));
-    assert_eq!(trio.at(1).role(), Role::Leader, "it has not heard of the other one");
+    assert_eq!(trio.at(1).role(), Role::Leader, "it does not know the other leader yet");
     let barrier = trio.at(1).begin_barrier(NOW).unwrap();
     assert_eq!(trio.at(1).has_passed(&before), Some(false));
     assert_eq!(trio.at(1).has_passed(&barrier), Some(false));

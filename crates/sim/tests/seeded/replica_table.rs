@@ -102,7 +102,7 @@ fn lost(replica: &Replica<SimDisk>) -> Vec<i64> {
         match reader.log().read(Offset(offset), Offset(BATCHES), 1, true) {
             Ok(Some(slice)) => {
                 let bytes = slice.read().unwrap();
-                assert!(tailrace_records::verify_crc(&bytes), "a damaged batch was handed out");
+                assert!(tailrace_records::verify_crc(&bytes), "a read returned a damaged batch");
                 if slice.base_offset != Offset(offset) {
                     lost.push(offset);
                 } else {
@@ -132,7 +132,11 @@ fn play(cells: [&str; 3], end: &str, restart: bool) {
     }
     for (id, cell) in (1..).zip(cells) {
         scrub(trio.at(id));
-        assert_eq!(lost(trio.at(id)), offsets(cell), "replica {id} serves all but what is damaged");
+        assert_eq!(
+            lost(trio.at(id)),
+            offsets(cell),
+            "replica {id} serves everything but the damaged batches"
+        );
     }
     for _ in 0..1200 {
         for id in 1..=3 {
@@ -143,18 +147,18 @@ fn play(cells: [&str; 3], end: &str, restart: bool) {
     for id in 1..=3 {
         assert_eq!(trio.at(id).beyond_repair(), None, "replica {id}");
         assert_eq!(trio.at(id).halted(), None, "replica {id}");
-        assert_eq!(lost(trio.at(id)), offsets(end), "replica {id} in the end");
+        assert_eq!(lost(trio.at(id)), offsets(end), "replica {id} at the end");
         let known: Vec<_> = trio.at(id).damaged().iter().map(|range| range.base_offset.0).collect();
-        assert_eq!(known, offsets(end), "replica {id} names it");
+        assert_eq!(known, offsets(end), "replica {id} reports it");
     }
     let leader = (1..=3).find(|id| trio.at(*id).role() == Role::Leader).unwrap();
     let appended = append(trio.at(leader), "goes on").unwrap();
     trio.talk(|_, _| false);
-    assert_eq!(appended.base_offset, Offset(BATCHES), "no offset is given twice");
+    assert_eq!(appended.base_offset, Offset(BATCHES), "no offset is assigned twice");
     let disks: Vec<_> = trio.disks.iter().map(|disk| disk.crash(CrashMode::LoseAll)).collect();
     for (id, disk) in (1..).zip(&disks) {
         let replica = open_with(disk, LogConfig::default(), options(id, &[1, 2, 3])).unwrap();
-        assert_eq!(lost(&replica), offsets(end), "replica {id} after a loss of power");
+        assert_eq!(lost(&replica), offsets(end), "replica {id} after a power failure");
     }
 }
 

@@ -114,12 +114,12 @@ fn check(world: &mut World, core: &Solo<SimDisk>) {
         assert_eq!(
             by_offset.get(offset),
             Some(&bytes),
-            "the committed batch at offset {offset} is gone or changed"
+            "the committed batch at offset {offset} is lost or changed"
         );
     }
     for (key, bytes) in found {
         let before = world.stamped.entry(key).or_insert_with(|| bytes.clone());
-        assert_eq!(*before, bytes, "offset and epoch {key:?} name two batches");
+        assert_eq!(*before, bytes, "offset and epoch {key:?} belong to two batches");
     }
 }
 
@@ -138,7 +138,7 @@ fn append(world: &mut World, core: &mut Solo<SimDisk>, pending: &mut Vec<(i64, i
     if appended.duplicate.is_none() {
         let key = (appended.base_offset.get(), epoch);
         let before = world.stamped.insert(key, body(&bytes));
-        assert_eq!(before, None, "offset and epoch {key:?} were given out twice");
+        assert_eq!(before, None, "offset and epoch {key:?} were assigned twice");
     }
     world.sequence += header.record_count;
     pending.push((appended.base_offset.get(), appended.committed_at.get(), body(&bytes)));
@@ -282,7 +282,7 @@ fn a_failed_sync_halts_the_partition_and_commits_nothing() {
     let (header, bytes) = batch(&mut world);
     let refused = core.append(&header, &bytes, TimestampMs(2000));
     assert!(matches!(refused, Err(AppendError::Halted { .. })), "{refused:?}");
-    assert!(core.begin_sync(false).is_none(), "a failed sync must not be tried again");
+    assert!(core.begin_sync(false).is_none(), "a failed sync must not be retried");
     // Reads continue.
     assert!(
         core.reader()
@@ -312,5 +312,5 @@ fn a_producer_of_old_records_is_known_after_a_crash() {
     let mut core = open_with(&world.disk.crash(CrashMode::KeepAll), policy, now + 1);
     core.begin_epoch().unwrap();
     let again = core.append(&header, &bytes, TimestampMs(now + 1)).unwrap();
-    assert!(again.duplicate.is_some(), "it is stored twice");
+    assert!(again.duplicate.is_some(), "the batch is stored twice");
 }

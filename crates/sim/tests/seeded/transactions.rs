@@ -272,7 +272,7 @@ fn verify(
     let result = core.append_verified(header, bytes, Some(guard), TimestampMs(world.now));
     match result {
         Ok(appended) => {
-            assert!(!ended, "a marker came between, and the batch opened a transaction all the same");
+            assert!(!ended, "a marker came in between, but the batch still opened a transaction");
             assert!(is_known || !bumped || header.base_sequence == 0);
             world.push(header, appended.base_offset, Kind::Transactional);
         }

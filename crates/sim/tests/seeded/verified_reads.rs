@@ -42,7 +42,7 @@ fn read_all(log: &SimLog, bytes_max: u64) -> (Vec<i64>, usize) {
     while at < end {
         match reader.read(at, end, bytes_max, true) {
             Ok(slice) => {
-                let slice = slice.expect("there is more");
+                let slice = slice.expect("there are more records");
                 assert_eq!(slice.base_offset, at);
                 let bytes = slice.read().unwrap();
                 let batches = tailrace_records::split_batches(&bytes).map(|batch| batch.unwrap().1);
@@ -79,7 +79,7 @@ fn a_damaged_batch_is_not_handed_out_the_first_time_whatever_is_read_at_once() {
         let expected = vec![2 * (position / batch_bytes) as i64];
         for bytes_max in [1, 700, 5000, 1 << 20] {
             let (_, log) = open_checked(&disk, VerifyReads::Never);
-            assert_eq!(read_all(&log, 1 << 20).0, [] as [i64; 0], "nobody looks");
+            assert_eq!(read_all(&log, 1 << 20).0, [] as [i64; 0], "reads are not verified");
             drop(log);
             for verify in [VerifyReads::First, VerifyReads::Always] {
                 let (_, log) = open_checked(&disk, verify);
@@ -107,16 +107,16 @@ fn what_was_checked_is_checked_again_only_when_it_was_left_alone() {
     disk.record();
     assert_eq!(read_all(&log, u64::MAX), (vec![], 0));
     let reads = disk.take_recording().into_iter().filter(|op| op.path == log_file()).count();
-    assert_eq!(reads, 1, "the test itself has read what it was given");
+    assert_eq!(reads, 1, "only the test's own read");
     flip(&disk, 1000);
     log.reader().forget_unread();
-    assert_eq!(read_all(&log, 5000), (vec![], 1), "it was read since it was opened");
+    assert_eq!(read_all(&log, 5000), (vec![], 1), "the batch was read since, so it still counts as verified");
     log.reader().forget_unread();
     log.reader().forget_unread();
     assert_eq!(read_all(&log, 5000), (vec![2], 0));
     flip(&disk, 20_000);
     store.set_verify_reads(VerifyReads::Always);
-    assert_eq!(read_all(&log, 5000).0.len(), 2, "each time");
+    assert_eq!(read_all(&log, 5000).0.len(), 2, "each read is verified");
 }
 
 #[test]

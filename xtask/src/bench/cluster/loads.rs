@@ -1,4 +1,4 @@
-//! The parts: which nodes, under which loads.
+//! The parts of the comparison: which nodes, under which loads.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,14 +14,14 @@ const PARTITIONS: u32 = 6;
 const THREADS: u32 = 2;
 const RECORDS: u64 = 2_000_000;
 const RECORD_BYTES: u64 = 1024;
-/// Before a JVM is measured.
+/// Records written before the measurement, to warm up the JVM.
 const WARM_RECORDS: u64 = 1_000_000;
 const IDLE: Duration = Duration::from_secs(60);
 const QUICK_IDLE: Duration = Duration::from_secs(8);
-/// What was asked of the nodes before is over by then, and idle partitions hibernate.
+/// Pause before an idle measurement: earlier work has ended by then, and idle partitions hibernate.
 const REST: Duration = Duration::from_secs(8);
 
-/// Seconds on two cores: what is prepared once, and each round.
+/// The expected duration of a part on two cores: that of the preparation plus that of each round.
 pub(super) fn planned_s(part: &str, rounds: u32, quick: bool) -> f64 {
     let (once, round) = match part {
         "produce" | "strict" => (60.0, 50.0),
@@ -60,7 +60,7 @@ fn produce(
     for round in 1..=lab.rounds {
         let topic = format!("{part}-{round}");
         for nodes in alternated(round, &ours, &theirs) {
-            // Written three times.
+            // Each of the three replicas writes the records.
             lab.warm_free_memory(3 * RECORDS * RECORD_BYTES);
             nodes.create(lab, &topic, PARTITIONS)?;
             produce_once(lab, Slot { part, load, round }, nodes, &topic)?;
@@ -93,7 +93,7 @@ fn produce_once(lab: &mut Lab, slot: Slot, nodes: &Nodes, topic: &str) -> Result
     lab.keep(slot, nodes.system.name(), figures, failed, line)
 }
 
-/// One system after the other, each alone on the machine.
+/// Measures idle nodes: one system after the other, each alone on the machine.
 fn idle(lab: &mut Lab) -> Result<(), String> {
     let time = if lab.quick { QUICK_IDLE } else { IDLE };
     for system in [System::Tailrace(Durability::Strict), System::Kafka] {

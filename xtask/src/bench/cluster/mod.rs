@@ -1,7 +1,8 @@
-//! `cargo xtask bench cluster`: three nodes of tailrace beside three of Apache Kafka on this machine, as ratios with their spread.
+//! `cargo xtask bench cluster`: compares three nodes of tailrace with three of Apache Kafka on this machine,
+//! as ratios with their spread.
 //!
-//! Kafka does not sync before it acknowledges, so tailrace is compared without fsync, and with it against the same Kafka. As for the
-//! others, nothing here judges a commit.
+//! Kafka does not sync before it acknowledges, so the comparison runs tailrace without fsync, and then with
+//! fsync against the same Kafka. As in the other comparisons, no result accepts or rejects a commit.
 
 mod loads;
 mod nodes;
@@ -24,16 +25,19 @@ pub(super) const USAGE: &str = "usage: cargo xtask bench cluster [OPTIONS]
 const PLAN: Plan = Plan {
     introduction: "# Three nodes beside three of Apache Kafka
 
-Written by `cargo xtask bench cluster`; how to read it and how to repeat it: [README.md](README.md). Three nodes of each run on the same
-machine in the same run, with the same client, over plain TCP on loopback, and take turns in going first; those that are not measured
-are idle, or not running where idle nodes are measured. Topics have replication factor 3. A ratio is tailrace's figure over Kafka's in
-the same round. Figures are medians (lowest..highest) of the rounds. CPU is that of all three nodes together, unless it is per node.
+Written by `cargo xtask bench cluster`. [README.md](README.md) says how to read and how to repeat it.
+Three nodes of each system run on the same machine in the same run, with the same client, over plain
+TCP on loopback, and take turns going first. The nodes that are not being measured are idle; while
+idle nodes are measured, the others do not run. Topics have replication factor 3. A ratio is
+tailrace's figure divided by Kafka's in the same round. Figures are medians (lowest..highest) of the
+rounds. CPU is that of all three nodes together, unless it is given per node.
 
-Kafka's nodes are broker and controller in one (KRaft), with a heap of 1 to 2 GiB each, and sync nothing before they acknowledge;
-*relaxed* is a tailrace that does not either (`flush.messages`), *strict* is tailrace as it is by default: a majority has a batch on its
-disks before it is acknowledged. A start counts from the moment at which all three processes are started until every partition has a
-leader that answers. Kafka takes three open files for each replica, more than this machine gives a process for 10,000 of them, so its
-start is measured with 1,000.
+Each Kafka node is both broker and controller (KRaft), has a heap of 1 to 2 GiB, and does not sync
+before it acknowledges. *relaxed* is a tailrace that does not sync either (`flush.messages`).
+*strict* is tailrace with its defaults: a majority has a batch on disk before the batch is
+acknowledged. Start-up time is the time from the start of all three processes until every partition
+has a leader that answers. Kafka opens three files for each replica. With 10,000 of them that is more
+than this machine allows a process, so its start-up is measured with 1,000.
 ",
     parts: &[
         ("produce", "Producing 1 KB, acks=all, without fsync on either side"),

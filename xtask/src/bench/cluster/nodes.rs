@@ -11,11 +11,11 @@ use super::super::proc;
 use super::super::process::{Finished, Running, command};
 use super::super::servers::{self, Durability, JVM, NEVER, START_LIMIT, Server};
 
-/// How long a cluster may take for what it is asked.
+/// The time limit for a request to a cluster.
 const PATIENCE: Duration = Duration::from_secs(240);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Which system, and how it keeps what it is sent.
+/// The system to run. For tailrace, also its durability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum System {
     Tailrace(Durability),
@@ -31,7 +31,7 @@ impl System {
     }
 }
 
-/// Where one node listens, and keeps its data.
+/// The addresses and the data folder of one node.
 #[derive(Clone, Debug)]
 struct Place {
     number: usize,
@@ -40,17 +40,17 @@ struct Place {
     folder: PathBuf,
 }
 
-/// Three nodes that run.
+/// Three running nodes.
 pub(super) struct Nodes {
     pub(super) system: System,
     places: Vec<Place>,
     servers: Vec<Server>,
-    /// When the first of them was started.
+    /// The time at which the first of them was started.
     began: Instant,
 }
 
 impl Nodes {
-    /// Three nodes with empty folders.
+    /// Starts three nodes with empty folders.
     pub(super) fn fresh(lab: &Lab, system: System) -> Result<Self, String> {
         let mut places = Vec::new();
         for number in 1..=3 {
@@ -79,7 +79,7 @@ impl Nodes {
         for (mut running, place) in begun.into_iter().zip(&self.places) {
             let address = format!("127.0.0.1:{}", place.client);
             match running.stdout() {
-                // It says when it is ready.
+                // tailrace prints a line when it is ready.
                 Some(pipe) => drop(BufReader::new(pipe).read_line(&mut String::new())),
                 None => running.until(START_LIMIT, || TcpStream::connect(&address).is_ok())?,
             }
@@ -89,7 +89,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// All nodes, for clients.
+    /// The addresses of all nodes, for clients.
     pub(super) fn addresses(&self) -> String {
         let addresses = self.places.iter().map(|place| format!("127.0.0.1:{}", place.client));
         addresses.collect::<Vec<_>>().join(",")
@@ -104,8 +104,8 @@ impl Nodes {
         self.pids().into_iter().filter_map(proc::cpu_s).sum()
     }
 
-    /// Stops all and starts them again on their data. Says how long it took until every partition of `topic` had a leader that
-    /// answered.
+    /// Stops all nodes and starts them again on their data. Returns the time from the start until every
+    /// partition of `topic` has a leader that answers.
     pub(super) fn restart(&mut self, lab: &Lab, topic: &str, partitions: usize) -> Result<Duration, String> {
         self.servers.iter().for_each(Server::ask_to_stop);
         for server in self.servers.drain(..) {
@@ -115,7 +115,8 @@ impl Nodes {
         self.until_answered(lab, topic, partitions)
     }
 
-    /// The time from the start until all partitions of `topic` have a leader that says where they end.
+    /// Waits until every partition of `topic` has a leader that reports its end offset. Returns the time
+    /// since the start.
     pub(super) fn until_answered(
         &self,
         lab: &Lab,
@@ -138,7 +139,7 @@ impl Nodes {
         }
     }
 
-    /// A topic on all three nodes, as soon as there are three.
+    /// Creates a topic with three replicas. Retries until all three nodes are up.
     pub(super) fn create(&self, lab: &Lab, topic: &str, partitions: u32) -> Result<(), String> {
         let began = Instant::now();
         let partitions = partitions.to_string();
@@ -159,14 +160,14 @@ impl Nodes {
         succeeded(&format!("deleting {topic} on {}", self.system.name()), &finished)
     }
 
-    /// tailrace's client verbs speak Kafka's protocol, to either system.
+    /// Runs a client verb of tailrace. It works with both systems, because it speaks Kafka's protocol.
     fn tailrace_client(&self, lab: &Lab, words: &[&str]) -> Result<Finished, String> {
         let mut words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
         words.extend(["-b".to_owned(), self.addresses()]);
         lab.tool_at(&lab.binary, &words)
     }
 
-    /// Stops all and removes their data.
+    /// Stops all nodes and removes their data.
     pub(super) fn discard(mut self) -> Result<(), String> {
         self.servers.iter().for_each(Server::ask_to_stop);
         self.servers.drain(..).try_for_each(Server::discard)
@@ -212,7 +213,7 @@ fn format_kafka(lab: &Lab, place: &Place, places: &[Place]) -> Result<(), String
     crate::run::run(&mut format)
 }
 
-/// As for a single node, but for what three of them need.
+/// The properties of a single node, plus those that a cluster of three needs.
 fn kafka_properties(place: &Place, voters: &str) -> String {
     let Place { number, client, cluster, folder } = place;
     format!(

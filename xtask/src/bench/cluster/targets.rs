@@ -1,4 +1,4 @@
-//! What is aimed at.
+//! The targets of the cluster comparison.
 
 use super::super::targets::Against::{Nothing, System};
 use super::super::targets::Bound::{AtLeast, AtMost, Stated};

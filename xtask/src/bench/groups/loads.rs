@@ -1,4 +1,4 @@
-//! The parts: which servers, under which loads.
+//! The parts of the comparison: which servers, under which loads.
 
 use std::path::Path;
 
@@ -8,11 +8,13 @@ use super::super::nats::measured::{Outcome, Program, outcome};
 use super::super::proc;
 use super::super::servers::{self, Durability, Endpoint, Flush, JVM, Server};
 
-/// Kafka's own default heap is 1 GiB; the heap may grow to it, so that what is not needed is not counted.
+/// Kafka's own default heap is 1 GiB. Here the heap starts smaller and may grow to that size, so that memory
+/// that Kafka does not need does not count.
 const COMPACTION_JVM: &[&str] =
     &["-Xms128m", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true"];
 
-/// The same for both: no delays of the server's own, heartbeats every 100 ms, a cleaner that looks often.
+/// Settings of both servers: no delays of their own, heartbeats every 100 ms, and a cleaner that checks
+/// often.
 const SETTINGS: &[&str] = &[
     "group.initial.rebalance.delay.ms=0",
     "group.consumer.min.heartbeat.interval.ms=100",
@@ -27,10 +29,10 @@ const MEMBERS: &str = "100";
 const COMMITS_PER_S: &str = "1000";
 const RECORDS: u64 = 10_000_000;
 const KEYS: u64 = 1_000_000;
-/// Bytes that one record of the compaction takes, roughly.
+/// The approximate size of one record of the compaction load.
 const RECORD_BYTES: u64 = 120;
 
-/// Seconds on two cores: what is prepared once, and each round.
+/// The expected duration of a part on two cores: that of the preparation plus that of each round.
 pub(super) fn planned_s(part: &str, rounds: u32, quick: bool) -> f64 {
     let (once, round) = match part {
         "rebalance" => (15.0, 25.0),
@@ -67,7 +69,7 @@ fn kafka(lab: &Lab, jvm: &[&str]) -> Result<Server, String> {
     servers::kafka_with(&lab.peers, &lab.scratch, Flush::Default, &properties, jvm)
 }
 
-/// Runs a load and keeps what it gave.
+/// Runs a load and keeps its result.
 fn keep(
     lab: &mut Lab,
     slot: Slot,
@@ -80,7 +82,8 @@ fn keep(
     lab.keep(slot, endpoint.system, figures, failed, line)
 }
 
-/// The same load that is not kept: a JVM interprets before it compiles, and coordinators load at their first request.
+/// Runs the same load without keeping the result: a JVM interprets before it compiles, and coordinators load
+/// at their first request.
 fn warm(lab: &Lab, endpoint: &Endpoint, program: &Path, arguments: &[String]) -> Result<(), String> {
     let finished = lab.tool_at(program, arguments)?;
     succeeded(&format!("groupsload on {}", endpoint.system), &finished)
@@ -112,7 +115,8 @@ fn rebalance(lab: &mut Lab, program: &Path) -> Result<(), String> {
     ours.discard()
 }
 
-/// A load on both servers, tailrace without fsync as Kafka is; then on a tailrace with fsync, for itself.
+/// Runs loads on both servers, tailrace without fsync like Kafka. Then runs them on tailrace alone, with
+/// fsync.
 fn relaxed_and_strict(
     lab: &mut Lab,
     program: &Path,
@@ -166,7 +170,8 @@ fn transactions(lab: &mut Lab, program: &Path) -> Result<(), String> {
     })
 }
 
-/// Each server in turn and alone: filled, started again so that its memory is that of an idle server, then told to compact.
+/// Measures compaction on each server in turn, alone on the machine. Fills the log, restarts the server so
+/// that its memory is that of an idle server, then triggers compaction.
 fn compaction(lab: &mut Lab, program: &Path) -> Result<(), String> {
     let (records, keys) = (lab.scaled(RECORDS).to_string(), lab.scaled(KEYS).to_string());
     for round in 1..=lab.rounds {

@@ -1,9 +1,10 @@
-//! `cargo xtask bench groups`: consumer groups, commits, transactions and compaction beside Apache Kafka, as ratios with their
-//! spread.
+//! `cargo xtask bench groups`: compares consumer groups, commits, transactions and compaction with Apache
+//! Kafka, as ratios with their spread.
 //!
-//! The loads are those of `groupsload` in interop/go: members and committers are scripted from raw requests, so that the same
-//! requests reach both servers. Kafka does not sync by default, so tailrace is compared without fsync; its own figures with fsync
-//! stand beside them. As for the others, nothing here judges a commit.
+//! The loads come from `groupsload` in interop/go. It scripts members and committers from raw requests, so
+//! that both servers receive the same requests. Kafka does not sync by default, so the comparison runs
+//! tailrace without fsync. The report also has tailrace's figures with fsync. As in the other comparisons, no
+//! result accepts or rejects a commit.
 
 mod loads;
 mod targets;
@@ -25,17 +26,21 @@ pub(super) const USAGE: &str = "usage: cargo xtask bench groups [OPTIONS]
 const PLAN: Plan = Plan {
     introduction: "# Groups, transactions and compaction beside Apache Kafka
 
-Written by `cargo xtask bench groups`; how to read it and how to repeat it: [README.md](README.md). Both servers run on the same
-machine in the same run, with the same clients, over plain TCP on loopback, and take turns in going first. A ratio is tailrace's
-figure over Kafka's in the same round. Figures are medians (lowest..highest) of the rounds. Settings of both: initial delay 0,
-assignment interval 0, heartbeats every 100 ms, cleaner backoff 100 ms. Kafka does not sync before it acknowledges, so it is
-compared with a tailrace that does not either (`flush.messages`); *strict* is tailrace as it is by default.
+Written by `cargo xtask bench groups`. [README.md](README.md) says how to read and how to repeat it.
+Both servers run on the same machine in the same run, with the same clients, over plain TCP on
+loopback, and take turns going first. A ratio is tailrace's figure divided by Kafka's in the same
+round. Figures are medians (lowest..highest) of the rounds. Both servers run with initial delay 0,
+assignment interval 0, heartbeats every 100 ms and cleaner backoff 100 ms. Kafka does not sync before
+it acknowledges, so it is compared with a tailrace that does not either (`flush.messages`). *strict*
+is tailrace with its defaults.
 
-Broker time of a classic rebalance: from the last JoinGroup to its last answer, plus from the last SyncGroup to its last answer; what
-members wait for their own next heartbeat is not in it. Broker time of a KIP-848 rebalance: the time in which at least one heartbeat
-was unanswered, from the departure until all partitions are assigned. Commits are an open loop; a commit's time counts from the
-moment at which it was due. The heap of Kafka is 1 to 2 GiB; for compaction 128 MiB to 1 GiB, in a process that was started again
-after the log was filled, and memory is the peak over that of the idle process.
+The broker time of a classic rebalance is the time from the last JoinGroup to its last response, plus
+that from the last SyncGroup to its last response. It does not include the time that members wait
+until their next heartbeat is due. The broker time of a KIP-848 rebalance is the time during which at
+least one heartbeat was unanswered, from the departure until all partitions are assigned. Commits are
+an open loop: a commit's response time counts from the moment at which it was due. Kafka's heap is 1
+to 2 GiB. For compaction it is 128 MiB to 1 GiB, the process is restarted after the log was filled,
+and memory is the peak over that of the idle process.
 ",
     parts: &[
         ("rebalance", "A rebalance of a group of 100 scripted members"),

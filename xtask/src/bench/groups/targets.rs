@@ -1,4 +1,4 @@
-//! What is aimed at.
+//! The targets of the groups comparison.
 
 use super::super::targets::Against::{Load, System};
 use super::super::targets::Bound::{AtLeast, AtMost, Stated};

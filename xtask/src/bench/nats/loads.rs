@@ -1,4 +1,4 @@
-//! The parts: which servers, under which loads.
+//! The parts of the comparison: which servers, under which loads.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ use super::super::sample::Figures;
 use super::super::servers::{self, Durability, Endpoint, NatsSync, Server};
 use super::measured::{Program, measured};
 
-/// Payload, publishers and subscribers, messages. Fewer where each is delivered several times.
+/// Name, payload, publishers, subscribers and messages of each load. There are fewer messages if each is
+/// delivered several times.
 const CORE: [(&str, u32, u32, u32, u64); 9] = [
     ("16B 1x1", 16, 1, 1, 3_000_000),
     ("16B 1x4", 16, 1, 4, 1_000_000),
@@ -21,7 +22,7 @@ const CORE: [(&str, u32, u32, u32, u64); 9] = [
     ("1KB 4x4", 1024, 4, 4, 330_000),
 ];
 
-/// Bytes, messages per second, pairs of connections.
+/// Name, payload, messages per second and pairs of connections of each load.
 const CELLS: [(&str, u32, u32, u32); 5] = [
     ("256B 3k/s", 256, 3000, 1),
     ("1KB 3k/s", 1024, 3000, 1),
@@ -30,7 +31,7 @@ const CELLS: [(&str, u32, u32, u32); 5] = [
     ("1MB 100/s", 1_000_000, 100, 1),
 ];
 
-/// What openloop's echo can carry: the floor is measured with 1 KB only, as in the peers' own scripts.
+/// The payload of openloop's echo: the floor is only measured with 1 KB, as in the peers' own scripts.
 const ECHO_BYTES: u32 = 1024;
 
 const MANY_SUBSCRIPTIONS: u64 = 1_000_000;
@@ -38,7 +39,7 @@ const MANY_MESSAGES: u64 = 2_000_000;
 const ASYNC_MESSAGES: u64 = 1_000_000;
 const SYNC_MESSAGES: u64 = 50_000;
 
-/// Seconds on two cores: what is prepared once, and each round.
+/// The expected duration of a part on two cores: that of the preparation plus that of each round.
 pub(super) fn planned_s(part: &str, rounds: u32, quick: bool) -> f64 {
     let (once, round) = match part {
         "core" => (2.0, 45.0),
@@ -66,7 +67,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// tailrace as a NATS server.
+/// Starts tailrace, and returns the endpoint of its NATS front.
 fn tailrace(lab: &Lab, durability: Durability) -> Result<(Server, Endpoint), String> {
     let server = lab.tailrace(durability)?;
     let mut endpoint = server.endpoint();
@@ -79,7 +80,7 @@ fn core(lab: &mut Lab) -> Result<(), String> {
     for round in 1..=lab.rounds {
         let mut ratios = Vec::new();
         for (load, size, publishers, subscribers, messages) in CORE {
-            // Fresh ones, so that peak memory is that of this load.
+            // Start fresh servers, so that peak memory is that of this load.
             let (ours, endpoint) = tailrace(lab, Durability::Strict)?;
             let theirs = servers::nats_server(&lab.peers, &lab.scratch, NatsSync::Default)?;
             let messages = lab.scaled(messages);
@@ -131,7 +132,8 @@ fn million(lab: &mut Lab, natsload: &Path) -> Result<(), String> {
         }
         ours.discard()?;
         theirs.discard()?;
-        // What the client can do by itself; the server that does nothing is a part of it, so its CPU time is not told.
+        // The client's own limit, against a server inside the client that does nothing. The CPU time of that
+        // server cannot be separated, so it is not recorded.
         let finished = lab.tool_at(natsload, &arguments("limit", ""))?;
         succeeded("natsload limit", &finished)?;
         let line = finished.stdout.lines().last().unwrap_or_default().to_owned();
@@ -194,7 +196,7 @@ fn latency(lab: &mut Lab) -> Result<(), String> {
     ours.discard()
 }
 
-/// A stream of JetStream's, or a topic that captures the same subjects.
+/// Creates a stream of JetStream, or a topic of tailrace that captures the same subjects.
 fn stream(lab: &Lab, endpoint: &Endpoint, kafka: &str, name: &str) -> Result<(), String> {
     if endpoint.system == "nats-server" {
         let arguments = words(&["create", "-addr", &endpoint.address, "-stream", name]);

@@ -1,4 +1,4 @@
-//! Runs of the measuring programs.
+//! Runs the measuring programs.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use crate::bench::process::Tool;
 use crate::bench::sample::Figures;
 use crate::bench::servers::Endpoint;
 
-/// A measuring program, what it is told, and how the line that it prints last is read.
+/// A measuring program, its arguments, and the parser for the last line that it prints.
 pub(in crate::bench) struct Program<'a> {
     pub(in crate::bench) path: &'a Path,
     pub(in crate::bench) arguments: &'a [String],
     pub(in crate::bench) parse: fn(&str) -> Option<Figures>,
 }
 
-/// Runs a measuring program against a server and keeps what it gave and what it cost. `delivered` messages are what the
-/// server's CPU time is divided by.
+/// Runs a measuring program against a server and keeps its figures and its cost. The server's CPU time is
+/// divided by the number of `delivered` messages.
 pub(super) fn measured(
     lab: &mut Lab,
     slot: Slot,
@@ -32,12 +32,12 @@ pub(super) fn measured(
     Ok(figures)
 }
 
-/// What a run of a measuring program gave, and what it cost the server.
+/// The figures of a run of a measuring program, including its cost to the server.
 pub(in crate::bench) struct Outcome {
     pub(in crate::bench) figures: Figures,
-    /// Why the figures do not count, if they do not.
+    /// The reason why the figures do not count. `None` if they do.
     pub(in crate::bench) failed: Option<String>,
-    /// What the program printed last.
+    /// The last line that the program printed.
     pub(in crate::bench) line: String,
 }
 

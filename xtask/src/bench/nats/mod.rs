@@ -1,7 +1,8 @@
-//! `cargo xtask bench nats`: tailrace's NATS front beside nats-server, Redis and the bare echo, as ratios with their spread.
+//! `cargo xtask bench nats`: compares tailrace's NATS front with nats-server, Redis and the bare echo, as
+//! ratios with their spread.
 //!
-//! The programs are the peers' (blast-nats, openloop) and `natsload` of interop/go, for what those cannot do. As for Kafka,
-//! nothing here judges a commit.
+//! The measuring programs are those of the peers (blast-nats, openloop), and `natsload` of interop/go for
+//! loads that those do not support. As in the other comparisons, no result accepts or rejects a commit.
 
 mod loads;
 pub(super) mod measured;
@@ -25,9 +26,10 @@ pub(super) const USAGE: &str = "usage: cargo xtask bench nats [OPTIONS]
 const PLAN: Plan = Plan {
     introduction: "# tailrace beside nats-server
 
-Written by `cargo xtask bench nats`; how to read it and how to repeat it: [README.md](README.md). The servers run on the same
-machine in the same run, with the same clients, over plain TCP on loopback, and take turns in going first. A ratio is tailrace's
-figure over the other's in the same round. Figures are medians (lowest..highest) of the rounds.
+Written by `cargo xtask bench nats`. [README.md](README.md) says how to read and how to repeat it.
+The servers run on the same machine in the same run, with the same clients, over plain TCP on
+loopback, and take turns going first. A ratio is tailrace's figure divided by the other's in the same
+round. Figures are medians (lowest..highest) of the rounds.
 ",
     parts: &[
         ("core", "Publish and subscribe at full throttle: payload, publishers x subscribers"),
@@ -71,7 +73,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     outcome
 }
 
-/// Runs the parts; one that fails does not keep the others from running.
+/// Runs all parts, even if one fails.
 fn measure(lab: &mut Lab, options: &Options<&'static str>, natsload: &std::path::Path) -> Result<(), String> {
     let mut failed = Vec::new();
     for part in &options.parts {

@@ -1,4 +1,4 @@
-//! What is aimed at.
+//! The targets of the NATS comparison.
 
 use super::super::targets::Against::{Nothing, System};
 use super::super::targets::Bound::{AtLeast, AtMost, Stated};
@@ -11,7 +11,7 @@ const RATE: &str = "received_per_s";
 const CPU: &str = "server_cpu_s_per_m_delivered";
 const MEMORY: &str = "peak_rss_mib";
 
-/// Three targets of one load of `core`.
+/// The three targets of each load of `core`.
 macro_rules! core {
     ($($load:literal)*) => {
         [$(
@@ -22,7 +22,7 @@ macro_rules! core {
     };
 }
 
-/// Targets of one cell of `latency`.
+/// The four targets of each load of `latency`.
 macro_rules! cells {
     ($($load:literal)*) => {
         [$(
@@ -89,7 +89,7 @@ const REST: [Target; 11] = [
 
 pub(super) const TARGETS: &[Target] = &joined();
 
-/// All of them, by part.
+/// Joins the three lists.
 const fn joined() -> [Target; 58] {
     let mut all = [REST[0]; 58];
     let (mut from, mut to) = (0, 0);

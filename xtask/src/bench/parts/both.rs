@@ -1,5 +1,5 @@
-//! Six producers and six consumers on twelve partitions at the same time, and what the process weighs: under that load,
-//! idle, and in the time it takes to get ready.
+//! Six producers and six consumers on twelve partitions at the same time. Also the memory of the process
+//! under that load and idle, and its start-up time.
 
 use std::fs;
 use std::thread;
@@ -16,7 +16,7 @@ const RECORDS: u64 = 1_500_000;
 const PARTITIONS: u32 = 12;
 const THREADS: u32 = 6;
 const MANY_PARTITIONS: u32 = 1000;
-/// Some records in every one of the thousand partitions.
+/// Enough to have records in each of the thousand partitions.
 const MANY_RECORDS: u64 = 20_000;
 const IDLE: Duration = Duration::from_secs(2);
 
@@ -53,13 +53,13 @@ fn start_on_nothing(lab: &mut Lab, round: u32) -> Result<(), String> {
     let endpoint = server.endpoint();
     ready(lab, "empty", round, &endpoint, "tailrace")?;
     thread::sleep(IDLE);
-    let idle = proc::memory_mib(endpoint.pid, "VmRSS").ok_or("tailrace is gone")?;
+    let idle = proc::memory_mib(endpoint.pid, "VmRSS").ok_or("tailrace has exited")?;
     let figures = Figures::from([("idle_rss_mib".to_owned(), idle)]);
     lab.keep(Slot { part: PART, load: "idle", round }, "tailrace", figures, None, String::new())?;
     server.discard()
 }
 
-/// Starts on a thousand partitions, each time after a clean stop.
+/// Measures starts with a thousand partitions, each after a clean stop.
 fn start_on_many(lab: &mut Lab) -> Result<(), String> {
     let server = lab.tailrace(Durability::Relaxed)?;
     let endpoint = server.endpoint();
@@ -75,7 +75,7 @@ fn start_on_many(lab: &mut Lab) -> Result<(), String> {
     fs::remove_dir_all(&data).map_err(|error| format!("{}: {error}", data.display()))
 }
 
-/// The time to readiness, with that of starting the process.
+/// Keeps the time from the start of the process until the server is ready.
 fn ready(
     lab: &mut Lab,
     load: &'static str,

@@ -1,5 +1,6 @@
-//! Do cold reads hold up producers? 3,000/s of 1 KB over 25 connections, acks=1, relaxed topics: alone, beside a consumer
-//! that reads from the page cache (which takes CPU but never waits for the disk), and beside one that reads 10 GB cold.
+//! Do cold reads slow down producers? The load is 3,000/s of 1 KB over 25 connections, acks=1, relaxed
+//! topics. It runs alone, beside a consumer that reads from the page cache (which takes CPU but never waits
+//! for the disk), and beside a consumer that reads 10 GB cold.
 
 use super::super::client::{Blast, OpenLoop, WARM_S};
 use super::super::lab::{Lab, Slot, alternated};
@@ -13,10 +14,10 @@ use std::time::Duration;
 const PART: &str = "cold";
 const TOPIC: &str = "cold";
 const RECORDS: u64 = 10_000_000;
-/// A page cache of 16 GB does not hold the whole topic twice, but this much of it.
+/// A page cache of 16 GB cannot hold the topics of both servers, but it can hold this much of each.
 const CACHED_RECORDS: u64 = 5_000_000;
 const SECONDS: u32 = 8;
-/// openloop connects for 2.2 s before it sends; the reader starts with the measured time.
+/// Delay of the reader: openloop takes 2.2 s to connect, and the reader starts with the measured time.
 const LEAD: Duration = Duration::from_millis(2200 + 1000 * WARM_S as u64);
 const READ_LIMIT: Duration = Duration::from_secs(240);
 
@@ -43,7 +44,7 @@ fn one(lab: &mut Lab, round: u32, endpoint: &Endpoint) -> Result<(), String> {
     lab.open_loop(Slot { part: PART, load: "quiet", round }, endpoint, &schedule())?;
     cool(endpoint)?;
     beside(lab, Slot { part: PART, load: "cold", round }, endpoint, lab.scaled(RECORDS))?;
-    // What was just read is in the page cache now.
+    // The records that were just read are now in the page cache.
     beside(lab, Slot { part: PART, load: "cached", round }, endpoint, lab.scaled(CACHED_RECORDS))?;
     cool(endpoint)
 }
@@ -52,7 +53,7 @@ fn schedule() -> OpenLoop {
     OpenLoop { rate: 3000, pairs: 25, seconds: SECONDS, acks: "1" }
 }
 
-/// The schedule, with a consumer that reads `records` beside it; the reader's figures are kept under its own name.
+/// Runs the schedule beside a consumer that reads `records`. Keeps the consumer's figures under its own name.
 fn beside(lab: &mut Lab, slot: Slot, endpoint: &Endpoint, records: u64) -> Result<(), String> {
     let judge = lab.start_open_loop(endpoint, &schedule())?;
     thread::sleep(LEAD);
@@ -69,6 +70,7 @@ fn beside(lab: &mut Lab, slot: Slot, endpoint: &Endpoint, records: u64) -> Resul
     lab.keep(slot, &format!("{} reader", endpoint.system), figures, failed, line)
 }
 
+/// Drops the topic from the page cache.
 fn cool(endpoint: &Endpoint) -> Result<(), String> {
     let dropped = limits::segments(&endpoint.data, TOPIC).and_then(|files| limits::drop_from_cache(&files));
     dropped.map_err(|error| format!("cannot drop the topic from the page cache: {error}"))

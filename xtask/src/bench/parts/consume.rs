@@ -1,4 +1,5 @@
-//! One consumer reads 1 KB records that are in the page cache. A bare sendfile loop sends the same segments beside it.
+//! One consumer reads 1 KB records that are in the page cache. For comparison, a bare sendfile loop sends the
+//! same segments.
 
 use super::super::client::Blast;
 use super::super::lab::{Lab, Slot, alternated};
@@ -9,7 +10,7 @@ use super::super::servers::{Durability, Endpoint, Flush};
 const PART: &str = "consume";
 const LOAD: &str = "cached";
 const TOPIC: &str = "consume";
-/// 3 GB in each server: both fit into the page cache of a machine of 16 GB.
+/// 3 GB in each server: both fit into the page cache of a machine with 16 GB.
 const RECORDS: u64 = 3_000_000;
 
 pub(super) fn run(lab: &mut Lab) -> Result<(), String> {
@@ -23,7 +24,7 @@ pub(super) fn run(lab: &mut Lab) -> Result<(), String> {
         lab.prepare(endpoint, &Blast::new("produce", TOPIC, records))?;
     }
     lab.settle();
-    // The first read after a write is slower than the next ones, in every system.
+    // In every system, the first read after a write is slower than the following ones.
     [&tailrace, &kafka].into_iter().try_for_each(|endpoint| lab.prepare(endpoint, &read))?;
     for round in 1..=lab.rounds {
         for endpoint in alternated(round, &tailrace, &kafka) {

@@ -1,4 +1,4 @@
-//! Open loop, 3,000/s of 1 KB over 25 connections, acks=all, and no acknowledgement before its fsync on either side.
+//! Open loop, 3,000/s of 1 KB over 25 connections, acks=all. Both servers sync before they acknowledge.
 
 use super::super::client::OpenLoop;
 use super::super::lab::{Lab, Slot, alternated};

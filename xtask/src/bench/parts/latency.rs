@@ -1,4 +1,5 @@
-//! Open loop, 1 KB, publish to receipt: a little over one connection pair, much over 25. The bare echo is the floor.
+//! Open loop, 1 KB, publish to receipt: a low rate over one pair of connections, a high rate over 25. The
+//! bare echo is the floor.
 
 use super::super::client::OpenLoop;
 use super::super::lab::{Lab, Slot, alternated};

@@ -1,4 +1,4 @@
-//! The parts of the comparison, each runnable alone.
+//! The parts of the comparison with Kafka. Each can run alone.
 
 mod both;
 mod cold;
@@ -12,7 +12,7 @@ mod strict;
 pub(super) use self::part::Part;
 use super::lab::Lab;
 
-/// Runs one of them.
+/// Runs one part.
 pub(super) fn run(part: Part, lab: &mut Lab) -> Result<(), String> {
     match part {
         Part::Produce => produce::run(lab),

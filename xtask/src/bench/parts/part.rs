@@ -1,6 +1,6 @@
-//! The parts by name, and how long they take.
+//! The names and the expected durations of the parts.
 
-/// Every round costs 10 GB of reading: three tell enough.
+/// The maximum number of rounds of `cold`. Each round reads 10 GB, and three are enough.
 pub(super) const COLD_ROUNDS_MAX: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,7 +15,7 @@ pub(in crate::bench) enum Part {
 }
 
 impl Part {
-    /// In the order in which they run: the last one needs another Kafka.
+    /// All parts, in the order in which they run. The last one needs another Kafka.
     pub(in crate::bench) const ALL: [Self; 7] =
         [Self::Produce, Self::Strict, Self::Consume, Self::Both, Self::Latency, Self::Cold, Self::Fsync];
 
@@ -42,7 +42,7 @@ impl Part {
         }
     }
 
-    /// Seconds on two cores: what is prepared once, and each round.
+    /// The expected duration on two cores: that of the preparation plus that of each round.
     pub(in crate::bench) fn planned_s(self, rounds: u32, quick: bool) -> f64 {
         let (once, round) = match self {
             Self::Produce => (25.0, 52.0),

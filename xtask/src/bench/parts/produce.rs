@@ -1,4 +1,4 @@
-//! One client, 1 KB records, one partition of a relaxed topic: what Kafka does by default.
+//! One client, 1 KB records, one partition of a relaxed topic: Kafka's default durability.
 
 use super::super::client::Blast;
 use super::super::lab::{Lab, Slot, alternated};

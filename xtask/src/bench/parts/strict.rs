@@ -1,5 +1,5 @@
-//! acks=all on a strict topic: nothing is acknowledged before its fdatasync. Kafka beside it does not sync at all; the
-//! disk's own speed is measured between them, since no server can be faster.
+//! acks=all on a strict topic: tailrace acknowledges a batch after its fdatasync. Kafka does not sync at all.
+//! The part also measures the speed of the disk, since no server that syncs can be faster.
 
 use super::super::client::Blast;
 use super::super::lab::{Lab, Slot, alternated};
@@ -11,7 +11,7 @@ const PART: &str = "strict";
 const RECORDS: u64 = 1_500_000;
 const RECORD_BYTES: f64 = 1024.0;
 const DISK_BYTES: u64 = 512 << 20;
-/// The share of the disk's bandwidth that counts as having reached it.
+/// The share of the disk's bandwidth that counts as its full speed.
 const DISK_SHARE: f64 = 0.8;
 const PARTITIONS: u32 = 1000;
 const PARTITIONED_RECORDS: u64 = 800_000;
@@ -37,7 +37,7 @@ pub(super) fn run(lab: &mut Lab) -> Result<(), String> {
         }
     }
     pair.iter().try_for_each(|endpoint| lab.delete(endpoint, "thousand"))?;
-    // Some file systems take many seconds to free the blocks of so many files.
+    // Some file systems take many seconds to free the blocks of this many files.
     server.discard()?;
     lab.settle();
     Ok(())
@@ -55,7 +55,7 @@ fn one(lab: &mut Lab, round: u32, pair: &[Endpoint]) -> Result<(), String> {
     Ok(())
 }
 
-/// The records per second that 80 % of the disk's bandwidth would carry.
+/// Measures the disk, and keeps the records per second that 80 % of its bandwidth would carry.
 fn disk(lab: &mut Lab, round: u32) -> Result<(), String> {
     let bytes = usize::try_from(lab.scaled(DISK_BYTES)).map_err(|error| error.to_string())?;
     let rate =

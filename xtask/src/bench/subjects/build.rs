@@ -1,4 +1,4 @@
-//! Builds the measuring programs, or finds those that were built elsewhere.
+//! Builds the measuring programs, or uses those that were built elsewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,17 +36,17 @@ impl Programs {
         Ok(Self { folder, nats })
     }
 
-    /// The program of a job. Memory is counted by a program of its own, since counting takes time.
+    /// The program of a job. A separate program counts memory, because counting takes time.
     pub(super) fn of(&self, job: &Job) -> Result<PathBuf, String> {
         match &self.nats {
             Some(nats) if NATS.contains(&job.system) => Ok(nats.clone()),
-            None if NATS.contains(&job.system) => Err("nats was left out".to_owned()),
+            None if NATS.contains(&job.system) => Err("nats is excluded by --no-nats".to_owned()),
             _ if job.part == "memory" => Ok(self.folder.join("subjects-bench-count")),
             _ => Ok(self.folder.join("subjects-bench")),
         }
     }
 
-    /// What the Go program was built with, in words.
+    /// The versions of nats-server and Go that the Go program was built with.
     pub(super) fn peer(&self) -> String {
         let Some(nats) = &self.nats else { return "without nats".to_owned() };
         let output = Command::new("go").args(["version", "-m"]).arg(nats).output();
@@ -72,10 +72,12 @@ fn build_go() -> Result<PathBuf, String> {
     let binary = root().join(GO_BINARY);
     let mut command = Command::new("go");
     command.args(["build", "-trimpath", "-o"]).arg(&binary).arg(".");
-    // Without C, the program runs on a machine that has neither Go nor the same libraries.
+    // Without cgo, the program also runs on machines that have neither Go nor the same libraries.
     command.current_dir(root().join(GO_FOLDER)).env("CGO_ENABLED", "0");
     run::run(&mut command).map_err(|reason| {
-        format!("nats-server's program was not built ({reason}): install Go, or measure with --no-nats")
+        format!(
+            "the Go program for nats-server was not built ({reason}): install Go, or measure with --no-nats"
+        )
     })?;
     Ok(binary)
 }

@@ -1,7 +1,9 @@
-//! `cargo xtask bench subjects`: the subject matcher beside nats-server's sublist and the five classical algorithms.
+//! `cargo xtask bench subjects`: compares the subject matcher with nats-server's sublist and the five
+//! classical algorithms.
 //!
-//! The measuring programs lie in `crates/subjects-bench`; one process measures one system in one part. A run in which two
-//! systems find different subscriptions for the same subjects does not count. Missed targets are reported, never a failure.
+//! The measuring programs are in `crates/subjects-bench`. One process measures one system in one part. A run
+//! does not count if two systems find different subscriptions for the same subjects. Missed targets are
+//! reported, but they are not failures.
 
 mod build;
 mod options;
@@ -34,15 +36,16 @@ pub(super) use options::USAGE;
 
 const FOLDER: &str = "target/subjects-bench";
 const RAW_FILE: &str = "subjects.jsonl";
-/// Quick runs have a file of their own, so that none of their figures replaces a real one.
+/// Quick runs have a separate file, so that none of their figures replaces a real one.
 const QUICK_FILE: &str = "subjects-quick.jsonl";
-/// No process takes so long; one that does is stuck. It measures up to 160 combinations, and builds its table before.
+/// The time limit of a process, on top of its measurements. A process builds its table, then measures up to
+/// 160 combinations. One that takes longer is stuck.
 const PROCESS_LIMIT: Duration = Duration::from_secs(180);
 const MEASUREMENTS_MAX: f64 = 200.0;
-/// About what the largest process takes.
+/// About the memory of the largest process.
 const WARM_BYTES: u64 = 4 << 30;
 
-/// What the programs print for each measurement.
+/// A line that the programs print for each measurement.
 #[derive(Deserialize)]
 struct Line {
     load: String,
@@ -57,7 +60,7 @@ struct Bench<'a> {
     progress: Progress,
     record: Record,
     scratch: PathBuf,
-    /// What the first system found, by part and load.
+    /// The subscriptions that the first system found, as a check value, by part and load.
     checks: BTreeMap<(String, String), String>,
 }
 

@@ -6,10 +6,11 @@ use super::part::Part;
 use crate::bench::options::rounds;
 
 pub(in crate::bench) const USAGE: &str = "usage: cargo xtask bench subjects [OPTIONS]
-  --only PART[,PART]   of thousand three table million threads million-threads storm growth churn memory (all of them)
+  --only PART[,PART]   of thousand three table million threads million-threads storm growth churn memory
+                       (all of them)
   --rounds N           rounds of every measurement (5, with --quick 1)
   --seconds S          time of each measurement (0.3, with --quick 0.05)
-  --quick              small counts: tells whether it works, not how fast it is
+  --quick              small counts: shows whether it works, not how fast it is
   --all-threads        up to 16 threads, however few cores there are (up to four for each core)
   --no-nats            without nats-server, which needs Go and, once, the network
   --write              write tables and plots to docs/benchmarks/subjects.md
@@ -71,7 +72,8 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// In the order of [`Part::ALL`], whatever the order of the words.
+/// Parses the value of `--only`. The result is in the order of [`Part::ALL`], whatever the order of the
+/// words.
 fn parts(text: &str) -> Result<Vec<Part>, String> {
     let mut parts = Vec::new();
     for word in text.split(',') {

@@ -1,4 +1,4 @@
-//! The parts, and which systems run in them.
+//! The parts, and the systems that run in each.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
@@ -18,11 +18,13 @@ pub(super) enum Part {
 pub(super) const NATS: [&str; 2] = ["nats", "nats-cached"];
 const ALL: &[&str] =
     &["tailrace", "nats", "nats-cached", "naive", "inverted-bitmap", "optimized-bitmap", "trie", "cs-trie"];
-/// Without what would take minutes: the naive map looks at each subscription, the bitmaps have a bit for each.
+/// Without the systems that would take minutes: the naive map visits every subscription, and the bitmaps have
+/// a bit for each.
 const LARGE: &[&str] = &["tailrace", "nats", "nats-cached", "trie", "cs-trie"];
-/// Building a million takes longer than measuring: only those that the targets name.
+/// Only the systems that the targets name, because building a table of a million takes longer than measuring
+/// it.
 const FEW: &[&str] = &["tailrace", "nats", "cs-trie"];
-/// The cache changes nothing here.
+/// Without `nats-cached`, because the cache makes no difference here.
 const UNCACHED: &[&str] = &["tailrace", "nats", "trie", "cs-trie"];
 
 impl Part {
@@ -54,7 +56,7 @@ impl Part {
         }
     }
 
-    /// What the part measures, as a heading.
+    /// The heading of the part in the report.
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Thousand => "1,000 patterns of five words, hot and cold",
@@ -70,7 +72,7 @@ impl Part {
         }
     }
 
-    /// The part of the measuring programs.
+    /// The name of the part in the measuring programs.
     pub(super) fn program_part(self) -> &'static str {
         match self {
             Self::Million => "table",
@@ -88,7 +90,7 @@ impl Part {
         }
     }
 
-    /// Some are nearly the same every time and take long.
+    /// The number of rounds. Parts that take long and hardly vary run fewer than wanted.
     pub(super) fn rounds(self, wanted: u32) -> u32 {
         match self {
             Self::Growth | Self::Churn | Self::MillionThreads => wanted.min(3),
@@ -107,7 +109,7 @@ impl Part {
         }
     }
 
-    /// Seconds of a round on two cores, by experience.
+    /// The expected seconds of a round on two cores.
     pub(super) fn round_s(self) -> f64 {
         match self {
             Self::Thousand => 20.0,

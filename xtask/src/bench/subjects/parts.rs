@@ -1,4 +1,4 @@
-//! What was measured, by part.
+//! The measured runs, by part.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use crate::bench::sample::{PartRun, Sample};
 
 pub(super) type Parts = BTreeMap<String, PartRun>;
 
-/// The order of systems in tables and plots.
+/// The position of a system in tables and plots.
 pub(super) fn place(system: &str) -> usize {
     const ORDER: [&str; 11] = [
         "tailrace",

@@ -1,4 +1,4 @@
-//! The parts, and which systems run in them with what counts.
+//! The processes that each part runs.
 
 use std::thread;
 
@@ -6,10 +6,10 @@ use super::options::Options;
 use super::part::{NATS, Part};
 
 const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
-/// More threads than this for each core measure the scheduler.
+/// The maximum number of threads per core. More would measure the scheduler.
 const THREADS_PER_CORE: usize = 4;
 
-/// One process: the arguments after part and system.
+/// One process. `arguments` are those after the part and the system.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) part: &'static str,
@@ -23,7 +23,7 @@ impl Part {
         if options.quick { seconds / 5.0 } else { seconds }
     }
 
-    /// The processes of one round. The systems take turns in going first.
+    /// The processes of one round. The systems take turns going first.
     pub(super) fn jobs(self, options: &Options, round: u32) -> Vec<Job> {
         let mut systems: Vec<&str> = self.systems().to_vec();
         systems.retain(|system| !(options.no_nats && NATS.contains(system)));
@@ -40,7 +40,7 @@ impl Part {
         let most = if options.all_threads { usize::MAX } else { cores * THREADS_PER_CORE };
         let threads: Vec<usize> = THREADS.into_iter().filter(|threads| *threads <= most).collect();
         let (threads, writes, seconds) = match self {
-            // Many combinations: each gets less time.
+            // There are many combinations, so each gets less time.
             Self::Threads => (threads, "0,1,10,50", options.seconds * 0.6),
             Self::MillionThreads => {
                 let few = threads.into_iter().filter(|threads| *threads == 1 || *threads == cores);

@@ -1,4 +1,4 @@
-//! What the plots show, as data for the plotting program of `crates/subjects-bench`.
+//! The data of the plots, for the plotting program of `crates/subjects-bench`.
 
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ pub(super) struct Plot {
     pub(super) title: String,
     x_label: &'static str,
     y_label: &'static str,
-    /// Of bars: the group under each index. Of lines: the text under each x, which then stand at equal distances.
+    /// The label under each group of bars, or under each x value of lines, which are equally spaced.
     categories: Vec<String>,
     bars: bool,
     series: Vec<Series>,
@@ -23,13 +23,13 @@ pub(super) struct Plot {
 #[derive(Serialize)]
 struct Series {
     name: String,
-    /// Index of the category, and value.
+    /// The index of the category, and the value.
     points: Vec<(usize, f64)>,
 }
 
 type Pick<'a> = (&'a str, &'a str, &'a str);
 
-/// Those plots for which there are figures.
+/// Returns the plots for which there are figures.
 pub(super) fn spec(parts: &Parts) -> Vec<Plot> {
     let plots = [
         operations(parts),
@@ -145,7 +145,7 @@ fn growth(parts: &Parts) -> Plot {
     }
 }
 
-/// Every program measures its empty loop; they look alike, so one is shown.
+/// The systems, with only tailrace's empty loop. Every program measures its own, but they look alike.
 fn beside_one_empty_loop(samples: &[Sample]) -> Vec<&str> {
     let mut systems = systems(samples);
     systems.retain(|system| !system.ends_with("empty loop") || system.starts_with("tailrace"));
@@ -171,7 +171,7 @@ fn median(samples: &[Sample], load: &str, system: &str, name: &str) -> Option<f6
     Some(spread(samples, load, system, name)?.median)
 }
 
-/// What cannot stand on a logarithmic axis is left out.
+/// The points of a series. Leaves out values that a logarithmic axis cannot show.
 fn points(values: impl Iterator<Item = Option<f64>>) -> Vec<(usize, f64)> {
     let positive = |(index, value): (usize, Option<f64>)| Some((index, value.filter(|value| *value > 0.0)?));
     values.enumerate().filter_map(positive).collect()

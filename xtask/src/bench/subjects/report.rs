@@ -17,10 +17,10 @@ const PAGE: &str = "docs/benchmarks/subjects.md";
 const PLOTS: &str = "docs/benchmarks/subjects";
 /// The file that tells the plotting program what to draw.
 const SPEC: &str = "plots.json";
-/// What lies between these lines is written anew; the rest is prose and stays.
+/// The text between these two lines is generated. The rest of the page is prose and stays.
 const BEGIN: &str = "<!-- tables: begin -->";
 const END: &str = "<!-- tables: end -->";
-/// What the others are held against in columns of their own.
+/// The systems with which a column compares all others.
 const BASES: [&str; 3] = ["nats", "nats-cached", "cs-trie"];
 
 /// Figures in the order of their columns.
@@ -57,7 +57,7 @@ const COLUMNS: [(&str, &str); 30] = [
     ("writers", "writers"),
 ];
 
-/// Everything that was measured, newest run of each part.
+/// The tables of the newest run of each part.
 pub(super) fn tables(parts: &Parts) -> String {
     let mut text = settings(parts);
     let _ = write!(text, "\n### Targets\n\n{}{}", targets(parts), failures(parts));
@@ -88,13 +88,14 @@ pub(super) fn write(parts: &Parts, scratch: &Path) -> Result<(), String> {
     fs::write(&path, new).map_err(failure)
 }
 
+/// Replaces the generated part of the page.
 fn between(old: &str, tables: &str) -> Result<String, String> {
     let (head, rest) = old.split_once(BEGIN).ok_or_else(|| format!("{PAGE} has no line '{BEGIN}'"))?;
     let (_, tail) = rest.split_once(END).ok_or_else(|| format!("{PAGE} has no line '{END}'"))?;
     Ok(format!("{head}{BEGIN}\n{tables}{END}{tail}"))
 }
 
-/// One line for each setting under which some parts were measured.
+/// A table with one line for each setting under which parts were measured.
 fn settings(parts: &Parts) -> String {
     let mut shown = BTreeMap::<String, Vec<&str>>::new();
     for (part, run) in parts {
@@ -147,7 +148,8 @@ fn failures(parts: &Parts) -> String {
     text
 }
 
-/// Loads and systems in the order in which they came, those of a load together; the matcher itself first.
+/// Loads and systems, grouped by load. Loads are in the order of the samples, and the systems of a load in
+/// the order of [`place`].
 fn rows(samples: &[Sample]) -> Vec<(&str, &str)> {
     let mut rows = Vec::new();
     for sample in samples.iter().filter(|sample| sample.failed.is_none()) {
@@ -165,7 +167,7 @@ fn cell(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// A table with a row for each load and system, and the ratio of the lookups where there are some.
+/// A table with a row for each load and system. If there are lookup rates, it also has their ratios.
 fn figures(samples: &[Sample]) -> String {
     let used: BTreeSet<&str> = samples.iter().flat_map(|s| s.figures.keys().map(String::as_str)).collect();
     let columns: Vec<_> = COLUMNS.iter().filter(|(name, _)| used.contains(name)).collect();
@@ -196,7 +198,8 @@ fn over(samples: &[Sample], load: &str, system: &str, base: &str) -> String {
     )
 }
 
-/// Millions of matches per second: a row for each share of writes and system, a column for each number of threads.
+/// A table of millions of matches per second, with a row for each share of writes and system, and a column
+/// for each number of threads.
 fn by_threads(samples: &[Sample]) -> String {
     let threads = thread_counts(samples);
     let most = threads.last().copied().unwrap_or(1);
@@ -226,7 +229,7 @@ fn by_threads(samples: &[Sample]) -> String {
     text
 }
 
-/// `100k hot, 2 threads, 10% writes` is `100k hot` and `10%`.
+/// Splits `100k hot, 2 threads, 10% writes` into `100k hot` and `10%`.
 fn split_load(load: &str) -> Option<(&str, &str)> {
     let (what, rest) = load.split_once(", ")?;
     Some((what, rest.split_once(", ")?.1.strip_suffix(" writes")?))

@@ -1,5 +1,5 @@
-//! The targets of the matcher, and whether a run meets them. A ratio is taken within each round; what counts is the median of the
-//! ratios.
+//! The targets of the matcher, and whether a run meets them. A ratio is computed within each round, and the
+//! median of the ratios counts.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +20,10 @@ pub(super) struct Target {
     pub(super) part: &'static str,
     pub(super) what: &'static str,
     pub(super) mine: Figure<'static>,
-    /// What it is divided by.
+    /// The figure to divide `mine` by.
     pub(super) over: Option<Figure<'static>>,
     pub(super) bound: Bound,
-    /// On a machine with fewer cores the target says nothing.
+    /// The target does not apply to machines with fewer cores.
     pub(super) cores_min: usize,
 }
 
@@ -34,7 +34,7 @@ pub(super) const fn figure<'a>(load: &'a str, system: &'a str, name: &'a str) ->
 const RATE: &str = "matches_per_s";
 const NS: &str = "match_ns";
 
-/// A figure over the same one of another system.
+/// A figure divided by the same figure of another system.
 const fn compared(
     part: &'static str,
     mine: Figure<'static>,
@@ -226,8 +226,8 @@ pub(super) const TARGETS: &[Target] = &[
         Stated,
         "the slowest insert, over an empty loop's",
     ),
-    // The published figures of the CS-trie, 1,000 patterns and hot caches: subscribe 380, unsubscribe 359, lookup 1,296 ns, and
-    // 927,000 matches/s of the three-word set.
+    // The published figures of the CS-trie with 1,000 patterns and hot caches: subscribe 380 ns, unsubscribe
+    // 359 ns, lookup 1,296 ns, and 927,000 matches/s with the three-word set.
     compared(
         "thousand",
         figure("1k hot", "naive", NS),
@@ -342,12 +342,12 @@ pub(super) const TARGETS: &[Target] = &[
     ),
 ];
 
-/// The spread of a figure over the rounds; failed samples do not count.
+/// The spread of a figure over the rounds, without failed samples.
 pub(super) fn spread(samples: &[Sample], load: &str, system: &str, name: &str) -> Option<Spread> {
     Spread::of(by_round(samples, figure(load, system, name)).into_values())
 }
 
-/// The spread of a figure over another one of the same round.
+/// The spread of the ratio of two figures of the same round.
 pub(super) fn ratio(samples: &[Sample], mine: Figure<'_>, over: Figure<'_>) -> Option<Spread> {
     let over = by_round(samples, over);
     let mine = by_round(samples, mine);
@@ -373,7 +373,7 @@ impl Target {
     }
 }
 
-/// The number that a setting's machine begins with.
+/// The number of cores, with which the description of a machine starts.
 fn cores(machine: &str) -> usize {
     machine.split(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0)
 }

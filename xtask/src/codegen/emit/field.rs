@@ -4,7 +4,7 @@ use super::super::layout::{Field, Kind, Message, Structure, Versions};
 use super::super::naming;
 use super::text::condition;
 
-/// The field's type.
+/// The Rust type of a field.
 pub(super) fn rust_type(field: &Field) -> String {
     let plain = plain_type(&field.kind);
     if is_option(field) { format!("Option<{plain}>") } else { plain }
@@ -24,12 +24,13 @@ fn plain_type(kind: &Kind) -> String {
     }
 }
 
-/// Records have a null of their own.
+/// Reports whether the field's type is an `Option`. Nullable records are not, because `Records` has a null
+/// variant.
 pub(super) fn is_option(field: &Field) -> bool {
     field.nullable.is_some() && field.kind != Kind::Records
 }
 
-/// The field's value in a message that says nothing else.
+/// The default value of a field, as Rust code.
 pub(super) fn default_value(field: &Field) -> String {
     let default = field.default.as_str();
     let value = match &field.kind {
@@ -69,7 +70,7 @@ fn integer(text: &str, kind: &str) -> String {
     }
 }
 
-/// True if `derive(Default)` yields the field's default.
+/// Reports whether `derive(Default)` yields the field's default.
 pub(super) fn has_plain_default(field: &Field) -> bool {
     match default_value(field).as_str() {
         "None" | "false" | "0" | "0.0" | "[0; 16]" | "String::new()" | "Bytes::new()" | "Records::Null"
@@ -78,7 +79,7 @@ pub(super) fn has_plain_default(field: &Field) -> bool {
     }
 }
 
-/// The test that the field does not have its default.
+/// The condition that the field differs from its default.
 pub(super) fn differs_from_default(field: &Field) -> String {
     let place = format!("self.{}", naming::field(&field.name));
     match default_value(field).as_str() {
@@ -94,7 +95,8 @@ pub(super) fn differs_from_default(field: &Field) -> String {
     }
 }
 
-/// The `if` that refuses a value which this version cannot carry; `None` if it may be dropped.
+/// The `if` statement that rejects a value that this version cannot carry. `None` if the value may be
+/// dropped.
 pub(super) fn refusal(field: &Field, structure: &Structure) -> Option<String> {
     if field.ignorable {
         return None;
@@ -151,7 +153,7 @@ pub(super) fn write(field: &Field, message: &Message, structure: &Structure) -> 
         Kind::Structure(_) if field.nullable.is_none() => {
             return format!("{place}.write_fields(writer, version)?;");
         }
-        // A response never carries null records: librdkafka refuses them.
+        // A response never carries null records, because librdkafka rejects them.
         Kind::Records if field.nullable.is_some() && message.is_request => {
             return format!("writer.nullable_records(&{place}, {flexible}, {label})?;");
         }
@@ -191,7 +193,7 @@ fn sometimes_null(field: &Field) -> Nullability {
     }
 }
 
-/// Whether the field's lengths are compact: a constant where all or none of its versions are flexible.
+/// Whether the field's lengths are compact: a constant if all or none of its versions are flexible.
 fn flexible(field: &Field, message: &Message) -> &'static str {
     let Versions { min, max } = field.versions;
     match (message.is_flexible(min), message.is_flexible(max)) {
@@ -201,7 +203,7 @@ fn flexible(field: &Field, message: &Message) -> &'static str {
     }
 }
 
-/// What errors call the field.
+/// The name of the field in errors.
 fn label(field: &Field, structure: &Structure) -> String {
     format!("\"{}.{}\"", structure.name, naming::snake(&field.name))
 }

@@ -1,4 +1,4 @@
-//! Prints what there is once: the list of messages and the enumeration of API keys.
+//! Prints the two files that exist once: the list of messages and the enumeration of API keys.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::super::layout::{Api, Message};
 use super::super::naming;
 use super::text::{HEADER, in_words, line};
 
-/// The file that lists all messages.
+/// Returns the file that lists all messages.
 pub(in super::super) fn module(messages: &[Message]) -> String {
     let mut out = String::from(HEADER);
     line!(out, "//! All messages that tailrace knows, generated from Kafka's definitions.\n");
@@ -43,7 +43,7 @@ pub(in super::super) fn module(messages: &[Message]) -> String {
     out
 }
 
-/// The file with the enumeration of API keys.
+/// Returns the file with the enumeration of API keys.
 pub(in super::super) fn api_keys(apis: &[Api]) -> String {
     let mut out = String::from(HEADER);
     line!(out, "//! API keys, their versions and their header versions.\n\nuse crate::VersionRange;\n");
@@ -110,7 +110,8 @@ const API_KEY_HEADERS: &str = "
         }
     }
 
-    /// Version of the header before a response of this version: 0, or 1 if it is flexible. Always 0 for ApiVersions,
+    /// Version of the header before a response of this version: 0, or 1 if it is flexible. \
+     Always 0 for ApiVersions,
     /// since its client does not know yet what the server understands (KIP-511).
     pub const fn response_header_version(self, version: i16) -> i16 {
         match self.response_flexible_from() {

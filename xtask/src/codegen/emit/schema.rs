@@ -1,12 +1,12 @@
-//! The description of all messages that the tests of `tailrace-kafka-wire` make random ones from. It says what the
-//! definitions say, so that tests do not check the generated code against itself.
+//! Prints a description of all messages, from which the tests of `tailrace-kafka-wire` make random messages.
+//! It comes straight from the definitions, so that the tests do not check the generated code against itself.
 
 use super::super::layout::{Field, Kind, Message, Versions};
 use std::fmt::Write as _;
 
 use super::text::{HEADER, line};
 
-/// The file with the description.
+/// Returns the file with the description.
 pub(in super::super) fn test_schema(messages: &[Message]) -> String {
     let mut out = String::from(HEADER);
     line!(

@@ -27,7 +27,7 @@ fn tampered(at: usize, bytes: &[u8]) -> Bytes {
 /// Builds a compressed batch of `bytes` bytes of zeros.
 fn zeros(codec: Compression, bytes: usize) -> Bytes {
     let mut builder = BatchBuilder::new(BatchOptions { compression: codec, ..BatchOptions::default() });
-    builder.push(now(), None, Some(&vec![0; bytes]), &[]).expect("there is room");
+    builder.push(now(), None, Some(&vec![0; bytes]), &[]).expect("the record fits into the batch");
     builder.build()
 }
 
@@ -106,7 +106,7 @@ async fn acks_0_with_an_error_closes_and_without_goes_on() {
     let server = server().await;
     let mut client = server.connect().await;
     client.send(9, &produce_request("t", 0, 0, numbered(0, 1, 50))).await;
-    assert_eq!(client.topic("t").await.error_code, 0, "the connection goes on, without an answer");
+    assert_eq!(client.topic("t").await.error_code, 0, "the connection stays open, without a response");
     client.send(9, &produce_request("t", 0, 0, tampered(16, &[1]))).await;
     assert!(client.is_closed().await);
     let mut client = server.connect().await;

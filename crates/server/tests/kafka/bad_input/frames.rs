@@ -161,7 +161,7 @@ async fn requests_with_random_damage_harm_nobody() {
             body[at] = [0, 0x7f, 0x80, 0xff, u8::try_from(random(256)).expect("a byte")][random(5)];
         }
         let mut stream = server.stream().await;
-        stream.write_all(&framed(&body)).await.expect("it is taken");
+        stream.write_all(&framed(&body)).await.expect("the connection is open");
         // Answered, closed, or waiting (a fetch whose waiting time was altered): all are fine.
         let mut answer = [0; 64];
         let _ = tokio::time::timeout(Duration::from_millis(5), stream.read(&mut answer)).await;

@@ -43,7 +43,7 @@ async fn connections_from_one_address_are_limited() {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket
             .bind(format!("{address}:0").parse().expect("an address"))
-            .expect("loopback addresses are ours");
+            .expect("a loopback address is available");
         Client::over(socket.connect(server.kafka()).await.expect("the listener accepts"))
     };
     let mut first = (from("127.0.0.2").await, from("127.0.0.2").await);
@@ -127,7 +127,8 @@ async fn a_very_large_request_is_not_overtaken_for_ever() {
     for _ in 0..3 {
         let before = Instant::now();
         let produced = large.produce_to("t", 0, -1, numbered(1, 1, 1_000_000));
-        let answer = tokio::time::timeout(Duration::from_secs(10), produced).await.expect("it gets its turn");
+        let answer =
+            tokio::time::timeout(Duration::from_secs(10), produced).await.expect("the request gets its turn");
         assert_eq!(answer.error_code, 0);
         assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
     }
@@ -147,7 +148,8 @@ async fn announced_frames_hold_no_memory() {
     for stream in &mut lazy {
         announced += begin_frame(stream, 1_048_000, 0).await;
     }
-    eventually("all are read", || async { server.metric(received).await == before + announced }).await;
+    eventually("all requests are read", || async { server.metric(received).await == before + announced })
+        .await;
     let answer = server.connect().await.produce_to("t", 0, -1, numbered(0, 1, 500_000)).await;
     assert_eq!(answer.error_code, 0);
     assert_eq!(server.metric("tailrace_request_memory_waits_total").await, 0.0);
@@ -175,7 +177,7 @@ async fn large_frames_that_never_complete_starve_nobody() {
     let mut lazy = [server.stream().await, server.stream().await];
     for (stream, held) in lazy.iter_mut().zip([1_000_000.0, 2_000_000.0]) {
         begin_frame(stream, 1_048_000, 300_000).await;
-        eventually("it holds memory", || async { memory(&server).await > held }).await;
+        eventually("the request holds memory", || async { memory(&server).await > held }).await;
     }
     server.is_healthy("t").await;
     // Large requests wait until the lazy clients time out.
@@ -185,7 +187,7 @@ async fn large_frames_that_never_complete_starve_nobody() {
     assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
     assert!(server.metric("tailrace_request_memory_waits_total").await > 0.0);
     for stream in &mut lazy {
-        assert_eq!(stream.read(&mut [0; 8]).await.unwrap_or(0), 0, "it was cut off");
+        assert_eq!(stream.read(&mut [0; 8]).await.unwrap_or(0), 0, "the connection is closed");
     }
     assert_eq!(server.metric("tailrace_kafka_connections_cut_total{reason=\"slow_request\"}").await, 2.0);
 }
@@ -201,7 +203,7 @@ async fn a_large_frame_that_trickles_makes_way_for_those_who_wait() {
     let mut lazy = [server.stream().await, server.stream().await];
     for (stream, held) in lazy.iter_mut().zip([1_000_000.0, 2_000_000.0]) {
         begin_frame(stream, 1_048_000, 300_000).await;
-        eventually("it holds memory", || async { memory(&server).await > held }).await;
+        eventually("the request holds memory", || async { memory(&server).await > held }).await;
     }
     let trickle = tokio::spawn(async move {
         while lazy[0].write_all(&[0; 100]).await.is_ok() && lazy[1].write_all(&[0; 100]).await.is_ok() {
@@ -211,7 +213,8 @@ async fn a_large_frame_that_trickles_makes_way_for_those_who_wait() {
     });
     let mut client = server.connect().await;
     let produced = client.produce_to("t", 0, -1, numbered(0, 1, 500_000));
-    let answer = tokio::time::timeout(Duration::from_secs(20), produced).await.expect("it gets its turn");
+    let answer =
+        tokio::time::timeout(Duration::from_secs(20), produced).await.expect("the request gets its turn");
     assert_eq!(answer.error_code, 0);
     trickle.abort();
 }
@@ -226,12 +229,13 @@ async fn nor_do_they_behind_a_waiting_fetch() {
         fetch.max_wait_ms = 60_000;
         client.send(12, &fetch).await;
         begin_frame(client.stream(), 1_048_000, 300_000).await;
-        eventually("it holds memory", || async { memory(&server).await > held }).await;
+        eventually("the request holds memory", || async { memory(&server).await > held }).await;
     }
     let before = Instant::now();
     let mut client = server.connect().await;
     let produced = client.produce_to("t", 0, -1, numbered(0, 1, 500_000));
-    let answer = tokio::time::timeout(Duration::from_secs(10), produced).await.expect("memory is given back");
+    let answer =
+        tokio::time::timeout(Duration::from_secs(10), produced).await.expect("the memory is released");
     assert_eq!(answer.error_code, 0);
     assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
 }

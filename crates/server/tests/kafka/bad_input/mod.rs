@@ -103,7 +103,7 @@ fn good_requests() -> Vec<Bytes> {
 async fn begin_frame(stream: &mut TcpStream, bytes: i32, sent: usize) -> f64 {
     let mut begun = [&bytes.to_be_bytes()[..], &header(0, 9)].concat();
     begun.resize(begun.len().max(sent), 0);
-    stream.write_all(&begun).await.expect("it is taken");
+    stream.write_all(&begun).await.expect("the connection is open");
     begun.len() as f64
 }
 

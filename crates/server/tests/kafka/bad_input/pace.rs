@@ -26,7 +26,7 @@ async fn a_client_that_sends_a_byte_now_and_then_is_cut_off() {
         match tokio::time::timeout(Duration::from_millis(200), stream.read(&mut answer)).await {
             Err(_) => {}
             Ok(read) => {
-                assert_eq!(read.unwrap_or(0), 0, "nothing is answered");
+                assert_eq!(read.unwrap_or(0), 0, "there is no response");
                 break;
             }
         }
@@ -43,7 +43,7 @@ async fn a_slow_request_is_read_if_it_keeps_its_time() {
     let mut stream = server.stream().await;
     let frame = framed(&good_requests()[4]);
     for part in frame.chunks(frame.len() / 4) {
-        stream.write_all(part).await.expect("it is taken");
+        stream.write_all(part).await.expect("the connection is open");
         // A slow writer.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -95,7 +95,7 @@ async fn a_client_that_never_reads_its_answers_is_cut_off() {
     let ((), flooded) = tokio::join!(others, tokio::time::timeout(patience, flood));
     flooded.expect("the flood is cut off");
     let cut = "tailrace_kafka_connections_cut_total{reason=\"slow_reader\"}";
-    eventually("both are cut off", || async { server.metric(cut).await == 2.0 }).await;
+    eventually("both connections are cut off", || async { server.metric(cut).await == 2.0 }).await;
     server.until_connections(1.0).await;
 }
 
@@ -118,8 +118,8 @@ async fn a_client_that_reads_slowly_gets_everything() {
     while left > 0 {
         // A slow reader.
         tokio::time::sleep(Duration::from_millis(60)).await;
-        let read = slow.stream().read(&mut buffer).await.expect("it is not cut off");
-        assert!(read > 0, "it is not cut off");
+        let read = slow.stream().read(&mut buffer).await.expect("the slow reader is not cut off");
+        assert!(read > 0, "the slow reader is not cut off");
         left -= read;
     }
 }
@@ -135,8 +135,8 @@ async fn a_client_that_closes_its_half_gets_its_answers() {
     for number in 0..3 {
         client.send(9, &produce_request("t", 0, -1, numbered(number, 1, 50))).await;
     }
-    client.stream().shutdown().await.expect("it is connected");
-    eventually("all are appended", || async {
+    client.stream().shutdown().await.expect("the client is connected");
+    eventually("all records are appended", || async {
         server.metric("tailrace_produced_records_total").await == 6.0
     })
     .await;
@@ -159,12 +159,12 @@ async fn connections_left_in_any_state_are_given_up() {
     for _ in 0..5 {
         drop(server.stream().await);
         let mut half = server.stream().await;
-        half.write_all(&[0, 0]).await.expect("it is taken");
+        half.write_all(&[0, 0]).await.expect("the connection is open");
         let mut partial = server.stream().await;
         begin_frame(&mut partial, 1000, 0).await;
         let mut large = server.stream().await;
         begin_frame(&mut large, 900_000, 300_000).await;
-        eventually("it holds memory", || async { memory(&server).await > 0.0 }).await;
+        eventually("the request holds memory", || async { memory(&server).await > 0.0 }).await;
         let mut waiting = server.connect().await;
         waiting.send(12, &fetch).await;
         let mut pipelined = server.connect().await;
@@ -194,7 +194,7 @@ async fn pipelined_requests_are_answered_in_order() {
     client.send(9, &produce_request("strict", 0, 1, numbered(2, 1, 50))).await;
     client.send(9, &produce_request("strict", 0, 0, numbered(3, 1, 50))).await;
     client.send(9, &produce_request("strict", 0, -1, numbered(4, 1, 50))).await;
-    eventually("all are appended", || async {
+    eventually("all records are appended", || async {
         server.metric("tailrace_produced_records_total").await == 5.0
     })
     .await;
@@ -222,7 +222,7 @@ async fn more_requests_than_may_be_in_flight_wait_their_turn() {
         client.send(9, &produce_request("t", 0, -1, numbered(number, 1, 50))).await;
     }
     let begun = async || server.metric("tailrace_produced_records_total").await;
-    eventually("three are under way", || async { begun().await >= 3.0 }).await;
+    eventually("three appends are in flight", || async { begun().await >= 3.0 }).await;
     // A server that kept reading would have begun more appends by then.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(begun().await, 3.0, "the others wait");
@@ -255,7 +255,7 @@ async fn answers_behind_a_waiting_one_are_bounded() {
     let requests = 60;
     let sender = tokio::spawn(async move {
         for _ in 0..requests {
-            to.write_all(&frame).await.expect("it is taken in the end");
+            to.write_all(&frame).await.expect("the server reads it in the end");
         }
         (frame.len(), to)
     });
@@ -271,7 +271,7 @@ async fn answers_behind_a_waiting_one_are_bounded() {
         .await
         .expect("an answer");
     }
-    let (frame_bytes, _to) = sender.await.expect("all was sent");
+    let (frame_bytes, _to) = sender.await.expect("the sender does not panic");
     // An answer is larger than its request, so a mebibyte of answers corresponds to less than a mebibyte of
     // requests.
     println!("{received} of {} bytes were read", requests * frame_bytes);

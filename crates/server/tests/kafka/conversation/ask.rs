@@ -58,7 +58,7 @@ struct Asking<'a> {
 impl Asking<'_> {
     fn frame<R: Request>(&self, request: &R) -> (ApiKey, Bytes) {
         let frame = request_frame(self.correlation, Some("conversation"), self.words.version, request);
-        (R::KEY, frame.expect("it can be encoded").into_bytes().expect("no external parts"))
+        (R::KEY, frame.expect("the request can be encoded").into_bytes().expect("no external parts"))
     }
 
     fn group(&self) -> String {
@@ -241,14 +241,14 @@ impl Asking<'_> {
             let key = key.as_ref().map(String::as_bytes);
             builder
                 .push(TimestampMs(first + number), key, Some(text.as_bytes()), &[])
-                .expect("there is room");
+                .expect("the record fits into the batch");
         }
         let batch = builder.build();
         match self.words.has("damaged") {
             false => batch,
             true => {
                 let mut bytes = batch.to_vec();
-                *bytes.last_mut().expect("it is not empty") ^= 1;
+                *bytes.last_mut().expect("the batch is not empty") ^= 1;
                 bytes.into()
             }
         }
@@ -682,7 +682,7 @@ impl Asking<'_> {
 /// Encodes the subscription of a classic member as consumers do: `ConsumerProtocolSubscription`, version 0.
 fn subscription(topics: &[String]) -> Bytes {
     let mut bytes = 0_i16.to_be_bytes().to_vec();
-    bytes.extend(u32::try_from(topics.len()).expect("a few").to_be_bytes());
+    bytes.extend(u32::try_from(topics.len()).expect("a small number").to_be_bytes());
     for topic in topics {
         bytes.extend(u16::try_from(topic.len()).expect("a short name").to_be_bytes());
         bytes.extend(topic.as_bytes());

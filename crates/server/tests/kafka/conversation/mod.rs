@@ -56,10 +56,10 @@ conversations! {
 
 #[test]
 fn every_script_is_played() {
-    let files = std::fs::read_dir(folder()).expect("the folder is there");
+    let files = std::fs::read_dir(folder()).expect("the folder exists");
     let names = files.map(|file| {
-        let path = file.expect("it can be read").path();
-        path.file_stem().expect("it has a name").to_string_lossy().into_owned()
+        let path = file.expect("a readable entry").path();
+        path.file_stem().expect("a file name").to_string_lossy().into_owned()
     });
     assert_eq!(names.collect::<BTreeSet<_>>(), CONVERSATIONS.iter().map(|&name| name.to_owned()).collect());
 }
@@ -90,7 +90,7 @@ fn converse(name: &str) {
 }
 
 fn compare(name: &str, expected: &str, heard: &str) {
-    assert!(expected == heard, "{name} goes otherwise:\n{heard}");
+    assert!(expected == heard, "{name} differs:\n{heard}");
 }
 
 /// Plays the script against the broker at `address` and returns it with the answers received. Lines marked as

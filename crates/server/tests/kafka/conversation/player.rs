@@ -60,7 +60,8 @@ impl Player {
         if let Some(who) = line.strip_suffix('<') {
             return self.hear(who);
         }
-        let (who, said) = line.split_once('>').unwrap_or_else(|| panic!("{line}: who says it?"));
+        let (who, said) =
+            line.split_once('>').unwrap_or_else(|| panic!("{line}: the line does not start with a client"));
         let (said, waits) = match said.strip_prefix('>') {
             Some(said) => (said, false),
             None => (said, true),
@@ -94,13 +95,13 @@ impl Player {
         let connection = self.connections.entry(who.to_owned()).or_insert_with(|| Connection::to(address));
         connection.sent += 1;
         let (key, frame) = ask(words, connection.sent, &self.names);
-        connection.stream.write_all(&frame).expect("it is taken");
+        connection.stream.write_all(&frame).expect("the connection is open");
         connection.open.push_back((key, words.version));
     }
 
     fn hear(&mut self, who: &str) -> Vec<String> {
-        let connection = self.connections.get_mut(who).expect("it has asked");
-        let (key, version) = connection.open.pop_front().expect("it has asked");
+        let connection = self.connections.get_mut(who).expect("the client has sent a request");
+        let (key, version) = connection.open.pop_front().expect("the client has sent a request");
         let Some(answer) = connection.receive() else { return vec!["closes the connection".to_owned()] };
         let debug = with_request(key, Decode { answer, version }).expect("a request that exists");
         show(&debug, &mut self.names)
@@ -110,7 +111,7 @@ impl Player {
 impl Connection {
     fn to(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the listener accepts");
-        stream.set_read_timeout(Some(ANSWERED_WITHIN)).expect("it can be set");
+        stream.set_read_timeout(Some(ANSWERED_WITHIN)).expect("the timeout is not zero");
         Self { stream, sent: 0, open: VecDeque::new() }
     }
 
@@ -122,7 +123,8 @@ impl Connection {
             assert!(!is_late, "no answer within {ANSWERED_WITHIN:?}");
             return None;
         }
-        let mut frame = vec![0; usize::try_from(i32::from_be_bytes(length)).expect("lengths are positive")];
+        let mut frame =
+            vec![0; usize::try_from(i32::from_be_bytes(length)).expect("the length is not negative")];
         self.stream.read_exact(&mut frame).expect("a whole frame");
         Some(frame.into())
     }
@@ -137,7 +139,7 @@ impl RequestVisitor for Decode {
     type Output = String;
 
     fn visit<R: Request>(self) -> String {
-        let (_, response) = decode_response::<R>(self.answer, self.version).expect("the answer is legal");
+        let (_, response) = decode_response::<R>(self.answer, self.version).expect("a well-formed response");
         format!("{response:?}")
     }
 }

@@ -85,7 +85,7 @@ enum Value {
 pub fn show(debug: &str, names: &mut Names) -> Vec<String> {
     let mut parser = Parser { rest: debug };
     let value = named(None, parser.value(), names);
-    assert!(parser.rest.is_empty(), "what is {:?} in {debug}?", parser.rest);
+    assert!(parser.rest.is_empty(), "cannot parse {:?} in {debug}", parser.rest);
     let mut lines = Vec::new();
     match value {
         Some(Value::Fields(fields)) => {
@@ -322,7 +322,7 @@ impl Parser<'_> {
                 other => bytes.extend(other.to_string().as_bytes()),
             }
         }
-        panic!("a text that does not end")
+        panic!("a quoted literal without an end")
     }
 
     fn take(&mut self, what: &str) -> bool {

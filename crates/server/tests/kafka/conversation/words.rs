@@ -55,7 +55,7 @@ impl Words {
     }
 
     pub fn number<N: std::str::FromStr>(&self, key: &str, otherwise: N) -> N {
-        let parse = |text: &String| text.parse().unwrap_or_else(|_| panic!("{key}={text}: no number"));
+        let parse = |text: &String| text.parse().unwrap_or_else(|_| panic!("{key}={text}: not a number"));
         self.options.get(key).map_or(otherwise, parse)
     }
 

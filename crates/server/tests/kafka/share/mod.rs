@@ -174,7 +174,7 @@ fn check_records(data: &PartitionData) {
     }
     for records in &data.acquired_records {
         for offset in records.first_offset..=records.last_offset {
-            assert!(offsets.contains(&offset), "{offset} is acquired and not there: {offsets:?}");
+            assert!(offsets.contains(&offset), "{offset} is acquired, but not in the records: {offsets:?}");
         }
     }
 }

@@ -21,7 +21,7 @@ async fn each_record_goes_to_one_member_and_never_again_once_accepted() {
     let mut anna = Member::new(&server, "anna", topic).await;
     let mut ben = Member::new(&server, "ben", topic).await;
     assert_eq!(anna.fetch(0).await, [(0, 4, 1)]);
-    assert_eq!(ben.fetch(0).await, [], "anna has them all");
+    assert_eq!(ben.fetch(0).await, [], "anna has acquired all records");
     assert_eq!(ben.say(&[(0, 0, &[ACCEPT])]).await, ErrorCode::InvalidRecordState);
     assert_eq!(anna.say(&[(0, 2, &[ACCEPT, ACCEPT, RELEASE])]).await, ErrorCode::None);
     assert_eq!(ben.fetch(0).await, [(2, 2, 2)]);
@@ -64,17 +64,25 @@ async fn a_fetch_waits_for_its_least_bytes_and_holds_nothing_meanwhile() {
     let mut anna = Member::new(&server, "anna", topic).await;
     let mut ben = Member::new(&server, "ben", topic).await;
     let began = Instant::now();
-    assert_eq!(anna.fetch_at_least(0, 20_000).await, [], "nothing is wanted, so nothing is waited for");
+    assert_eq!(anna.fetch_at_least(0, 20_000).await, [], "the request wants no bytes, so it does not wait");
     assert!(began.elapsed() < Duration::from_secs(15));
 
     client.produce("jobs", 0, &[1, 2]).await;
     let began = Instant::now();
-    assert_eq!(anna.fetch_at_least(1 << 20, 500).await, [(0, 1, 1)], "what there is, after the time");
+    assert_eq!(
+        anna.fetch_at_least(1 << 20, 500).await,
+        [(0, 1, 1)],
+        "the available records, after the wait time"
+    );
     assert!(began.elapsed() >= Duration::from_millis(500), "{:?}", began.elapsed());
     assert_eq!(anna.say(&[(0, 1, &[RELEASE])]).await, ErrorCode::None);
 
     let (annas, bens) = tokio::join!(anna.fetch_at_least(1 << 20, 1_000), ben.fetch(0));
-    assert_eq!((annas, bens), (vec![], vec![(0, 1, 2)]), "who waits for more does not keep others from it");
+    assert_eq!(
+        (annas, bens),
+        (vec![], vec![(0, 1, 2)]),
+        "a member that waits for more does not block others"
+    );
 }
 
 #[tokio::test]
@@ -89,7 +97,7 @@ async fn a_fetch_that_waits_for_bytes_is_answered_when_they_are_there() {
             client.produce("jobs", 0, &[1, 2]).await;
         }
     });
-    assert_eq!(got, [(0, 5, 1)], "all three batches were waited for");
+    assert_eq!(got, [(0, 5, 1)], "the fetch waited for all three batches");
     // Released records count towards the minimum, just as new ones do.
     let (got, ()) = tokio::join!(ben.fetch_at_least(2 * size, 20_000), async {
         assert_eq!(anna.say(&[(0, 1, &[RELEASE])]).await, ErrorCode::None);
@@ -132,7 +140,11 @@ async fn records_come_again_when_their_lock_ends_unless_it_is_renewed() {
     assert!(acquired.elapsed() >= Duration::from_millis(950), "{:?}", acquired.elapsed());
     assert_eq!(ben.fetch(20_000).await, [(1, 1, 2)]);
     assert!(acquired.elapsed() >= Duration::from_millis(1550), "{:?}", acquired.elapsed());
-    assert_eq!(anna.say(&[(0, 0, &[ACCEPT])]).await, ErrorCode::InvalidRecordState, "too late");
+    assert_eq!(
+        anna.say(&[(0, 0, &[ACCEPT])]).await,
+        ErrorCode::InvalidRecordState,
+        "the acquisition has expired"
+    );
 }
 
 #[tokio::test]
@@ -151,7 +163,7 @@ async fn a_member_that_goes_away_leaves_its_records_to_others() {
     assert_eq!(ben.say_at(-1, &[(0, 0, &[ACCEPT])]).await, ErrorCode::None);
     let mut carla = Member::new(&server, "carla", topic).await;
     // From the third delivery on (half of five), only a few records are delivered at a time.
-    assert_eq!(carla.fetch(0).await, [(1, 2, 3)], "the session ended");
+    assert_eq!(carla.fetch(0).await, [(1, 2, 3)], "the share session ended");
     assert_eq!(ben.say_at(5, &[(1, 1, &[ACCEPT])]).await, ErrorCode::ShareSessionNotFound);
 }
 
@@ -169,7 +181,7 @@ async fn acknowledgements_travel_with_fetches() {
     assert_eq!(
         anna.fetch_and_say(hidden, 0).await.1,
         ErrorCode::InvalidRequest,
-        "the request does not say so"
+        "the request is not marked as a renewal"
     );
     let mut renewal = anna.fetch_request(hidden, 0);
     renewal.is_renew_ack = true;
@@ -227,8 +239,12 @@ async fn sessions_and_their_faults() {
     let request = stranger.fetch_request(&[], 0);
     let answer = stranger.client.call(2, &request).await;
     let code = error(partition_of(&answer).expect("an error").error_code);
-    assert_eq!(code, ErrorCode::UnknownServerError, "nobody ever joined the group");
-    assert_eq!(stranger.say_at(-1, &[]).await, ErrorCode::InvalidRecordState, "it holds none");
+    assert_eq!(code, ErrorCode::UnknownServerError, "no member ever joined the group");
+    assert_eq!(
+        stranger.say_at(-1, &[]).await,
+        ErrorCode::InvalidRecordState,
+        "the stranger has acquired no records"
+    );
     join_and_leave(&mut client, topic).await;
     let mut anna = Member::new(&server, "anna", topic).await;
     let code = |answer: ShareFetchResponse| error(answer.error_code);
@@ -299,7 +315,7 @@ async fn a_group_begins_where_it_is_configured_to_and_a_restart_does_not_change_
     client.produce("jobs", 0, &[3]).await;
     server.restart().await;
     let mut anna = Member::new(&server, "anna", topic).await;
-    assert_eq!(anna.fetch(0).await, [(2, 2, 1)], "it was decided before the restart");
+    assert_eq!(anna.fetch(0).await, [(2, 2, 1)], "the start offset was decided before the restart");
 }
 
 #[tokio::test]
@@ -316,7 +332,7 @@ async fn records_that_are_deleted_are_passed_over() {
     let request = DeleteRecordsRequest { topics, timeout_ms: 5_000, ..Default::default() };
     assert_eq!(client.call(2, &request).await.topics[0].partitions[0].error_code, 0);
     assert_eq!(anna.fetch(0).await, [(3, 3, 1)]);
-    assert_eq!(anna.say(&[(0, 0, &[ACCEPT])]).await, ErrorCode::None, "it is final anyway");
+    assert_eq!(anna.say(&[(0, 0, &[ACCEPT])]).await, ErrorCode::None, "the acknowledgement is final anyway");
 }
 
 #[tokio::test]
@@ -328,7 +344,7 @@ async fn batches_that_compaction_has_emptied_are_passed_over() {
     ];
     let (server, mut client, topic) = rig_with(LONG, &settings).await;
     let mut builder = BatchBuilder::new(BatchOptions::default());
-    builder.push(now(), Some(b"another key"), Some(b"value"), &[]).expect("there is room");
+    builder.push(now(), Some(b"another key"), Some(b"value"), &[]).expect("the record fits into the batch");
     let first = client.produce_batch("jobs", 0, builder.build()).await;
     assert_eq!((first.error_code, first.base_offset), (0, 0));
     for offset in 1..20 {
@@ -337,7 +353,7 @@ async fn batches_that_compaction_has_emptied_are_passed_over() {
     // Compaction removes all records but the first and those in the active segment. The last batch of a
     // segment stays, without its record.
     let is_compacted = || async { server.metric("tailrace_compaction_removed_records_total").await >= 10.0 };
-    eventually("the cleaner has been there", is_compacted).await;
+    eventually("the log is compacted", is_compacted).await;
     let mut anna = Member::new(&server, "anna", topic).await;
     let mut all = Vec::new();
     loop {

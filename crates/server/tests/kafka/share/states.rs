@@ -43,7 +43,7 @@ async fn offsets_are_described_altered_and_deleted() {
     assert_eq!(anna.fetch(0).await, [(0, 4, 1)]);
     assert_eq!(describe(&mut client, GROUP).await, [(0, 0, 5)]);
     assert_eq!(anna.say(&[(0, 0, &[ACCEPT]), (3, 3, &[ACCEPT])]).await, ErrorCode::None);
-    assert_eq!(describe(&mut client, GROUP).await, [(0, 1, 3)], "one of four is done");
+    assert_eq!(describe(&mut client, GROUP).await, [(0, 1, 3)], "one of four records is acknowledged");
     let alter = |start_offset| {
         let partition =
             AlterShareGroupOffsetsRequestPartition { partition_index: 0, start_offset, ..Default::default() };
@@ -76,7 +76,7 @@ async fn offsets_are_described_altered_and_deleted() {
     assert_eq!(error(refused.responses[0].partitions[0].error_code), ErrorCode::InvalidRequest);
     assert_eq!(describe(&mut client, GROUP).await, [(0, 2, 3)]);
     let mut ben = Member::new(&server, "ben", topic).await;
-    assert_eq!(ben.fetch(0).await, [(2, 4, 1)], "everything from there on, accepted or not");
+    assert_eq!(ben.fetch(0).await, [(2, 4, 1)], "all records from there on, accepted or not");
     assert_eq!(ben.say_at(-1, &[]).await, ErrorCode::None);
     let deleted = client.call(0, &delete).await;
     assert_eq!((deleted.error_code, deleted.responses[0].error_code), (0, 0));
@@ -136,7 +136,7 @@ async fn a_group_with_a_member_keeps_its_states() {
     };
     assert_eq!(client.call(1, &beat(0)).await.error_code, 0);
     assert_eq!(delete_group(&mut client, GROUP).await, ErrorCode::NonEmptyGroup);
-    assert_eq!(describe(&mut client, GROUP).await, [(0, 1, 1)], "nothing has happened to it");
+    assert_eq!(describe(&mut client, GROUP).await, [(0, 1, 1)], "its state is unchanged");
     assert_eq!(client.call(1, &beat(-1)).await.error_code, 0);
     assert_eq!(delete_group(&mut client, GROUP).await, ErrorCode::None);
 }

@@ -107,13 +107,17 @@ async fn a_marker_is_the_last_that_a_producer_wrote() {
         let last = async |client: &mut Client| {
             let producers =
                 client.call(0, &asked).await.topics.remove(0).partitions.remove(0).active_producers;
-            producers.iter().find(|one| one.producer_id == who.0).expect("it is known").last_timestamp
+            producers
+                .iter()
+                .find(|one| one.producer_id == who.0)
+                .expect("the producer is known")
+                .last_timestamp
         };
         let is_stamped = attributes & 0x08 != 0;
         assert!(last(&mut client).await >= if is_stamped { began } else { written });
         assert_eq!(last(&mut client).await < began, !is_stamped, "{topic}");
         // A client of the old protocol, in which the epoch stays the same.
-        end(&mut client, OLD, topic, who, true).await.expect("it is committed");
+        end(&mut client, OLD, topic, who, true).await.expect("the transaction commits");
         while describe(&mut client, topic).await.transaction_state != "CompleteCommit" {
             tokio::task::yield_now().await;
         }

@@ -45,10 +45,11 @@ async fn commit(client: &mut Client, id: &str, who: Who) -> Result<Who, ErrorCod
 /// Edits the coordinator's log while the server is down, so that the producers of these ids have reached this
 /// epoch.
 fn age(folder: &Path, ids: &[(&str, i16)]) {
-    let paths = std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").path());
+    let paths =
+        std::fs::read_dir(folder).expect("the folder exists").map(|entry| entry.expect("an entry").path());
     let logs = paths.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
     let path = logs.max().expect("a segment");
-    let mut log = std::fs::read(&path).expect("it can be read");
+    let mut log = std::fs::read(&path).expect("a readable file");
     let (mut last, mut options) = (Vec::new(), BatchOptions::default());
     for one in split_batches(&Bytes::from(log.clone())) {
         let (header, bytes) = one.expect("whole batches");
@@ -57,20 +58,20 @@ fn age(folder: &Path, ids: &[(&str, i16)]) {
         for record in decoded.records() {
             let record = record.expect("a sound record");
             let key = record.key.expect("a key").to_vec();
-            last.push((key, record.value.expect("no id was forgotten").to_vec()));
+            last.push((key, record.value.expect("the id was not removed").to_vec()));
         }
     }
     let mut builder = BatchBuilder::new(options);
     for (id, epoch) in ids {
         let (key, value) =
-            last.iter().rev().find(|(key, _)| key.ends_with(id.as_bytes())).expect("it is there");
+            last.iter().rev().find(|(key, _)| key.ends_with(id.as_bytes())).expect("the log has the id");
         let mut value = value.clone();
         // TransactionLogValue: version i16, producer id i64, producer epoch i16, ...
         value[10..12].copy_from_slice(&epoch.to_be_bytes());
-        builder.push(now(), Some(key), Some(&value), &[]).expect("there is room");
+        builder.push(now(), Some(key), Some(&value), &[]).expect("the record fits into the batch");
     }
     log.extend_from_slice(&builder.build());
-    std::fs::write(&path, log).expect("it can be written");
+    std::fs::write(&path, log).expect("the file can be written");
 }
 
 #[tokio::test]
@@ -91,12 +92,12 @@ async fn a_producer_goes_on_under_another_id_after_its_last_epoch() {
     let who = init(&mut client, "by-end", Some((by_end, LAST - 1))).await.expect("the last epoch");
     assert_eq!(who, (by_end, LAST));
     assert_eq!(produce(&mut client, "by-end", who).await, OK); // 0, and the marker is 1
-    let next = commit(&mut client, "by-end", who).await.expect("it is committed");
+    let next = commit(&mut client, "by-end", who).await.expect("the transaction commits");
     assert_eq!(next.1, 0);
-    assert!(![by_end, by_init, fenced].contains(&next.0), "{next:?} is somebody");
-    assert_eq!(commit(&mut client, "by-end", who).await, Ok(next), "asked again");
+    assert!(![by_end, by_init, fenced].contains(&next.0), "{next:?} is not a new producer id");
+    assert_eq!(commit(&mut client, "by-end", who).await, Ok(next), "a retry");
     assert_eq!(produce(&mut client, "by-end", next).await, OK); // 2 and 3
-    assert_ne!(produce(&mut client, "by-end", who).await, OK, "the id has had its last epoch");
+    assert_ne!(produce(&mut client, "by-end", who).await, OK, "the id has used its last epoch");
     assert_eq!(commit(&mut client, "by-end", next).await, Ok((next.0, 1)));
 
     // Asking for an epoch beyond the last also returns another id, and the client may ask twice.
@@ -112,9 +113,9 @@ async fn a_producer_goes_on_under_another_id_after_its_last_epoch() {
     assert_eq!(produce(&mut client, "fenced", old).await, OK); // 4 and 5
     let heir = init(&mut client, "fenced", None).await.expect("another id");
     assert_ne!(heir.0, fenced);
-    assert!(commit(&mut client, "fenced", old).await.is_err(), "it is fenced off");
+    assert!(commit(&mut client, "fenced", old).await.is_err(), "the old producer is fenced");
     assert_eq!(produce(&mut client, "fenced", heir).await, OK); // 6 and 7
-    let heir = commit(&mut client, "fenced", heir).await.expect("it is committed");
+    let heir = commit(&mut client, "fenced", heir).await.expect("the transaction commits");
 
     // Asking for the next epoch waits until the previous transaction is complete. Otherwise the next start
     // would complete it again.
@@ -134,7 +135,7 @@ async fn a_producer_goes_on_under_another_id_after_its_last_epoch() {
         if data.last_stable_offset == 10 {
             break data;
         }
-        assert!(std::time::Instant::now() < deadline, "markers are written: {data:?}");
+        assert!(std::time::Instant::now() < deadline, "not all markers were written in time: {data:?}");
         tokio::task::yield_now().await;
     };
     let aborted = data.aborted_transactions.as_ref().expect("a list");

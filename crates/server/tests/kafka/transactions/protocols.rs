@@ -17,7 +17,7 @@ async fn an_epoch_per_transaction() {
         assert_eq!(produce(&mut client, 12, "tx", who, (partition, sequence)).await, OK);
     }
     assert_eq!(committed(&mut client, 0).await, [0; 0], "nothing is committed yet");
-    let next = end(&mut client, NEW, "tx", who, true).await.expect("it is committed");
+    let next = end(&mut client, NEW, "tx", who, true).await.expect("the transaction commits");
     assert_eq!(next, (who.0, 1));
     until_committed(&mut client, 0, &[0, 1]).await;
     until_committed(&mut client, 1, &[0]).await;
@@ -37,13 +37,13 @@ async fn an_epoch_per_transaction() {
     assert_eq!((state.topics[0].topic.as_str(), &state.topics[0].partitions), ("t", &vec![0]));
 
     // The transaction is aborted. A retry gets the same answer.
-    let third = end(&mut client, NEW, "tx", next, false).await.expect("it is aborted");
+    let third = end(&mut client, NEW, "tx", next, false).await.expect("the transaction aborts");
     assert_eq!(third, (who.0, 2));
     assert_eq!(end(&mut client, NEW, "tx", next, false).await, Ok(third));
     assert_eq!(end(&mut client, NEW, "tx", next, true).await, Err(InvalidTxnState));
     // Offsets 2 and 4 are markers, 3 is aborted.
     assert_eq!(produce(&mut client, 12, "tx", third, (0, 0)).await, OK);
-    end(&mut client, NEW, "tx", third, true).await.expect("it is committed");
+    end(&mut client, NEW, "tx", third, true).await.expect("the transaction commits");
     until_committed(&mut client, 0, &[0, 1, 5]).await;
 }
 
@@ -64,7 +64,7 @@ async fn clients_of_the_classic_protocol() {
     assert_eq!(produce(&mut client, 9, "tx", who, (0, 1)).await, OK);
     assert_eq!(end(&mut client, OLD, "tx", who, true).await, Ok((-1, -1)));
     until_committed(&mut client, 0, &[0, 1]).await;
-    assert_eq!(end(&mut client, OLD, "tx", who, true).await, Ok((-1, -1)), "a repetition");
+    assert_eq!(end(&mut client, OLD, "tx", who, true).await, Ok((-1, -1)), "a retry");
     // A transaction accepts nothing after its end.
     assert_eq!(produce(&mut client, 9, "tx", who, (0, 2)).await, InvalidTxnState);
     // The next transaction uses the same epoch.
@@ -95,7 +95,7 @@ async fn many_transactions_over_many_partitions_are_all_or_nothing() {
                     let code = produce(&mut client, 12, &id, who, (partition, 0)).await;
                     assert_eq!(code, OK, "{id} in round {round}");
                 }
-                who = end(&mut client, NEW, &id, who, round % 2 == 0).await.expect("it ends");
+                who = end(&mut client, NEW, &id, who, round % 2 == 0).await.expect("the transaction ends");
             }
         });
     }

@@ -13,10 +13,10 @@ async fn a_fetch_of_committed_records_goes_up_to_the_last_stable_offset() {
     let mut who = init(&mut client, "tx").await.expect("a producer");
     for round in 0..24 {
         assert_eq!(produce(&mut client, 12, "tx", who, (0, 0)).await, OK);
-        who = end(&mut client, NEW, "tx", who, round % 2 == 0).await.expect("it ends");
+        who = end(&mut client, NEW, "tx", who, round % 2 == 0).await.expect("the transaction ends");
         // Wait for completion: a server that stops before it has recorded that the marker is written would
         // write it again.
-        eventually("it is complete", || async {
+        eventually("the transaction is complete", || async {
             let mut client = server.connect().await;
             describe(&mut client, "tx").await.transaction_state.starts_with("Complete")
         })
@@ -30,7 +30,7 @@ async fn a_fetch_of_committed_records_goes_up_to_the_last_stable_offset() {
             let (stable, batches, bytes) = whole_batches(&mut client, from, i32::MAX).await;
             assert_eq!((stable, batches), (end, (from..end).collect()), "from {from} of {end}");
             // With a limit one byte below the total, the last batch is left out.
-            let limit = i32::try_from(bytes - 1).expect("few");
+            let limit = i32::try_from(bytes - 1).expect("a small number");
             let (_, batches, _) = whole_batches(&mut client, from, limit).await;
             let last = if from + 1 == end { end } else { end - 1 };
             assert_eq!(batches, (from..last).collect::<Vec<_>>(), "from {from} of {end}, {limit} bytes");

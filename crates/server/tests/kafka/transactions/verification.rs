@@ -98,7 +98,7 @@ async fn one_request_for_several_partitions_costs_one_record_of_the_coordinator(
     assert_eq!(
         codes(&call_until_done(&mut client, 12, &request(who, 0), first).await),
         [OK, OK, OK, unknown],
-        "a repetition"
+        "a retry"
     );
     assert_eq!(
         codes(&call_until_done(&mut client, 12, &request(who, 1), first).await),
@@ -106,7 +106,7 @@ async fn one_request_for_several_partitions_costs_one_record_of_the_coordinator(
     );
     assert_eq!(coordinator_records(&mut client).await, 2);
     assert_eq!(describe(&mut client, "tx").await.topics[0].partitions, [0, 1, 2]);
-    let next = end(&mut client, NEW, "tx", who, true).await.expect("it is committed");
+    let next = end(&mut client, NEW, "tx", who, true).await.expect("the transaction commits");
     let old = InvalidProducerEpoch;
     assert_eq!(
         codes(&call_until_done(&mut client, 12, &request(who, 2), first).await),
@@ -116,7 +116,7 @@ async fn one_request_for_several_partitions_costs_one_record_of_the_coordinator(
         codes(&call_until_done(&mut client, 12, &request(next, 0), first).await),
         [OK, OK, OK, unknown]
     );
-    end(&mut client, NEW, "tx", next, false).await.expect("it is aborted");
+    end(&mut client, NEW, "tx", next, false).await.expect("the transaction aborts");
     for partition in 0..3 {
         until_committed(&mut client, partition, &[0, 1]).await;
     }
@@ -182,7 +182,7 @@ async fn a_partition_is_in_the_transaction_before_its_first_batch_is_looked_at()
         assert_eq!(state.topics.len(), usize::from(is_in), "{id}");
         // Such a transaction can be ended like any other.
         if is_in {
-            end(&mut client, NEW, id, who, false).await.expect("it is aborted");
+            end(&mut client, NEW, id, who, false).await.expect("the transaction aborts");
         }
     }
 }

@@ -96,7 +96,7 @@ impl Player<'_> {
             person.info("{}")?;
             self.people.insert(name.to_owned(), person);
         }
-        Ok(self.people.get_mut(name).expect("it was just inserted"))
+        Ok(self.people.get_mut(name).expect("the client was just inserted"))
     }
 
     fn share(&mut self, count: usize, names: &[String], expected: &Pattern) -> Result<(), String> {
@@ -151,7 +151,7 @@ impl Person {
         if self.ended || patience.is_zero() {
             return false;
         }
-        self.stream.set_read_timeout(Some(patience)).expect("it is not zero");
+        self.stream.set_read_timeout(Some(patience)).expect("the timeout is not zero");
         let mut buffer = [0; 65536];
         match self.stream.read(&mut buffer) {
             Ok(0) => self.ended = true,

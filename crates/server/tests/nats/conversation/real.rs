@@ -26,7 +26,7 @@ impl RealServer {
         // The port is free now, and nothing else on this machine is likely to pick it at random before the
         // server does.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("it is bound");
+        let address = listener.local_addr().expect("the listener is bound");
         drop(listener);
         let config = folder.path().join("nats.conf");
         std::fs::write(&config, configuration(address, wanted)).expect("the folder can be written");
@@ -36,7 +36,7 @@ impl RealServer {
         let server = Self { child, address, _folder: folder };
         let end = Instant::now() + PATIENCE;
         while TcpStream::connect(address).is_err() {
-            assert!(Instant::now() < end, "nats-server does not listen");
+            assert!(Instant::now() < end, "nats-server does not accept connections");
             std::thread::sleep(Duration::from_millis(5));
         }
         server
@@ -88,9 +88,9 @@ fn configuration(address: SocketAddr, wanted: &Wanted) -> String {
                 (&mut authorization, format!("timeout: {seconds}"))
             }
             "user" | "password" | "token" => (&mut authorization, format!("{key}: \"{value}\"")),
-            _ => panic!("nats-server's word for {key} is unknown"),
+            _ => panic!("no setting of nats-server is known for {key}"),
         };
-        writeln!(block, "{line}").expect("a string takes everything");
+        writeln!(block, "{line}").expect("writing to a string cannot fail");
     }
     if !wanted.users.is_empty() {
         authorization += &users(wanted);
@@ -107,7 +107,7 @@ fn users(wanted: &Wanted) -> String {
         });
         let (name, password) = (&user.name, &user.password);
         writeln!(text, "{{ user: \"{name}\", password: \"{password}\", permissions: {{\n{publish}{subscribe}{responses}}} }}")
-            .expect("a string takes everything");
+            .expect("writing to a string cannot fail");
     }
     text + "]\n"
 }
@@ -116,7 +116,7 @@ fn rules(what: &str, rules: &Rules) -> String {
     let mut inner = String::new();
     for (word, list) in [("allow", &rules.allow), ("deny", &rules.deny)] {
         if !list.is_empty() {
-            write!(inner, "{word}: {list:?}, ").expect("a string takes everything");
+            write!(inner, "{word}: {list:?}, ").expect("writing to a string cannot fail");
         }
     }
     if inner.is_empty() { inner } else { format!("{what}: {{ {inner}}}\n") }

@@ -55,7 +55,7 @@ impl Record {
 pub async fn nats(server: &TestServer) -> async_nats::Client {
     let options = async_nats::ConnectOptions::new().retry_on_initial_connect();
     let connecting = options.connect(format!("nats://{}", server.nats()));
-    tokio::time::timeout(PATIENCE, connecting).await.expect("in time").expect("it connects")
+    tokio::time::timeout(PATIENCE, connecting).await.expect("in time").expect("the client connects")
 }
 
 pub fn kafka(server: &TestServer) -> ClientConfig {
@@ -109,7 +109,7 @@ pub async fn records(server: &TestServer, topic: &str, partitions: i32, count: u
     for partition in 0..partitions {
         list.add_partition_offset(topic, partition, Offset::Beginning).expect("a legal offset");
     }
-    consumer.assign(&list).expect("it is assigned");
+    consumer.assign(&list).expect("the partitions are assigned");
     let mut found = Vec::new();
     while found.len() < count {
         let message = tokio::time::timeout(PATIENCE, consumer.recv()).await.expect("a record in time");
@@ -137,7 +137,7 @@ pub async fn count_of_records(server: &TestServer, topic: &'static str, partitio
         let ends = (0..partitions).map(|partition| consumer.fetch_watermarks(topic, partition, PATIENCE));
         ends.map(|ends| ends.expect("the ends of a partition")).map(|(low, high)| high - low).sum()
     };
-    tokio::task::spawn_blocking(count).await.expect("it does not panic")
+    tokio::task::spawn_blocking(count).await.expect("the task does not panic")
 }
 
 pub fn producer(server: &TestServer) -> FutureProducer {
@@ -146,7 +146,7 @@ pub fn producer(server: &TestServer) -> FutureProducer {
 
 /// Produces with librdkafka and waits for the acknowledgement.
 pub async fn send(producer: &FutureProducer, record: FutureRecord<'_, [u8], [u8]>) -> i64 {
-    producer.send(record, PATIENCE).await.expect("it is acknowledged").offset
+    producer.send(record, PATIENCE).await.expect("the record is acknowledged").offset
 }
 
 /// Prefix of the subjects of [`settled`], which tests ignore.
@@ -170,8 +170,8 @@ async fn any(subscriber: &mut Subscriber) -> async_nats::Message {
 /// only sends.
 pub async fn settled(client: &async_nats::Client) {
     let subject = format!("{SETTLED}{}", client.new_inbox());
-    let mut echo = client.subscribe(subject.clone()).await.expect("it is sent");
-    client.publish(subject, Bytes::new()).await.expect("it is sent");
+    let mut echo = client.subscribe(subject.clone()).await.expect("the client subscribes");
+    client.publish(subject, Bytes::new()).await.expect("the client publishes");
     any(&mut echo).await;
 }
 

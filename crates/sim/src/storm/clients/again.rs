@@ -66,13 +66,13 @@ async fn create(client: &mut Client, nodes: usize) {
     let topic = CreatableTopic {
         name: AGAIN_TOPIC.to_owned(),
         num_partitions: 1,
-        replication_factor: i16::try_from(replicas_of(AGAIN_TOPIC, nodes)).expect("there are few"),
+        replication_factor: i16::try_from(replicas_of(AGAIN_TOPIC, nodes)).expect("a small number"),
         ..Default::default()
     };
     let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 2_000, ..Default::default() };
     let Some(answer) = client.ask(client.any_node(), CREATE_TOPICS, &request).await else { return };
     if answer.topics.first().is_some_and(|topic| topic.error_code == 0) {
-        client.count("a topic was made");
+        client.count("a topic was created");
     }
 }
 

@@ -73,7 +73,7 @@ impl Classic {
     async fn join(&mut self, client: &mut Client) {
         let Some(node) = client.coordinator(Coordinated::Group, GROUP).await else { return };
         let protocol = JoinGroupRequestProtocol { name: PROTOCOL.to_owned(), ..Default::default() };
-        let timeout_ms = i32::try_from(SESSION_TIMEOUT.as_millis()).expect("it is short");
+        let timeout_ms = i32::try_from(SESSION_TIMEOUT.as_millis()).expect("a short timeout");
         let request = JoinGroupRequest {
             group_id: GROUP.to_owned(),
             session_timeout_ms: timeout_ms,
@@ -157,7 +157,7 @@ impl Classic {
                 self.generation = None;
             }
             Some(ErrorCode::UnknownMemberId) => {
-                client.count("a member was fenced off");
+                client.count("a member was fenced");
                 self.forget(client);
             }
             Some(_) | None => client.refresh().await,
@@ -190,7 +190,7 @@ impl Classic {
 fn assign(members: &[JoinGroupResponseMember]) -> Vec<SyncGroupRequestAssignment> {
     let given = |index: usize| -> Bytes {
         let own = (0..DATA_PARTITIONS).filter(|number| number % members.len() == index);
-        own.map(|number| u8::try_from(number).expect("there are few")).collect()
+        own.map(|number| u8::try_from(number).expect("a small number")).collect()
     };
     let one = |(index, member): (usize, &JoinGroupResponseMember)| SyncGroupRequestAssignment {
         member_id: member.member_id.clone(),

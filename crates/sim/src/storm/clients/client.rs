@@ -99,7 +99,7 @@ impl Client {
     }
 
     pub(super) fn any_node(&self) -> u8 {
-        u8::try_from(below(self.nodes.into())).expect("there are few") + 1
+        u8::try_from(below(self.nodes.into())).expect("a small number") + 1
     }
 
     /// Asks some node for all leaders, and forgets all coordinators. Never goes back to an earlier leader.
@@ -224,7 +224,7 @@ pub(super) struct Produce<'a> {
 pub(super) fn batch(key: Option<&str>, value: &str, options: BatchOptions) -> Bytes {
     let mut builder = BatchBuilder::new(options);
     let (key, value) = (key.map(str::as_bytes), Some(value.as_bytes()));
-    builder.push(time::wall_clock(), key, value, &[]).expect("it is small");
+    builder.push(time::wall_clock(), key, value, &[]).expect("the record fits into the batch");
     let (_, batch) = builder.build_with_header();
     batch
 }
@@ -240,7 +240,7 @@ pub(super) fn below(end: u64) -> u64 {
 
 /// Returns an index below `end`.
 pub(super) fn index(end: usize) -> usize {
-    usize::try_from(below(end as u64)).expect("it is below an index")
+    usize::try_from(below(end as u64)).expect("a number below an index")
 }
 
 /// Pauses for less than this many milliseconds.

@@ -49,7 +49,7 @@ impl Connection {
     ) -> Result<R::Response, CallError> {
         self.correlation += 1;
         let frame = request_frame(self.correlation, Some("storm"), version, request);
-        let frame = frame.expect("the request is right").into_bytes().expect("it has no records of a file");
+        let frame = frame.expect("a well-formed request").into_bytes().expect("no records from a file");
         self.stream.write_all(&frame).await?;
         let answer = time::timeout(ANSWER_TIMEOUT, self.receive()).await.map_err(|_| CallError::Lost)??;
         let illegible = |error| CallError::Illegible(format!("an answer to {}: {error:?}", R::NAME));
@@ -66,7 +66,7 @@ impl Connection {
         if !(0..=ANSWER_BYTES_MAX).contains(&bytes) {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let mut answer = vec![0; usize::try_from(bytes).expect("it is not negative")];
+        let mut answer = vec![0; usize::try_from(bytes).expect("the length is not negative")];
         self.stream.read_exact(&mut answer).await?;
         Ok(answer.into())
     }

@@ -19,7 +19,7 @@ pub(super) async fn run(mut client: Client) {
         pause(PAUSE_MS).await;
         let highest = client.history.lock().highest_in(OLD_TOPIC);
         let Some(highest) = highest.and_then(|offset| u64::try_from(offset.get()).ok()) else { continue };
-        let to = i64::try_from(below(highest + 2)).expect("there are few");
+        let to = i64::try_from(below(highest + 2)).expect("a small number");
         match delete(&mut client, to).await {
             Some(low_watermark) => {
                 client.history.lock().was_deleted(low_watermark);

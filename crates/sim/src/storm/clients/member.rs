@@ -79,7 +79,7 @@ impl Member {
                 client.history.lock().done(self.owns.number());
             }
             Some((ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch, _)) => {
-                client.count("a member was fenced off");
+                client.count("a member was fenced");
                 self.give_up(client);
             }
             _ => {

@@ -60,15 +60,15 @@ const MORE_CLASSIC: usize = 5;
 
 /// Starts all clients, in the world of their machine.
 pub(super) fn spawn_all(site: &Site, history: &SharedHistory, protocol: u64) {
-    let nodes = u8::try_from(site.computers.len()).expect("there are few");
+    let nodes = u8::try_from(site.computers.len()).expect("a small number");
     // The history numbers each client after the nodes.
     let mut numbers = usize::from(nodes)..;
-    let mut number = || numbers.next().expect("there are few");
+    let mut number = || numbers.next().expect("an endless range");
     let client = || Client::new(nodes, history.clone());
     // Half of the runs start with each protocol.
     let protocols = [Protocol::Classic, Protocol::EpochPerTransaction].into_iter().cycle();
-    let mut protocols = protocols.skip(usize::try_from(protocol % 2).expect("it is small"));
-    let mut protocol = || protocols.next().expect("it never ends");
+    let mut protocols = protocols.skip(usize::try_from(protocol % 2).expect("a small number"));
+    let mut protocol = || protocols.next().expect("an endless iterator");
     for _ in 0..PUBLISHERS {
         task::spawn(Publisher::new(number(), nodes, history.clone()).run());
     }

@@ -59,7 +59,7 @@ enum Took {
 impl Talk {
     /// Connects to some node and sends what it `wants`.
     pub(super) async fn open(nodes: u8, wants: &str) -> io::Result<Self> {
-        let node = u8::try_from(below(nodes.into())).expect("there are few") + 1;
+        let node = u8::try_from(below(nodes.into())).expect("a small number") + 1;
         let stream =
             time::timeout(ANSWER_TIMEOUT, net::connect(&nats_address(node))).await.map_err(late)??;
         let mut talk = Self { stream, input: Vec::new(), unanswered: 0 };

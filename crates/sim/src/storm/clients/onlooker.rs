@@ -27,7 +27,7 @@ pub(super) async fn run(mut client: Client) {
     loop {
         pause(PAUSE_MS).await;
         let (partition, epoch) = &mut known[index(all.len())];
-        let guess = *epoch + i32::try_from(below(GUESSES)).expect("it is small");
+        let guess = *epoch + i32::try_from(below(GUESSES)).expect("a small number");
         *epoch = look(&mut client, partition, guess).await.unwrap_or(*epoch);
     }
 }
@@ -50,7 +50,7 @@ async fn look(client: &mut Client, id: &TopicPartition, guess: i32) -> Option<i3
         ErrorCode::None => {
             let committed = Offset(partition.offset);
             let mut history = client.history.lock();
-            history.count("a leader told how far it has committed");
+            history.count("a leader reported its commit");
             let told = history.partitions.told(id, LeaderEpoch(guess), committed, Offset(0));
             history.check(told);
             Some(guess)

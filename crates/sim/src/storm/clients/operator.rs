@@ -34,7 +34,7 @@ pub(super) async fn run(mut client: Client, nodes: u8) {
                 _ => (INTERNAL_TOPICS[index(INTERNAL_TOPICS.len())], INTERNAL_PARTITIONS),
             };
             let partition = below(partitions.unsigned_abs().into());
-            let partition = i32::try_from(partition).expect("there are few");
+            let partition = i32::try_from(partition).expect("a small number");
             reassign(&mut client, nodes, topic, partition).await;
             elect(&mut client).await;
         }
@@ -70,6 +70,6 @@ async fn reassign(client: &mut Client, nodes: u8, topic: &str, partition_index: 
     let answer = client.ask(node, ALTER_PARTITION_REASSIGNMENTS, &request).await;
     let result = answer.and_then(|answer| Some(answer.responses.first()?.partitions.first()?.error_code));
     if result.map(code) == Some(ErrorCode::None) {
-        client.count("a reassignment was begun");
+        client.count("a reassignment was started");
     }
 }

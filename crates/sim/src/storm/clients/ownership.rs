@@ -55,7 +55,7 @@ impl Ownership {
             return false;
         }
         let mut history = client.history.lock();
-        history.count("an assignment was taken");
+        history.count("an assignment was applied");
         for partition in self.partitions.difference(&assigned) {
             history.released(self.group, self.number, *partition);
         }

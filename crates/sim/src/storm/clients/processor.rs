@@ -40,7 +40,7 @@ async fn round(client: &mut Client, protocol: Protocol, attempt: &mut u64) -> Op
     let [input, output] = [DATA_TOPIC, OUT_TOPIC].map(|topic| topic_partition(topic, PartitionId(0)));
     let mut producer = init(client, COPY).await?;
     let unanswered = client.unanswered();
-    client.count("a processor began");
+    client.count("a processor started");
     let (mut position, mut sequence) = (position(client, &input).await?, 0);
     client.history.lock().copies.resume(position.get());
     while !client.is_ending() {

@@ -55,7 +55,7 @@ async fn begin(client: &mut Client, number: usize) -> Option<Producer> {
 
 /// Builds the next batch.
 fn offer(client: &Client, name: BatchName, producer: Producer) -> Bytes {
-    let base_sequence = i32::try_from(name.number).expect("there are few");
+    let base_sequence = i32::try_from(name.number).expect("a small number");
     let Producer { id: producer_id, epoch: producer_epoch } = producer;
     let options = BatchOptions { producer_id, producer_epoch, base_sequence, ..BatchOptions::default() };
     client.history.lock().offered(name);

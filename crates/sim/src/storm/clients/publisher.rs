@@ -60,7 +60,7 @@ impl Publisher {
             let told = time::timeout(ANSWER_TIMEOUT, acknowledgement(&mut talk, &reply)).await;
             let fate = match told.map_err(late)?? {
                 Told::Stored(sequence) => {
-                    BatchFate::Stored(Offset(i64::try_from(sequence).expect("it is small") - 1))
+                    BatchFate::Stored(Offset(i64::try_from(sequence).expect("a small number") - 1))
                 }
                 // The message may be stored all the same. The text of the refusal is for people.
                 Told::Refused => BatchFate::Unknown,

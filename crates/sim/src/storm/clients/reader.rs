@@ -189,7 +189,7 @@ fn take(client: &Client, asked: &Asked, id: &TopicPartition, fetched: &Fetched) 
     let is_compacted = client.keeps(id).is_compacted();
     let mut history = client.history.lock();
     if asked.epoch.is_none() && !fetched.bytes.is_empty() {
-        history.count("some replica answered a fetch");
+        history.count("a random replica answered a fetch");
     }
     let batches = match Partitions::parse(&fetched.bytes, asked.from, is_compacted) {
         Ok(batches) => batches,
@@ -214,7 +214,7 @@ fn take(client: &Client, asked: &Asked, id: &TopicPartition, fetched: &Fetched) 
             let fits = history.partitions.saw_committed(id, base, &seen);
             history.check(fits);
         } else if !seen.is_control {
-            history.count("a reader passed over an aborted batch");
+            history.count("a reader skipped an aborted batch");
         }
     }
     at

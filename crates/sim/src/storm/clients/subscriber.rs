@@ -41,9 +41,9 @@ impl Interest {
 
     fn label(self) -> &'static str {
         match self {
-            Self::Messages => "a message was heard",
-            Self::Queue | Self::QueueForAWhile => "a message was heard by a queue group",
-            Self::Records => "a record was heard",
+            Self::Messages => "a message was delivered",
+            Self::Queue | Self::QueueForAWhile => "a message was delivered to a queue group",
+            Self::Records => "a record was delivered to a subscriber",
         }
     }
 

@@ -114,7 +114,7 @@ pub(super) async fn init(client: &mut Client, id: &str) -> Option<Producer> {
     let node = client.coordinator(Coordinated::Transaction, id).await?;
     let request = InitProducerIdRequest {
         transactional_id: Some(id.to_owned()),
-        transaction_timeout_ms: i32::try_from(2_000 + below(20_000)).expect("it is small"),
+        transaction_timeout_ms: i32::try_from(2_000 + below(20_000)).expect("a small number"),
         producer_id: -1,
         producer_epoch: -1,
         ..InitProducerIdRequest::default()
@@ -147,8 +147,8 @@ async fn one(
         if takes_its_time {
             pause(SLOW_MS).await;
         }
-        let at = usize::try_from(if number < 2 { number } else { below(2) }).expect("it is small");
-        let partition = topic_partition(DATA_TOPIC, PartitionId(i32::try_from(at).expect("it is small")));
+        let at = usize::try_from(if number < 2 { number } else { below(2) }).expect("a small number");
+        let partition = topic_partition(DATA_TOPIC, PartitionId(i32::try_from(at).expect("a small number")));
         if transaction.protocol == Protocol::Classic {
             add(client, transaction, &partition).await?;
         }
@@ -270,7 +270,7 @@ pub(super) async fn end(
             Step::Wait => pause(40).await,
             Step::Refresh => client.refresh().await,
             Step::GiveUp => {
-                client.count("a transactional producer was fenced off");
+                client.count("a transactional producer was fenced");
                 return None;
             }
         }

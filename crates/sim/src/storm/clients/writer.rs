@@ -38,7 +38,7 @@ impl Writer {
         let Some(topic) = node.topics().by_name(TOPIC) else { return };
         let mut builder = BatchBuilder::new(BatchOptions::default());
         let value = name.to_string();
-        builder.push(node.now(), None, Some(value.as_bytes()), &[]).expect("it is small");
+        builder.push(node.now(), None, Some(value.as_bytes()), &[]).expect("the record fits into the batch");
         self.history.lock().offered(name);
         let history = self.history.clone();
         let told =

@@ -276,7 +276,10 @@ impl Keyed {
                     && original.timestamp == record.timestamp.0
                     && record.headers.count() == 1;
                 assert!(same, "record {} changed: {original:?}, {record:?}", record.offset);
-                assert!(found.last().is_none_or(|last: &Record| last.offset < record.offset.0), "order");
+                assert!(
+                    found.last().is_none_or(|last: &Record| last.offset < record.offset.0),
+                    "records are out of order"
+                );
                 found.push(original.clone());
             }
         }
@@ -296,10 +299,14 @@ impl Keyed {
         let there = |offset: i64| found.binary_search_by_key(&offset, |r| r.offset).is_ok();
         for (key, record) in self.last_of_keys(i64::MAX) {
             let may_go = record.value.is_none() && record.offset < self.cleaned_to;
-            assert!(may_go || there(record.offset), "the last record of {key:?}, {}, is lost", record.offset);
+            assert!(
+                may_go || there(record.offset),
+                "the last record of {key:?}, at {}, is lost",
+                record.offset
+            );
         }
         for record in self.records.iter().filter(|r| r.offset >= self.cleaned_to && self.counts(r)) {
-            assert!(there(record.offset), "record {} was never cleaned and is lost", record.offset);
+            assert!(there(record.offset), "record {} was never compacted, but is lost", record.offset);
         }
     }
 
@@ -310,9 +317,9 @@ impl Keyed {
         let found = self.read();
         let last = self.last_of_keys(end);
         for record in found.iter().filter(|r| r.offset < end) {
-            assert!(self.counts(record), "record {} was aborted and is still there", record.offset);
-            let key = record.key.as_ref().expect("records without a key are gone");
-            assert_eq!(last[key].offset, record.offset, "an older record of {key:?} is still there");
+            assert!(self.counts(record), "record {} was aborted, but still exists", record.offset);
+            let key = record.key.as_ref().expect("compaction removes records without a key");
+            assert_eq!(last[key].offset, record.offset, "an older record of {key:?} still exists");
         }
     }
 
@@ -324,7 +331,7 @@ impl Keyed {
             let batch = headers
                 .iter()
                 .rfind(|h| h.producer_id.0 == *producer && !h.attributes.is_control())
-                .unwrap_or_else(|| panic!("producer {producer} is forgotten"));
+                .unwrap_or_else(|| panic!("no batch of producer {producer} is left"));
             assert_eq!(batch.last_offset().0, *last, "producer {producer}");
             assert_eq!(batch.next_sequence(), self.sequences[producer], "producer {producer}");
         }

@@ -18,12 +18,12 @@ pub(crate) fn served(log: &SimLog) -> (Vec<i64>, Vec<i64>) {
             Ok(Some(slice)) => {
                 assert!(
                     tailrace_records::verify_crc(&slice.read().unwrap()),
-                    "a damaged batch was handed out"
+                    "a read returned a damaged batch"
                 );
                 good.push(slice.base_offset.0);
                 at = slice.next_offset;
             }
-            Ok(None) => panic!("nothing at {at}, and no word about it"),
+            Ok(None) => panic!("nothing at {at}, and no error"),
             Err(LogError::Damaged { .. }) => {
                 bad.push(at.0);
                 at = reader.damaged().iter().find(|range| range.holds(at)).unwrap().end_offset;

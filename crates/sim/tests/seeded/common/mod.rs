@@ -93,6 +93,6 @@ pub(crate) fn read_all(log: &SimLog, from: Offset) -> Result<Vec<u8>, LogError> 
         assert!(slice.next_offset > next, "a read makes progress");
         next = slice.next_offset;
     }
-    assert!(next == end, "read up to {next}, the log ends at {end}");
+    assert!(next == end, "read up to {next}, but the log ends at {end}");
     Ok(bytes)
 }

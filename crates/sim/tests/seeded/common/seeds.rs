@@ -22,12 +22,12 @@ pub(crate) fn chosen() -> Option<Range<u64>> {
 /// Returns this many seeds that no other day has.
 pub(crate) fn of_the_day(count: u64) -> Range<u64> {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let today = since_1970.expect("the clock is right").as_secs() / 86_400;
+    let today = since_1970.expect("the clock is past 1970").as_secs() / 86_400;
     let first = DAYS + today * count;
     first..first + count
 }
 
 /// Prints the seeds to standard error, even if the output of passing tests is hidden.
 pub(crate) fn tell(what: &str, seeds: &[u64]) {
-    writeln!(std::io::stderr(), "{what}: seeds {seeds:?}").expect("there is a standard error");
+    writeln!(std::io::stderr(), "{what}: seeds {seeds:?}").expect("standard error can be written");
 }

@@ -177,7 +177,7 @@ impl Trio {
             }
             self.talk(|_, _| false);
         }
-        panic!("replica {to} does not come to lead");
+        panic!("replica {to} does not become the leader");
     }
 
     pub(crate) fn lead(&mut self, id: u64) {

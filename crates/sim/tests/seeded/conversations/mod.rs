@@ -37,7 +37,7 @@ fn play(partner: &mut dyn Partner, path: &str) {
     if std::env::var_os("TAILRACE_UPDATE").is_some() {
         return std::fs::write(&path, heard).unwrap();
     }
-    assert!(heard == script, "{} goes otherwise:\n{heard}", path.display());
+    assert!(heard == script, "{} differs:\n{heard}", path.display());
 }
 
 macro_rules! conversations {

@@ -278,7 +278,7 @@ impl Group {
 
     fn lose(&mut self, link: &str) -> Vec<String> {
         let lost = self.take(Some(link));
-        assert!(!lost.is_empty(), "nothing is under way on {link}");
+        assert!(!lost.is_empty(), "nothing is in flight on {link}");
         Vec::new()
     }
 
@@ -322,7 +322,7 @@ impl Group {
                 }
             }
         }
-        panic!("they do not come to an end");
+        panic!("the replicas do not settle");
     }
 
     /// Returns the new messages, and the replicas whose role has changed.

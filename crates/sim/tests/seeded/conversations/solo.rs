@@ -131,7 +131,7 @@ impl Partition {
                 self.policy.durability = Durability::Relaxed { flush_messages: None, flush_ms: None };
             } else {
                 let Durability::Relaxed { flush_messages, flush_ms } = &mut self.policy.durability else {
-                    panic!("{word}: of a relaxed topic")
+                    panic!("{word}: only for a relaxed topic")
                 };
                 match word.split_once('=') {
                     Some(("flush", records)) => *flush_messages = Some(records.parse().unwrap()),
