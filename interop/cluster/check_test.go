@@ -299,7 +299,7 @@ var cases = map[string]struct {
 	"a node whose disk was filled has another trouble": {func(j *judge) {
 		j.judgeLog(1, []byte("ERROR the replica has stopped reason=a sync failed"), true, false)
 	}, []string{"log-of-node"}},
-	"a node panics for want of space": {func(j *judge) {
+	"a node panics because its disk is full": {func(j *judge) {
 		j.judgeLog(1, []byte("thread panicked at no space left"), true, false)
 	}, []string{"log-of-node"}},
 }

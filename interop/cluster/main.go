@@ -464,7 +464,7 @@ func verdict(o options, j *judge, h *chaos, compared int, took time.Duration) er
 		}
 	}
 	fmt.Printf("faults: %s\n", h.tally())
-	fmt.Printf("records: %d acknowledged, %d found; transactions: %d committed, %d aborted, %d unknown; %d partitions compared; generations of producers begun anew: %d; returns of librdkafka to the beginning of an epoch: %d\n", j.acknowledged, found,
+	fmt.Printf("records: %d acknowledged, %d found; transactions: %d committed, %d aborted, %d unknown; %d partitions compared; generations of producers started again: %d; returns of librdkafka to the beginning of an epoch: %d\n", j.acknowledged, found,
 		committed, aborted, len(j.transactions)-committed-aborted, compared, j.renewed, j.returned)
 	for _, kind := range j.kinds() {
 		fmt.Printf("  %s: %d\n", kind, j.found[kind])

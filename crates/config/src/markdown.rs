@@ -83,7 +83,7 @@ fn accepted(text: &mut String, scope: &str, keys: &[ConfigKey]) {
     }
 }
 
-/// Breaks each line of a text so that it has at most [`COLUMNS`] columns, if its words are not longer than that.
+/// Breaks the lines of a text at [`COLUMNS`] columns. A longer word stays whole.
 fn wrapped(text: &str) -> String {
     let mut wrapped = String::new();
     for line in text.lines() {

@@ -1,7 +1,7 @@
 // nats.go against the NATS front, run by interop/run.sh. The same tests pass against nats-server.
 //
 //	interop-nats                          runs the tests
-//	interop-nats publish SUBJECT COUNT    publishes as JetStream's clients do, prints STREAM/SEQUENCE of each acknowledgement
+//	interop-nats publish SUBJECT COUNT    publishes as JetStream's clients do, prints each STREAM/SEQUENCE
 package main
 
 import (

@@ -2,10 +2,10 @@
 // message as possible, so that the server is measured and not the client. `limit` shows the client's own
 // limit.
 //
-//	natsload many  -addr HOST:PORT -subs 1000000 -n MSGS    every subscription has a subject of its own, 1 % are replaced each second
-//	natsload limit -subs 1000000 -n MSGS                    the same against a server that does nothing, in this process
+//	natsload many  -addr HOST:PORT -subs 1000000 -n MSGS    one subject each, 1 % replaced each second
+//	natsload limit -subs 1000000 -n MSGS                    the same against an idle server in this process
 //	natsload ack   -addr HOST:PORT -subject S -rate R -conns C -size BYTES -dur D -warm W
-//	                                                        open loop: from the intended time of a publish to its acknowledgement
+//	                      open loop: from the intended time of a publish to its acknowledgement
 //
 // The last line is `blast key=value ...`. Exit status 3 if something was lost.
 package main

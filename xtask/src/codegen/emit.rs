@@ -80,7 +80,7 @@ fn definition(out: &mut String, message: &Message, structure: &Structure) {
         line!(out, "pub {}: {},", naming::field(&field.name), rust_type(field));
     }
     if message.flexible_from.is_some() {
-        line!(out, "/// Tagged fields that were received and are not known.");
+        line!(out, "/// Unknown tagged fields that were received.");
         line!(out, "pub unknown_tagged_fields: TaggedFields,");
     }
     line!(out, "}}\n");

@@ -16,7 +16,7 @@ pub struct AddOffsetsToTxnRequest {
     pub producer_epoch: i16,
     /// Field `GroupId`.
     pub group_id: String,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

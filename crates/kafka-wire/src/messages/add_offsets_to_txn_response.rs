@@ -13,7 +13,7 @@ pub struct AddOffsetsToTxnResponse {
     pub throttle_time_ms: i32,
     /// Field `ErrorCode`.
     pub error_code: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

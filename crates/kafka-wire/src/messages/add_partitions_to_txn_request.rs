@@ -18,7 +18,7 @@ pub struct AddPartitionsToTxnRequest {
     pub v3_and_below_producer_epoch: i16,
     /// Field `V3AndBelowTopics`, versions 0 to 3.
     pub v3_and_below_topics: Vec<AddPartitionsToTxnTopic>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -130,7 +130,7 @@ pub struct AddPartitionsToTxnTransaction {
     pub verify_only: bool,
     /// Field `Topics`.
     pub topics: Vec<AddPartitionsToTxnTopic>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -172,7 +172,7 @@ pub struct AddPartitionsToTxnTopic {
     pub name: String,
     /// Field `Partitions`.
     pub partitions: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

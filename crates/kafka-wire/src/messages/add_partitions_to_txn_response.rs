@@ -17,7 +17,7 @@ pub struct AddPartitionsToTxnResponse {
     pub results_by_transaction: Vec<AddPartitionsToTxnResult>,
     /// Field `ResultsByTopicV3AndBelow`, versions 0 to 3.
     pub results_by_topic_v3_and_below: Vec<AddPartitionsToTxnTopicResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -100,7 +100,7 @@ pub struct AddPartitionsToTxnResult {
     pub transactional_id: String,
     /// Field `TopicResults`.
     pub topic_results: Vec<AddPartitionsToTxnTopicResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -136,7 +136,7 @@ pub struct AddPartitionsToTxnTopicResult {
     pub name: String,
     /// Field `ResultsByPartition`.
     pub results_by_partition: Vec<AddPartitionsToTxnPartitionResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -183,7 +183,7 @@ pub struct AddPartitionsToTxnPartitionResult {
     pub partition_index: i32,
     /// Field `PartitionErrorCode`.
     pub partition_error_code: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -12,7 +12,7 @@ pub struct AlterClientQuotasRequest {
     pub entries: Vec<EntryData>,
     /// Field `ValidateOnly`.
     pub validate_only: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -53,7 +53,7 @@ pub struct EntryData {
     pub entity: Vec<EntityData>,
     /// Field `Ops`.
     pub ops: Vec<OpData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -94,7 +94,7 @@ pub struct EntityData {
     pub entity_type: String,
     /// Field `EntityName`, nullable.
     pub entity_name: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -147,7 +147,7 @@ pub struct OpData {
     pub value: f64,
     /// Field `Remove`.
     pub remove: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

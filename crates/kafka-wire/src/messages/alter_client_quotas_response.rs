@@ -13,7 +13,7 @@ pub struct AlterClientQuotasResponse {
     pub throttle_time_ms: i32,
     /// Field `Entries`.
     pub entries: Vec<EntryData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -56,7 +56,7 @@ pub struct EntryData {
     pub error_message: Option<String>,
     /// Field `Entity`.
     pub entity: Vec<EntityData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -110,7 +110,7 @@ pub struct EntityData {
     pub entity_type: String,
     /// Field `EntityName`, nullable.
     pub entity_name: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -12,7 +12,7 @@ pub struct AlterConfigsRequest {
     pub resources: Vec<AlterConfigsResource>,
     /// Field `ValidateOnly`.
     pub validate_only: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -55,7 +55,7 @@ pub struct AlterConfigsResource {
     pub resource_name: String,
     /// Field `Configs`.
     pub configs: Vec<AlterableConfig>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -98,7 +98,7 @@ pub struct AlterableConfig {
     pub name: String,
     /// Field `Value`, nullable.
     pub value: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -14,7 +14,7 @@ pub struct AlterPartitionReassignmentsRequest {
     pub allow_replication_factor_change: bool,
     /// Field `Topics`.
     pub topics: Vec<ReassignableTopic>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -76,7 +76,7 @@ pub struct ReassignableTopic {
     pub name: String,
     /// Field `Partitions`.
     pub partitions: Vec<ReassignablePartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -112,7 +112,7 @@ pub struct ReassignablePartition {
     pub partition_index: i32,
     /// Field `Replicas`, nullable.
     pub replicas: Option<Vec<i32>>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -19,7 +19,7 @@ pub struct AlterPartitionReassignmentsResponse {
     pub error_message: Option<String>,
     /// Field `Responses`.
     pub responses: Vec<ReassignableTopicResponse>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -87,7 +87,7 @@ pub struct ReassignableTopicResponse {
     pub name: String,
     /// Field `Partitions`.
     pub partitions: Vec<ReassignablePartitionResponse>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -125,7 +125,7 @@ pub struct ReassignablePartitionResponse {
     pub error_code: i16,
     /// Field `ErrorMessage`, nullable.
     pub error_message: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

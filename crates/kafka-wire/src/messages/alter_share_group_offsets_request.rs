@@ -12,7 +12,7 @@ pub struct AlterShareGroupOffsetsRequest {
     pub group_id: String,
     /// Field `Topics`.
     pub topics: Vec<AlterShareGroupOffsetsRequestTopic>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -48,7 +48,7 @@ pub struct AlterShareGroupOffsetsRequestTopic {
     pub topic_name: String,
     /// Field `Partitions`.
     pub partitions: Vec<AlterShareGroupOffsetsRequestPartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -84,7 +84,7 @@ pub struct AlterShareGroupOffsetsRequestPartition {
     pub partition_index: i32,
     /// Field `StartOffset`.
     pub start_offset: i64,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

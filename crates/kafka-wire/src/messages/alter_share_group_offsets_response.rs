@@ -17,7 +17,7 @@ pub struct AlterShareGroupOffsetsResponse {
     pub error_message: Option<String>,
     /// Field `Responses`.
     pub responses: Vec<AlterShareGroupOffsetsResponseTopic>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -63,7 +63,7 @@ pub struct AlterShareGroupOffsetsResponseTopic {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<AlterShareGroupOffsetsResponsePartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -103,7 +103,7 @@ pub struct AlterShareGroupOffsetsResponsePartition {
     pub error_code: i16,
     /// Field `ErrorMessage`, nullable.
     pub error_message: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

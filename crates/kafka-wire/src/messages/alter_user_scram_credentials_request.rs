@@ -14,7 +14,7 @@ pub struct AlterUserScramCredentialsRequest {
     pub deletions: Vec<ScramCredentialDeletion>,
     /// Field `Upsertions`.
     pub upsertions: Vec<ScramCredentialUpsertion>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -50,7 +50,7 @@ pub struct ScramCredentialDeletion {
     pub name: String,
     /// Field `Mechanism`.
     pub mechanism: i8,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -92,7 +92,7 @@ pub struct ScramCredentialUpsertion {
     pub salt: Bytes,
     /// Field `SaltedPassword`.
     pub salted_password: Bytes,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -13,7 +13,7 @@ pub struct AlterUserScramCredentialsResponse {
     pub throttle_time_ms: i32,
     /// Field `Results`.
     pub results: Vec<AlterUserScramCredentialsResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -51,7 +51,7 @@ pub struct AlterUserScramCredentialsResult {
     pub error_code: i16,
     /// Field `ErrorMessage`, nullable.
     pub error_message: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

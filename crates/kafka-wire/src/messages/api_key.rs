@@ -3,7 +3,7 @@
 
 use crate::VersionRange;
 
-/// Which request it is. All keys that have a version are here, with or without messages.
+/// The kind of a request. Has every key with a valid version, even without generated messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ApiKey {
     /// Key 0, versions 3 to 13.
@@ -376,12 +376,12 @@ impl ApiKey {
         })
     }
 
-    /// Its number.
+    /// Returns the number of the key.
     pub const fn code(self) -> i16 {
         self as i16
     }
 
-    /// Its name, such as `Produce`.
+    /// Returns the name, such as `Produce`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Produce => "Produce",
@@ -779,8 +779,8 @@ impl ApiKey {
         }
     }
 
-    /// Version of the header before a response of this version: 0, or 1 if it is flexible. Always 0 for ApiVersions,
-    /// since its client does not know yet what the server understands (KIP-511).
+    /// Version of the header before a response of this version: 0, or 1 if it is flexible. Always 0 for
+    /// ApiVersions, because the client does not yet know what the server supports (KIP-511).
     pub const fn response_header_version(self, version: i16) -> i16 {
         match self.response_flexible_from() {
             Some(from) if version >= from && !matches!(self, Self::ApiVersions) => 1,

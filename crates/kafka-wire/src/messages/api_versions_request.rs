@@ -12,7 +12,7 @@ pub struct ApiVersionsRequest {
     pub client_software_name: String,
     /// Field `ClientSoftwareVersion`, versions 3 to 4.
     pub client_software_version: String,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

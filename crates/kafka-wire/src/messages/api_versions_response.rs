@@ -23,7 +23,7 @@ pub struct ApiVersionsResponse {
     pub finalized_features: Vec<FinalizedFeatureKey>,
     /// Field `ZkMigrationReady`, versions 3 to 4, tag 3, by default false.
     pub zk_migration_ready: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -153,7 +153,7 @@ pub struct ApiVersion {
     pub min_version: i16,
     /// Field `MaxVersion`.
     pub max_version: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -198,7 +198,7 @@ pub struct SupportedFeatureKey {
     pub min_version: i16,
     /// Field `MaxVersion`.
     pub max_version: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -238,7 +238,7 @@ pub struct FinalizedFeatureKey {
     pub max_version_level: i16,
     /// Field `MinVersionLevel`.
     pub min_version_level: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -12,7 +12,7 @@ pub struct ConsumerGroupDescribeRequest {
     pub group_ids: Vec<String>,
     /// Field `IncludeAuthorizedOperations`.
     pub include_authorized_operations: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

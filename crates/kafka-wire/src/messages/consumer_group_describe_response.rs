@@ -13,7 +13,7 @@ pub struct ConsumerGroupDescribeResponse {
     pub throttle_time_ms: i32,
     /// Field `Groups`.
     pub groups: Vec<DescribedGroup>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -63,7 +63,7 @@ pub struct DescribedGroup {
     pub members: Vec<Member>,
     /// Field `AuthorizedOperations`, by default -2147483648.
     pub authorized_operations: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -148,7 +148,7 @@ pub struct Member {
     pub target_assignment: Assignment,
     /// Field `MemberType`, version 1, by default -1.
     pub member_type: i8,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -230,7 +230,7 @@ impl Structure for Member {
 pub struct Assignment {
     /// Field `TopicPartitions`.
     pub topic_partitions: Vec<TopicPartitions>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -266,7 +266,7 @@ pub struct TopicPartitions {
     pub topic_name: String,
     /// Field `Partitions`.
     pub partitions: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

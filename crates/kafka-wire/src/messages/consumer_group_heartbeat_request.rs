@@ -28,7 +28,7 @@ pub struct ConsumerGroupHeartbeatRequest {
     pub server_assignor: Option<String>,
     /// Field `TopicPartitions`, nullable.
     pub topic_partitions: Option<Vec<TopicPartitions>>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -136,7 +136,7 @@ pub struct TopicPartitions {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -13,7 +13,7 @@ pub struct CreateAclsResponse {
     pub throttle_time_ms: i32,
     /// Field `Results`.
     pub results: Vec<AclCreationResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -54,7 +54,7 @@ pub struct AclCreationResult {
     pub error_code: i16,
     /// Field `ErrorMessage`, nullable.
     pub error_message: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

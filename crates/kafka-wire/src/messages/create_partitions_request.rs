@@ -14,7 +14,7 @@ pub struct CreatePartitionsRequest {
     pub timeout_ms: i32,
     /// Field `ValidateOnly`.
     pub validate_only: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -59,7 +59,7 @@ pub struct CreatePartitionsTopic {
     pub count: i32,
     /// Field `Assignments`, nullable.
     pub assignments: Option<Vec<CreatePartitionsAssignment>>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -116,7 +116,7 @@ impl Structure for CreatePartitionsTopic {
 pub struct CreatePartitionsAssignment {
     /// Field `BrokerIds`.
     pub broker_ids: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -14,7 +14,7 @@ pub struct CreateTopicsRequest {
     pub timeout_ms: i32,
     /// Field `validateOnly`, by default false.
     pub validate_only: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -74,7 +74,7 @@ pub struct CreatableTopic {
     pub assignments: Vec<CreatableReplicaAssignment>,
     /// Field `Configs`.
     pub configs: Vec<CreatableTopicConfig>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -121,7 +121,7 @@ pub struct CreatableReplicaAssignment {
     pub partition_index: i32,
     /// Field `BrokerIds`.
     pub broker_ids: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -162,7 +162,7 @@ pub struct CreatableTopicConfig {
     pub name: String,
     /// Field `Value`, nullable.
     pub value: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

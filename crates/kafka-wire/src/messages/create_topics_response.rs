@@ -13,7 +13,7 @@ pub struct CreateTopicsResponse {
     pub throttle_time_ms: i32,
     /// Field `Topics`.
     pub topics: Vec<CreatableTopicResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -66,7 +66,7 @@ pub struct CreatableTopicResult {
     pub replication_factor: i16,
     /// Field `Configs`, versions 5 to 7, nullable.
     pub configs: Option<Vec<CreatableTopicConfigs>>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -179,7 +179,7 @@ pub struct CreatableTopicConfigs {
     pub config_source: i8,
     /// Field `IsSensitive`.
     pub is_sensitive: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -10,7 +10,7 @@ use crate::{
 pub struct DeleteAclsRequest {
     /// Field `Filters`.
     pub filters: Vec<DeleteAclsFilter>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -59,7 +59,7 @@ pub struct DeleteAclsFilter {
     pub operation: i8,
     /// Field `PermissionType`.
     pub permission_type: i8,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -13,7 +13,7 @@ pub struct DeleteAclsResponse {
     pub throttle_time_ms: i32,
     /// Field `FilterResults`.
     pub filter_results: Vec<DeleteAclsFilterResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -56,7 +56,7 @@ pub struct DeleteAclsFilterResult {
     pub error_message: Option<String>,
     /// Field `MatchingAcls`.
     pub matching_acls: Vec<DeleteAclsMatchingAcl>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -128,7 +128,7 @@ pub struct DeleteAclsMatchingAcl {
     pub operation: i8,
     /// Field `PermissionType`.
     pub permission_type: i8,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

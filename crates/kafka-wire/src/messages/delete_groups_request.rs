@@ -10,7 +10,7 @@ use crate::{
 pub struct DeleteGroupsRequest {
     /// Field `GroupsNames`.
     pub groups_names: Vec<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -13,7 +13,7 @@ pub struct DeleteGroupsResponse {
     pub throttle_time_ms: i32,
     /// Field `Results`.
     pub results: Vec<DeletableGroupResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -54,7 +54,7 @@ pub struct DeletableGroupResult {
     pub group_id: String,
     /// Field `ErrorCode`.
     pub error_code: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

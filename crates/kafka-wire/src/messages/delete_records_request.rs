@@ -12,7 +12,7 @@ pub struct DeleteRecordsRequest {
     pub topics: Vec<DeleteRecordsTopic>,
     /// Field `TimeoutMs`.
     pub timeout_ms: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -53,7 +53,7 @@ pub struct DeleteRecordsTopic {
     pub name: String,
     /// Field `Partitions`.
     pub partitions: Vec<DeleteRecordsPartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -94,7 +94,7 @@ pub struct DeleteRecordsPartition {
     pub partition_index: i32,
     /// Field `Offset`.
     pub offset: i64,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

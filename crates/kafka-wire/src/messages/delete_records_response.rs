@@ -13,7 +13,7 @@ pub struct DeleteRecordsResponse {
     pub throttle_time_ms: i32,
     /// Field `Topics`.
     pub topics: Vec<DeleteRecordsTopicResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -54,7 +54,7 @@ pub struct DeleteRecordsTopicResult {
     pub name: String,
     /// Field `Partitions`.
     pub partitions: Vec<DeleteRecordsPartitionResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -97,7 +97,7 @@ pub struct DeleteRecordsPartitionResult {
     pub low_watermark: i64,
     /// Field `ErrorCode`.
     pub error_code: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -12,7 +12,7 @@ pub struct DeleteShareGroupOffsetsRequest {
     pub group_id: String,
     /// Field `Topics`.
     pub topics: Vec<DeleteShareGroupOffsetsRequestTopic>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -46,7 +46,7 @@ impl Structure for DeleteShareGroupOffsetsRequest {
 pub struct DeleteShareGroupOffsetsRequestTopic {
     /// Field `TopicName`.
     pub topic_name: String,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

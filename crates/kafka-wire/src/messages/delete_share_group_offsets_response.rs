@@ -17,7 +17,7 @@ pub struct DeleteShareGroupOffsetsResponse {
     pub error_message: Option<String>,
     /// Field `Responses`.
     pub responses: Vec<DeleteShareGroupOffsetsResponseTopic>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -65,7 +65,7 @@ pub struct DeleteShareGroupOffsetsResponseTopic {
     pub error_code: i16,
     /// Field `ErrorMessage`, nullable.
     pub error_message: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -12,7 +12,7 @@ pub struct DeleteShareGroupStateRequest {
     pub group_id: String,
     /// Field `Topics`.
     pub topics: Vec<DeleteStateData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -48,7 +48,7 @@ pub struct DeleteStateData {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<PartitionData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -82,7 +82,7 @@ impl Structure for DeleteStateData {
 pub struct PartitionData {
     /// Field `Partition`.
     pub partition: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -14,7 +14,7 @@ pub struct DeleteTopicsRequest {
     pub topic_names: Vec<String>,
     /// Field `TimeoutMs`.
     pub timeout_ms: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -67,7 +67,7 @@ pub struct DeleteTopicState {
     pub name: Option<String>,
     /// Field `TopicId`.
     pub topic_id: [u8; 16],
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

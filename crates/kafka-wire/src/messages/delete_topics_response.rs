@@ -13,7 +13,7 @@ pub struct DeleteTopicsResponse {
     pub throttle_time_ms: i32,
     /// Field `Responses`.
     pub responses: Vec<DeletableTopicResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -58,7 +58,7 @@ pub struct DeletableTopicResult {
     pub error_code: i16,
     /// Field `ErrorMessage`, versions 5 to 6, nullable.
     pub error_message: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

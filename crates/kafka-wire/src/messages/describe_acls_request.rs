@@ -22,7 +22,7 @@ pub struct DescribeAclsRequest {
     pub operation: i8,
     /// Field `PermissionType`.
     pub permission_type: i8,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -17,7 +17,7 @@ pub struct DescribeAclsResponse {
     pub error_message: Option<String>,
     /// Field `Resources`.
     pub resources: Vec<DescribeAclsResource>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -82,7 +82,7 @@ pub struct DescribeAclsResource {
     pub pattern_type: i8,
     /// Field `Acls`.
     pub acls: Vec<AclDescription>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -143,7 +143,7 @@ pub struct AclDescription {
     pub operation: i8,
     /// Field `PermissionType`.
     pub permission_type: i8,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

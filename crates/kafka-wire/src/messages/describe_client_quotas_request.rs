@@ -12,7 +12,7 @@ pub struct DescribeClientQuotasRequest {
     pub components: Vec<ComponentData>,
     /// Field `Strict`.
     pub strict: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -55,7 +55,7 @@ pub struct ComponentData {
     pub match_type: i8,
     /// Field `Match`, nullable.
     pub r#match: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -17,7 +17,7 @@ pub struct DescribeClientQuotasResponse {
     pub error_message: Option<String>,
     /// Field `Entries`, nullable.
     pub entries: Option<Vec<EntryData>>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -84,7 +84,7 @@ pub struct EntryData {
     pub entity: Vec<EntityData>,
     /// Field `Values`.
     pub values: Vec<ValueData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -125,7 +125,7 @@ pub struct EntityData {
     pub entity_type: String,
     /// Field `EntityName`, nullable.
     pub entity_name: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -176,7 +176,7 @@ pub struct ValueData {
     pub key: String,
     /// Field `Value`.
     pub value: f64,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -14,7 +14,7 @@ pub struct DescribeClusterRequest {
     pub endpoint_type: i8,
     /// Field `IncludeFencedBrokers`, version 2.
     pub include_fenced_brokers: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

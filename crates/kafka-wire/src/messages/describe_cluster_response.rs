@@ -25,7 +25,7 @@ pub struct DescribeClusterResponse {
     pub brokers: Vec<DescribeClusterBroker>,
     /// Field `ClusterAuthorizedOperations`, by default -2147483648.
     pub cluster_authorized_operations: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -112,7 +112,7 @@ pub struct DescribeClusterBroker {
     pub rack: Option<String>,
     /// Field `IsFenced`, version 2.
     pub is_fenced: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -14,7 +14,7 @@ pub struct DescribeConfigsRequest {
     pub include_synonyms: bool,
     /// Field `IncludeDocumentation`, versions 3 to 4, by default false.
     pub include_documentation: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -69,7 +69,7 @@ pub struct DescribeConfigsResource {
     pub resource_name: String,
     /// Field `ConfigurationKeys`, nullable.
     pub configuration_keys: Option<Vec<String>>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

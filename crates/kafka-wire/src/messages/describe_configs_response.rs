@@ -13,7 +13,7 @@ pub struct DescribeConfigsResponse {
     pub throttle_time_ms: i32,
     /// Field `Results`.
     pub results: Vec<DescribeConfigsResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -60,7 +60,7 @@ pub struct DescribeConfigsResult {
     pub resource_name: String,
     /// Field `Configs`.
     pub configs: Vec<DescribeConfigsResourceResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -136,7 +136,7 @@ pub struct DescribeConfigsResourceResult {
     pub config_type: i8,
     /// Field `Documentation`, versions 3 to 4, nullable.
     pub documentation: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -221,7 +221,7 @@ pub struct DescribeConfigsSynonym {
     pub value: Option<String>,
     /// Field `Source`.
     pub source: i8,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -12,7 +12,7 @@ pub struct DescribeGroupsRequest {
     pub groups: Vec<String>,
     /// Field `IncludeAuthorizedOperations`, versions 3 to 6.
     pub include_authorized_operations: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

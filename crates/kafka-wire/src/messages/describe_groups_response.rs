@@ -15,7 +15,7 @@ pub struct DescribeGroupsResponse {
     pub throttle_time_ms: i32,
     /// Field `Groups`.
     pub groups: Vec<DescribedGroup>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -73,7 +73,7 @@ pub struct DescribedGroup {
     pub members: Vec<DescribedGroupMember>,
     /// Field `AuthorizedOperations`, versions 3 to 6, by default -2147483648.
     pub authorized_operations: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -167,7 +167,7 @@ pub struct DescribedGroupMember {
     pub member_metadata: Bytes,
     /// Field `MemberAssignment`.
     pub member_assignment: Bytes,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -10,7 +10,7 @@ use crate::{
 pub struct DescribeLogDirsRequest {
     /// Field `Topics`, nullable.
     pub topics: Option<Vec<DescribableLogDirTopic>>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -55,7 +55,7 @@ pub struct DescribableLogDirTopic {
     pub topic: String,
     /// Field `Partitions`.
     pub partitions: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

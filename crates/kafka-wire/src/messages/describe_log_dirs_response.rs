@@ -15,7 +15,7 @@ pub struct DescribeLogDirsResponse {
     pub error_code: i16,
     /// Field `Results`.
     pub results: Vec<DescribeLogDirsResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -71,7 +71,7 @@ pub struct DescribeLogDirsResult {
     pub usable_bytes: i64,
     /// Field `IsCordoned`, version 5, by default false.
     pub is_cordoned: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -148,7 +148,7 @@ pub struct DescribeLogDirsTopic {
     pub name: String,
     /// Field `Partitions`.
     pub partitions: Vec<DescribeLogDirsPartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -193,7 +193,7 @@ pub struct DescribeLogDirsPartition {
     pub offset_lag: i64,
     /// Field `IsFutureKey`.
     pub is_future_key: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -10,7 +10,7 @@ use crate::{
 pub struct DescribeProducersRequest {
     /// Field `Topics`.
     pub topics: Vec<TopicRequest>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -44,7 +44,7 @@ pub struct TopicRequest {
     pub name: String,
     /// Field `PartitionIndexes`.
     pub partition_indexes: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -13,7 +13,7 @@ pub struct DescribeProducersResponse {
     pub throttle_time_ms: i32,
     /// Field `Topics`.
     pub topics: Vec<TopicResponse>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -49,7 +49,7 @@ pub struct TopicResponse {
     pub name: String,
     /// Field `Partitions`.
     pub partitions: Vec<PartitionResponse>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -89,7 +89,7 @@ pub struct PartitionResponse {
     pub error_message: Option<String>,
     /// Field `ActiveProducers`.
     pub active_producers: Vec<ProducerState>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -137,7 +137,7 @@ pub struct ProducerState {
     pub coordinator_epoch: i32,
     /// Field `CurrentTxnStartOffset`, by default -1.
     pub current_txn_start_offset: i64,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

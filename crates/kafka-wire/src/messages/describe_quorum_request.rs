@@ -10,7 +10,7 @@ use crate::{
 pub struct DescribeQuorumRequest {
     /// Field `Topics`.
     pub topics: Vec<TopicData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -44,7 +44,7 @@ pub struct TopicData {
     pub topic_name: String,
     /// Field `Partitions`.
     pub partitions: Vec<PartitionData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -78,7 +78,7 @@ impl Structure for TopicData {
 pub struct PartitionData {
     /// Field `PartitionIndex`.
     pub partition_index: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -17,7 +17,7 @@ pub struct DescribeQuorumResponse {
     pub topics: Vec<TopicData>,
     /// Field `Nodes`, version 2.
     pub nodes: Vec<Node>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -86,7 +86,7 @@ pub struct TopicData {
     pub topic_name: String,
     /// Field `Partitions`.
     pub partitions: Vec<PartitionData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -134,7 +134,7 @@ pub struct PartitionData {
     pub current_voters: Vec<ReplicaState>,
     /// Field `Observers`.
     pub observers: Vec<ReplicaState>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -211,7 +211,7 @@ pub struct ReplicaState {
     pub last_fetch_timestamp: i64,
     /// Field `LastCaughtUpTimestamp`, versions 1 to 2, by default -1.
     pub last_caught_up_timestamp: i64,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -287,7 +287,7 @@ pub struct Node {
     pub node_id: i32,
     /// Field `Listeners`.
     pub listeners: Vec<Listener>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -325,7 +325,7 @@ pub struct Listener {
     pub host: String,
     /// Field `Port`.
     pub port: u16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -10,7 +10,7 @@ use crate::{
 pub struct DescribeShareGroupOffsetsRequest {
     /// Field `Groups`.
     pub groups: Vec<DescribeShareGroupOffsetsRequestGroup>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -44,7 +44,7 @@ pub struct DescribeShareGroupOffsetsRequestGroup {
     pub group_id: String,
     /// Field `Topics`, nullable.
     pub topics: Option<Vec<DescribeShareGroupOffsetsRequestTopic>>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -95,7 +95,7 @@ pub struct DescribeShareGroupOffsetsRequestTopic {
     pub topic_name: String,
     /// Field `Partitions`.
     pub partitions: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -13,7 +13,7 @@ pub struct DescribeShareGroupOffsetsResponse {
     pub throttle_time_ms: i32,
     /// Field `Groups`.
     pub groups: Vec<DescribeShareGroupOffsetsResponseGroup>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -53,7 +53,7 @@ pub struct DescribeShareGroupOffsetsResponseGroup {
     pub error_code: i16,
     /// Field `ErrorMessage`, nullable.
     pub error_message: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -100,7 +100,7 @@ pub struct DescribeShareGroupOffsetsResponseTopic {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<DescribeShareGroupOffsetsResponsePartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -146,7 +146,7 @@ pub struct DescribeShareGroupOffsetsResponsePartition {
     pub error_code: i16,
     /// Field `ErrorMessage`, nullable.
     pub error_message: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -14,7 +14,7 @@ pub struct DescribeTopicPartitionsRequest {
     pub response_partition_limit: i32,
     /// Field `Cursor`, nullable.
     pub cursor: Option<Cursor>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -62,7 +62,7 @@ impl Structure for DescribeTopicPartitionsRequest {
 pub struct TopicRequest {
     /// Field `Name`.
     pub name: String,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -96,7 +96,7 @@ pub struct Cursor {
     pub topic_name: String,
     /// Field `PartitionIndex`.
     pub partition_index: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -15,7 +15,7 @@ pub struct DescribeTopicPartitionsResponse {
     pub topics: Vec<DescribeTopicPartitionsResponseTopic>,
     /// Field `NextCursor`, nullable.
     pub next_cursor: Option<Cursor>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -62,7 +62,7 @@ pub struct DescribeTopicPartitionsResponseTopic {
     pub partitions: Vec<DescribeTopicPartitionsResponsePartition>,
     /// Field `TopicAuthorizedOperations`, by default -2147483648.
     pub topic_authorized_operations: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -135,7 +135,7 @@ pub struct DescribeTopicPartitionsResponsePartition {
     pub last_known_elr: Option<Vec<i32>>,
     /// Field `OfflineReplicas`.
     pub offline_replicas: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -232,7 +232,7 @@ pub struct Cursor {
     pub topic_name: String,
     /// Field `PartitionIndex`.
     pub partition_index: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

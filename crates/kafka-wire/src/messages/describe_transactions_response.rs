@@ -13,7 +13,7 @@ pub struct DescribeTransactionsResponse {
     pub throttle_time_ms: i32,
     /// Field `TransactionStates`.
     pub transaction_states: Vec<TransactionState>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -67,7 +67,7 @@ pub struct TransactionState {
     pub producer_epoch: i16,
     /// Field `Topics`.
     pub topics: Vec<TopicData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -115,7 +115,7 @@ pub struct TopicData {
     pub topic: String,
     /// Field `Partitions`.
     pub partitions: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -10,7 +10,7 @@ use crate::{
 pub struct DescribeUserScramCredentialsRequest {
     /// Field `Users`, nullable.
     pub users: Option<Vec<UserName>>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -53,7 +53,7 @@ impl Structure for DescribeUserScramCredentialsRequest {
 pub struct UserName {
     /// Field `Name`.
     pub name: String,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -17,7 +17,7 @@ pub struct DescribeUserScramCredentialsResponse {
     pub error_message: Option<String>,
     /// Field `Results`.
     pub results: Vec<DescribeUserScramCredentialsResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -78,7 +78,7 @@ pub struct DescribeUserScramCredentialsResult {
     pub error_message: Option<String>,
     /// Field `CredentialInfos`.
     pub credential_infos: Vec<CredentialInfo>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -141,7 +141,7 @@ pub struct CredentialInfo {
     pub mechanism: i8,
     /// Field `Iterations`.
     pub iterations: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -14,7 +14,7 @@ pub struct ElectLeadersRequest {
     pub topic_partitions: Option<Vec<TopicPartitions>>,
     /// Field `TimeoutMs`, by default 60000.
     pub timeout_ms: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -84,7 +84,7 @@ pub struct TopicPartitions {
     pub topic: String,
     /// Field `Partitions`.
     pub partitions: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -15,7 +15,7 @@ pub struct ElectLeadersResponse {
     pub error_code: i16,
     /// Field `ReplicaElectionResults`.
     pub replica_election_results: Vec<ReplicaElectionResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -71,7 +71,7 @@ pub struct ReplicaElectionResult {
     pub topic: String,
     /// Field `PartitionResult`.
     pub partition_result: Vec<PartitionResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -114,7 +114,7 @@ pub struct PartitionResult {
     pub error_code: i16,
     /// Field `ErrorMessage`, nullable.
     pub error_message: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

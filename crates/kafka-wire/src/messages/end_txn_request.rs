@@ -16,7 +16,7 @@ pub struct EndTxnRequest {
     pub producer_epoch: i16,
     /// Field `Committed`.
     pub committed: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -17,7 +17,7 @@ pub struct EndTxnResponse {
     pub producer_id: i64,
     /// Field `ProducerEpoch`, version 5, by default -1.
     pub producer_epoch: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

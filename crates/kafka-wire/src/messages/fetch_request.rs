@@ -32,7 +32,7 @@ pub struct FetchRequest {
     pub forgotten_topics_data: Vec<ForgottenTopic>,
     /// Field `RackId`, versions 11 to 18.
     pub rack_id: String,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -178,7 +178,7 @@ pub struct ReplicaState {
     pub replica_id: i32,
     /// Field `ReplicaEpoch`, by default -1.
     pub replica_epoch: i64,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -222,7 +222,7 @@ pub struct FetchTopic {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<FetchPartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -286,7 +286,7 @@ pub struct FetchPartition {
     pub replica_directory_id: [u8; 16],
     /// Field `HighWatermark`, version 18, tag 1, by default 9223372036854775807.
     pub high_watermark: i64,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -402,7 +402,7 @@ pub struct ForgottenTopic {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

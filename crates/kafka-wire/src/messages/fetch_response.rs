@@ -19,7 +19,7 @@ pub struct FetchResponse {
     pub responses: Vec<FetchableTopicResponse>,
     /// Field `NodeEndpoints`, versions 16 to 18, tag 0.
     pub node_endpoints: Vec<NodeEndpoint>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -98,7 +98,7 @@ pub struct FetchableTopicResponse {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<PartitionData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -168,7 +168,7 @@ pub struct PartitionData {
     pub preferred_read_replica: i32,
     /// Field `Records`, nullable.
     pub records: Records,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -311,7 +311,7 @@ pub struct EpochEndOffset {
     pub epoch: i32,
     /// Field `EndOffset`, by default -1.
     pub end_offset: i64,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -353,7 +353,7 @@ pub struct LeaderIdAndEpoch {
     pub leader_id: i32,
     /// Field `LeaderEpoch`, by default -1.
     pub leader_epoch: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -395,7 +395,7 @@ pub struct SnapshotId {
     pub end_offset: i64,
     /// Field `Epoch`, by default -1.
     pub epoch: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -437,7 +437,7 @@ pub struct AbortedTransaction {
     pub producer_id: i64,
     /// Field `FirstOffset`.
     pub first_offset: i64,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -482,7 +482,7 @@ pub struct NodeEndpoint {
     pub port: i32,
     /// Field `Rack`, nullable.
     pub rack: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

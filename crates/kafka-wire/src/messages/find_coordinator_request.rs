@@ -14,7 +14,7 @@ pub struct FindCoordinatorRequest {
     pub key_type: i8,
     /// Field `CoordinatorKeys`, versions 4 to 6.
     pub coordinator_keys: Vec<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

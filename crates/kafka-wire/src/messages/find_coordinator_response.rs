@@ -23,7 +23,7 @@ pub struct FindCoordinatorResponse {
     pub port: i32,
     /// Field `Coordinators`, versions 4 to 6.
     pub coordinators: Vec<Coordinator>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -147,7 +147,7 @@ pub struct Coordinator {
     pub error_code: i16,
     /// Field `ErrorMessage`, nullable.
     pub error_message: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

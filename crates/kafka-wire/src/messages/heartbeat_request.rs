@@ -16,7 +16,7 @@ pub struct HeartbeatRequest {
     pub member_id: String,
     /// Field `GroupInstanceId`, versions 3 to 4, nullable.
     pub group_instance_id: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

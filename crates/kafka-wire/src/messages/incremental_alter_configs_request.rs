@@ -12,7 +12,7 @@ pub struct IncrementalAlterConfigsRequest {
     pub resources: Vec<AlterConfigsResource>,
     /// Field `ValidateOnly`.
     pub validate_only: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -55,7 +55,7 @@ pub struct AlterConfigsResource {
     pub resource_name: String,
     /// Field `Configs`.
     pub configs: Vec<AlterableConfig>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -100,7 +100,7 @@ pub struct AlterableConfig {
     pub config_operation: i8,
     /// Field `Value`, nullable.
     pub value: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -13,7 +13,7 @@ pub struct IncrementalAlterConfigsResponse {
     pub throttle_time_ms: i32,
     /// Field `Responses`.
     pub responses: Vec<AlterConfigsResourceResponse>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -58,7 +58,7 @@ pub struct AlterConfigsResourceResponse {
     pub resource_type: i8,
     /// Field `ResourceName`.
     pub resource_name: String,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

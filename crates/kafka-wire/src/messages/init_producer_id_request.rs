@@ -20,7 +20,7 @@ pub struct InitProducerIdRequest {
     pub enable2_pc: bool,
     /// Field `KeepPreparedTxn`, version 6, by default false.
     pub keep_prepared_txn: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

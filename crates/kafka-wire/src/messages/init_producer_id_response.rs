@@ -21,7 +21,7 @@ pub struct InitProducerIdResponse {
     pub ongoing_txn_producer_id: i64,
     /// Field `OngoingTxnProducerEpoch`, version 6, by default -1.
     pub ongoing_txn_producer_epoch: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -12,7 +12,7 @@ pub struct InitializeShareGroupStateRequest {
     pub group_id: String,
     /// Field `Topics`.
     pub topics: Vec<InitializeStateData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -48,7 +48,7 @@ pub struct InitializeStateData {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<PartitionData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -86,7 +86,7 @@ pub struct PartitionData {
     pub state_epoch: i32,
     /// Field `StartOffset`.
     pub start_offset: i64,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -11,7 +11,7 @@ use crate::{
 pub struct InitializeShareGroupStateResponse {
     /// Field `Results`.
     pub results: Vec<InitializeStateResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -45,7 +45,7 @@ pub struct InitializeStateResult {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<PartitionResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -83,7 +83,7 @@ pub struct PartitionResult {
     pub error_code: i16,
     /// Field `ErrorMessage`, nullable.
     pub error_message: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -26,7 +26,7 @@ pub struct JoinGroupRequest {
     pub protocols: Vec<JoinGroupRequestProtocol>,
     /// Field `Reason`, versions 8 to 9, nullable.
     pub reason: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -120,7 +120,7 @@ pub struct JoinGroupRequestProtocol {
     pub name: String,
     /// Field `Metadata`.
     pub metadata: Bytes,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

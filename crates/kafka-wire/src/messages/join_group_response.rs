@@ -29,7 +29,7 @@ pub struct JoinGroupResponse {
     pub member_id: String,
     /// Field `Members`.
     pub members: Vec<JoinGroupResponseMember>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -139,7 +139,7 @@ pub struct JoinGroupResponseMember {
     pub group_instance_id: Option<String>,
     /// Field `Metadata`.
     pub metadata: Bytes,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -14,7 +14,7 @@ pub struct LeaveGroupRequest {
     pub member_id: String,
     /// Field `Members`, versions 3 to 5.
     pub members: Vec<MemberIdentity>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -72,7 +72,7 @@ pub struct MemberIdentity {
     pub group_instance_id: Option<String>,
     /// Field `Reason`, version 5, nullable.
     pub reason: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

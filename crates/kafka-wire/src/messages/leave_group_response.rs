@@ -15,7 +15,7 @@ pub struct LeaveGroupResponse {
     pub error_code: i16,
     /// Field `Members`, versions 3 to 5.
     pub members: Vec<MemberResponse>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -72,7 +72,7 @@ pub struct MemberResponse {
     pub group_instance_id: Option<String>,
     /// Field `ErrorCode`.
     pub error_code: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

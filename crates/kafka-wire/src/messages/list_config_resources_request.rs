@@ -10,7 +10,7 @@ use crate::{
 pub struct ListConfigResourcesRequest {
     /// Field `ResourceTypes`, version 1.
     pub resource_types: Vec<i8>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -15,7 +15,7 @@ pub struct ListConfigResourcesResponse {
     pub error_code: i16,
     /// Field `ConfigResources`.
     pub config_resources: Vec<ConfigResource>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -59,7 +59,7 @@ pub struct ConfigResource {
     pub resource_name: String,
     /// Field `ResourceType`, version 1, by default 16.
     pub resource_type: i8,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

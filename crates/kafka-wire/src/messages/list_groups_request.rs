@@ -12,7 +12,7 @@ pub struct ListGroupsRequest {
     pub states_filter: Vec<String>,
     /// Field `TypesFilter`, version 5.
     pub types_filter: Vec<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -15,7 +15,7 @@ pub struct ListGroupsResponse {
     pub error_code: i16,
     /// Field `Groups`.
     pub groups: Vec<ListedGroup>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -67,7 +67,7 @@ pub struct ListedGroup {
     pub group_state: String,
     /// Field `GroupType`, version 5.
     pub group_type: String,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

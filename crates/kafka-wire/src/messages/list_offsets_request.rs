@@ -16,7 +16,7 @@ pub struct ListOffsetsRequest {
     pub topics: Vec<ListOffsetsTopic>,
     /// Field `TimeoutMs`, versions 10 to 11.
     pub timeout_ms: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -76,7 +76,7 @@ pub struct ListOffsetsTopic {
     pub name: String,
     /// Field `Partitions`.
     pub partitions: Vec<ListOffsetsPartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -119,7 +119,7 @@ pub struct ListOffsetsPartition {
     pub current_leader_epoch: i32,
     /// Field `Timestamp`.
     pub timestamp: i64,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -13,7 +13,7 @@ pub struct ListOffsetsResponse {
     pub throttle_time_ms: i32,
     /// Field `Topics`.
     pub topics: Vec<ListOffsetsTopicResponse>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -59,7 +59,7 @@ pub struct ListOffsetsTopicResponse {
     pub name: String,
     /// Field `Partitions`.
     pub partitions: Vec<ListOffsetsPartitionResponse>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -106,7 +106,7 @@ pub struct ListOffsetsPartitionResponse {
     pub offset: i64,
     /// Field `LeaderEpoch`, versions 4 to 11, by default -1.
     pub leader_epoch: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -12,7 +12,7 @@ pub struct ListPartitionReassignmentsRequest {
     pub timeout_ms: i32,
     /// Field `Topics`, nullable.
     pub topics: Option<Vec<ListPartitionReassignmentsTopics>>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -59,7 +59,7 @@ pub struct ListPartitionReassignmentsTopics {
     pub name: String,
     /// Field `PartitionIndexes`.
     pub partition_indexes: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

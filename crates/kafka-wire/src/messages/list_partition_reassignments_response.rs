@@ -17,7 +17,7 @@ pub struct ListPartitionReassignmentsResponse {
     pub error_message: Option<String>,
     /// Field `Topics`.
     pub topics: Vec<OngoingTopicReassignment>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -74,7 +74,7 @@ pub struct OngoingTopicReassignment {
     pub name: String,
     /// Field `Partitions`.
     pub partitions: Vec<OngoingPartitionReassignment>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -114,7 +114,7 @@ pub struct OngoingPartitionReassignment {
     pub adding_replicas: Vec<i32>,
     /// Field `RemovingReplicas`.
     pub removing_replicas: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

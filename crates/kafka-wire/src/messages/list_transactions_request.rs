@@ -16,7 +16,7 @@ pub struct ListTransactionsRequest {
     pub duration_filter: i64,
     /// Field `TransactionalIdPattern`, version 2, nullable.
     pub transactional_id_pattern: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

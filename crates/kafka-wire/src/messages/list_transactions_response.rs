@@ -17,7 +17,7 @@ pub struct ListTransactionsResponse {
     pub unknown_state_filters: Vec<String>,
     /// Field `TransactionStates`.
     pub transaction_states: Vec<TransactionState>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -71,7 +71,7 @@ pub struct TransactionState {
     pub producer_id: i64,
     /// Field `TransactionState`.
     pub transaction_state: String,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -17,7 +17,7 @@ pub struct MetadataRequest {
     pub include_cluster_authorized_operations: bool,
     /// Field `IncludeTopicAuthorizedOperations`, versions 8 to 13.
     pub include_topic_authorized_operations: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -119,7 +119,7 @@ pub struct MetadataRequestTopic {
     pub topic_id: [u8; 16],
     /// Field `Name`, nullable in versions 10 to 13.
     pub name: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -23,7 +23,7 @@ pub struct MetadataResponse {
     pub cluster_authorized_operations: i32,
     /// Field `ErrorCode`, version 13.
     pub error_code: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -125,7 +125,7 @@ pub struct MetadataResponseBroker {
     pub port: i32,
     /// Field `Rack`, versions 1 to 13, nullable.
     pub rack: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -183,7 +183,7 @@ pub struct MetadataResponseTopic {
     pub partitions: Vec<MetadataResponsePartition>,
     /// Field `TopicAuthorizedOperations`, versions 8 to 13, by default -2147483648.
     pub topic_authorized_operations: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -289,7 +289,7 @@ pub struct MetadataResponsePartition {
     pub isr_nodes: Vec<i32>,
     /// Field `OfflineReplicas`, versions 5 to 13.
     pub offline_replicas: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

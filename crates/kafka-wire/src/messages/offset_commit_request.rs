@@ -20,7 +20,7 @@ pub struct OffsetCommitRequest {
     pub retention_time_ms: i64,
     /// Field `Topics`.
     pub topics: Vec<OffsetCommitRequestTopic>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -106,7 +106,7 @@ pub struct OffsetCommitRequestTopic {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<OffsetCommitRequestPartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -162,7 +162,7 @@ pub struct OffsetCommitRequestPartition {
     pub committed_leader_epoch: i32,
     /// Field `CommittedMetadata`, nullable.
     pub committed_metadata: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -13,7 +13,7 @@ pub struct OffsetCommitResponse {
     pub throttle_time_ms: i32,
     /// Field `Topics`.
     pub topics: Vec<OffsetCommitResponseTopic>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -61,7 +61,7 @@ pub struct OffsetCommitResponseTopic {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<OffsetCommitResponsePartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -113,7 +113,7 @@ pub struct OffsetCommitResponsePartition {
     pub partition_index: i32,
     /// Field `ErrorCode`.
     pub error_code: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

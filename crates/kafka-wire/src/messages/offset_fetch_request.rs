@@ -17,7 +17,7 @@ pub struct OffsetFetchRequest {
     pub groups: Vec<OffsetFetchRequestGroup>,
     /// Field `RequireStable`, versions 7 to 10, by default false.
     pub require_stable: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -121,7 +121,7 @@ pub struct OffsetFetchRequestTopic {
     pub name: String,
     /// Field `PartitionIndexes`.
     pub partition_indexes: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -172,7 +172,7 @@ pub struct OffsetFetchRequestGroup {
     pub member_epoch: i32,
     /// Field `Topics`, nullable.
     pub topics: Option<Vec<OffsetFetchRequestTopics>>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -237,7 +237,7 @@ pub struct OffsetFetchRequestTopics {
     pub topic_id: [u8; 16],
     /// Field `PartitionIndexes`.
     pub partition_indexes: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

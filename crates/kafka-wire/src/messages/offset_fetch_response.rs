@@ -17,7 +17,7 @@ pub struct OffsetFetchResponse {
     pub error_code: i16,
     /// Field `Groups`, versions 8 to 10.
     pub groups: Vec<OffsetFetchResponseGroup>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -85,7 +85,7 @@ pub struct OffsetFetchResponseTopic {
     pub name: String,
     /// Field `Partitions`.
     pub partitions: Vec<OffsetFetchResponsePartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -132,7 +132,7 @@ pub struct OffsetFetchResponsePartition {
     pub metadata: Option<String>,
     /// Field `ErrorCode`.
     pub error_code: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -203,7 +203,7 @@ pub struct OffsetFetchResponseGroup {
     pub topics: Vec<OffsetFetchResponseTopics>,
     /// Field `ErrorCode`, by default 0.
     pub error_code: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -243,7 +243,7 @@ pub struct OffsetFetchResponseTopics {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<OffsetFetchResponsePartitions>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -298,7 +298,7 @@ pub struct OffsetFetchResponsePartitions {
     pub metadata: Option<String>,
     /// Field `ErrorCode`.
     pub error_code: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

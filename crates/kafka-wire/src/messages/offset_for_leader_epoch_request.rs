@@ -12,7 +12,7 @@ pub struct OffsetForLeaderEpochRequest {
     pub replica_id: i32,
     /// Field `Topics`.
     pub topics: Vec<OffsetForLeaderTopic>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -64,7 +64,7 @@ pub struct OffsetForLeaderTopic {
     pub topic: String,
     /// Field `Partitions`.
     pub partitions: Vec<OffsetForLeaderPartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -107,7 +107,7 @@ pub struct OffsetForLeaderPartition {
     pub current_leader_epoch: i32,
     /// Field `LeaderEpoch`.
     pub leader_epoch: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -13,7 +13,7 @@ pub struct OffsetForLeaderEpochResponse {
     pub throttle_time_ms: i32,
     /// Field `Topics`.
     pub topics: Vec<OffsetForLeaderTopicResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -54,7 +54,7 @@ pub struct OffsetForLeaderTopicResult {
     pub topic: String,
     /// Field `Partitions`.
     pub partitions: Vec<EpochEndOffset>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -99,7 +99,7 @@ pub struct EpochEndOffset {
     pub leader_epoch: i32,
     /// Field `EndOffset`, by default -1.
     pub end_offset: i64,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

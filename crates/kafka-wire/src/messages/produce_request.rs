@@ -17,7 +17,7 @@ pub struct ProduceRequest {
     pub timeout_ms: i32,
     /// Field `TopicData`.
     pub topic_data: Vec<TopicProduceData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -68,7 +68,7 @@ pub struct TopicProduceData {
     pub topic_id: [u8; 16],
     /// Field `PartitionData`.
     pub partition_data: Vec<PartitionProduceData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -120,7 +120,7 @@ pub struct PartitionProduceData {
     pub index: i32,
     /// Field `Records`, nullable.
     pub records: Records,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -15,7 +15,7 @@ pub struct ProduceResponse {
     pub throttle_time_ms: i32,
     /// Field `NodeEndpoints`, versions 10 to 13, tag 0.
     pub node_endpoints: Vec<NodeEndpoint>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -80,7 +80,7 @@ pub struct TopicProduceResponse {
     pub topic_id: [u8; 16],
     /// Field `PartitionResponses`.
     pub partition_responses: Vec<PartitionProduceResponse>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -150,7 +150,7 @@ pub struct PartitionProduceResponse {
     pub error_message: Option<String>,
     /// Field `CurrentLeader`, versions 10 to 13, tag 0.
     pub current_leader: LeaderIdAndEpoch,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -264,7 +264,7 @@ pub struct BatchIndexAndErrorMessage {
     pub batch_index: i32,
     /// Field `BatchIndexErrorMessage`, nullable.
     pub batch_index_error_message: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -307,7 +307,7 @@ pub struct LeaderIdAndEpoch {
     pub leader_id: i32,
     /// Field `LeaderEpoch`, by default -1.
     pub leader_epoch: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -353,7 +353,7 @@ pub struct NodeEndpoint {
     pub port: i32,
     /// Field `Rack`, nullable.
     pub rack: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -11,7 +11,7 @@ use crate::{
 pub struct ReadShareGroupStateResponse {
     /// Field `Results`.
     pub results: Vec<ReadStateResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -45,7 +45,7 @@ pub struct ReadStateResult {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<PartitionResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -89,7 +89,7 @@ pub struct PartitionResult {
     pub start_offset: i64,
     /// Field `StateBatches`.
     pub state_batches: Vec<StateBatch>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -137,7 +137,7 @@ pub struct StateBatch {
     pub delivery_state: i8,
     /// Field `DeliveryCount`.
     pub delivery_count: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -12,7 +12,7 @@ pub struct ReadShareGroupStateSummaryRequest {
     pub group_id: String,
     /// Field `Topics`.
     pub topics: Vec<ReadStateSummaryData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -48,7 +48,7 @@ pub struct ReadStateSummaryData {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<PartitionData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -84,7 +84,7 @@ pub struct PartitionData {
     pub partition: i32,
     /// Field `LeaderEpoch`.
     pub leader_epoch: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -11,7 +11,7 @@ use crate::{
 pub struct ReadShareGroupStateSummaryResponse {
     /// Field `Results`.
     pub results: Vec<ReadStateSummaryResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -45,7 +45,7 @@ pub struct ReadStateSummaryResult {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<PartitionResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -91,7 +91,7 @@ pub struct PartitionResult {
     pub start_offset: i64,
     /// Field `DeliveryCompleteCount`, version 1, by default -1.
     pub delivery_complete_count: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -12,7 +12,7 @@ use crate::{
 pub struct SaslAuthenticateRequest {
     /// Field `AuthBytes`.
     pub auth_bytes: Bytes,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -19,7 +19,7 @@ pub struct SaslAuthenticateResponse {
     pub auth_bytes: Bytes,
     /// Field `SessionLifetimeMs`, versions 1 to 2, by default 0.
     pub session_lifetime_ms: i64,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -18,7 +18,7 @@ pub struct ShareAcknowledgeRequest {
     pub is_renew_ack: bool,
     /// Field `Topics`.
     pub topics: Vec<AcknowledgeTopic>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -85,7 +85,7 @@ pub struct AcknowledgeTopic {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<AcknowledgePartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -121,7 +121,7 @@ pub struct AcknowledgePartition {
     pub partition_index: i32,
     /// Field `AcknowledgementBatches`.
     pub acknowledgement_batches: Vec<AcknowledgementBatch>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -165,7 +165,7 @@ pub struct AcknowledgementBatch {
     pub last_offset: i64,
     /// Field `AcknowledgeTypes`.
     pub acknowledge_types: Vec<i8>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -21,7 +21,7 @@ pub struct ShareAcknowledgeResponse {
     pub responses: Vec<ShareAcknowledgeTopicResponse>,
     /// Field `NodeEndpoints`.
     pub node_endpoints: Vec<NodeEndpoint>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -77,7 +77,7 @@ pub struct ShareAcknowledgeTopicResponse {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<PartitionData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -117,7 +117,7 @@ pub struct PartitionData {
     pub error_message: Option<String>,
     /// Field `CurrentLeader`.
     pub current_leader: LeaderIdAndEpoch,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -157,7 +157,7 @@ pub struct LeaderIdAndEpoch {
     pub leader_id: i32,
     /// Field `LeaderEpoch`.
     pub leader_epoch: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -197,7 +197,7 @@ pub struct NodeEndpoint {
     pub port: i32,
     /// Field `Rack`, nullable.
     pub rack: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -32,7 +32,7 @@ pub struct ShareFetchRequest {
     pub topics: Vec<FetchTopic>,
     /// Field `ForgottenTopicsData`.
     pub forgotten_topics_data: Vec<ForgottenTopic>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -127,7 +127,7 @@ pub struct FetchTopic {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<FetchPartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -163,7 +163,7 @@ pub struct FetchPartition {
     pub partition_index: i32,
     /// Field `AcknowledgementBatches`.
     pub acknowledgement_batches: Vec<AcknowledgementBatch>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -207,7 +207,7 @@ pub struct AcknowledgementBatch {
     pub last_offset: i64,
     /// Field `AcknowledgeTypes`.
     pub acknowledge_types: Vec<i8>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -245,7 +245,7 @@ pub struct ForgottenTopic {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -21,7 +21,7 @@ pub struct ShareFetchResponse {
     pub responses: Vec<ShareFetchableTopicResponse>,
     /// Field `NodeEndpoints`.
     pub node_endpoints: Vec<NodeEndpoint>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -65,7 +65,7 @@ pub struct ShareFetchableTopicResponse {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<PartitionData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -113,7 +113,7 @@ pub struct PartitionData {
     pub records: Records,
     /// Field `AcquiredRecords`.
     pub acquired_records: Vec<AcquiredRecords>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -166,7 +166,7 @@ pub struct LeaderIdAndEpoch {
     pub leader_id: i32,
     /// Field `LeaderEpoch`.
     pub leader_epoch: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -204,7 +204,7 @@ pub struct AcquiredRecords {
     pub last_offset: i64,
     /// Field `DeliveryCount`.
     pub delivery_count: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -246,7 +246,7 @@ pub struct NodeEndpoint {
     pub port: i32,
     /// Field `Rack`, nullable.
     pub rack: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -13,7 +13,7 @@ pub struct ShareGroupDescribeResponse {
     pub throttle_time_ms: i32,
     /// Field `Groups`.
     pub groups: Vec<DescribedGroup>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -63,7 +63,7 @@ pub struct DescribedGroup {
     pub members: Vec<Member>,
     /// Field `AuthorizedOperations`, by default -2147483648.
     pub authorized_operations: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -140,7 +140,7 @@ pub struct Member {
     pub subscribed_topic_names: Vec<String>,
     /// Field `Assignment`.
     pub assignment: Assignment,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -184,7 +184,7 @@ impl Structure for Member {
 pub struct Assignment {
     /// Field `TopicPartitions`.
     pub topic_partitions: Vec<TopicPartitions>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -220,7 +220,7 @@ pub struct TopicPartitions {
     pub topic_name: String,
     /// Field `Partitions`.
     pub partitions: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

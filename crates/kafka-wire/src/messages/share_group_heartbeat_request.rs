@@ -18,7 +18,7 @@ pub struct ShareGroupHeartbeatRequest {
     pub rack_id: Option<String>,
     /// Field `SubscribedTopicNames`, nullable.
     pub subscribed_topic_names: Option<Vec<String>>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

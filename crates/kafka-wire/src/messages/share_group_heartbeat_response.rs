@@ -23,7 +23,7 @@ pub struct ShareGroupHeartbeatResponse {
     pub heartbeat_interval_ms: i32,
     /// Field `Assignment`, nullable.
     pub assignment: Option<Assignment>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -71,7 +71,7 @@ impl Structure for ShareGroupHeartbeatResponse {
 pub struct Assignment {
     /// Field `TopicPartitions`.
     pub topic_partitions: Vec<TopicPartitions>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -105,7 +105,7 @@ pub struct TopicPartitions {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -13,7 +13,7 @@ pub struct StreamsGroupDescribeResponse {
     pub throttle_time_ms: i32,
     /// Field `Groups`.
     pub groups: Vec<DescribedGroup>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -63,7 +63,7 @@ pub struct DescribedGroup {
     pub members: Vec<Member>,
     /// Field `AuthorizedOperations`, by default -2147483648.
     pub authorized_operations: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -130,7 +130,7 @@ pub struct Topology {
     pub epoch: i32,
     /// Field `Subtopologies`, nullable.
     pub subtopologies: Option<Vec<Subtopology>>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -172,7 +172,7 @@ pub struct Subtopology {
     pub state_changelog_topics: Vec<TopicInfo>,
     /// Field `RepartitionSourceTopics`.
     pub repartition_source_topics: Vec<TopicInfo>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -224,7 +224,7 @@ pub struct TopicInfo {
     pub replication_factor: i16,
     /// Field `TopicConfigs`.
     pub topic_configs: Vec<KeyValue>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -264,7 +264,7 @@ pub struct KeyValue {
     pub key: String,
     /// Field `Value`.
     pub value: String,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -326,7 +326,7 @@ pub struct Member {
     pub target_assignment: Assignment,
     /// Field `IsClassic`.
     pub is_classic: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -388,7 +388,7 @@ pub struct Endpoint {
     pub host: String,
     /// Field `Port`.
     pub port: u16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -426,7 +426,7 @@ pub struct TaskOffset {
     pub partition: i32,
     /// Field `Offset`.
     pub offset: i64,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -466,7 +466,7 @@ pub struct Assignment {
     pub standby_tasks: Vec<TaskIds>,
     /// Field `WarmupTasks`.
     pub warmup_tasks: Vec<TaskIds>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -504,7 +504,7 @@ pub struct TaskIds {
     pub subtopology_id: String,
     /// Field `Partitions`.
     pub partitions: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -42,7 +42,7 @@ pub struct StreamsGroupHeartbeatRequest {
     pub task_end_offsets: Option<Vec<TaskOffset>>,
     /// Field `ShutdownApplication`, by default false.
     pub shutdown_application: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -179,7 +179,7 @@ pub struct Topology {
     pub epoch: i32,
     /// Field `Subtopologies`.
     pub subtopologies: Vec<Subtopology>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -225,7 +225,7 @@ pub struct Subtopology {
     pub repartition_source_topics: Vec<TopicInfo>,
     /// Field `CopartitionGroups`.
     pub copartition_groups: Vec<CopartitionGroup>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -281,7 +281,7 @@ pub struct TopicInfo {
     pub replication_factor: i16,
     /// Field `TopicConfigs`.
     pub topic_configs: Vec<KeyValue>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -321,7 +321,7 @@ pub struct KeyValue {
     pub key: String,
     /// Field `Value`.
     pub value: String,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -359,7 +359,7 @@ pub struct CopartitionGroup {
     pub source_topic_regex: Vec<i16>,
     /// Field `RepartitionSourceTopics`.
     pub repartition_source_topics: Vec<i16>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -403,7 +403,7 @@ pub struct TaskIds {
     pub subtopology_id: String,
     /// Field `Partitions`.
     pub partitions: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -439,7 +439,7 @@ pub struct Endpoint {
     pub host: String,
     /// Field `Port`.
     pub port: u16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -477,7 +477,7 @@ pub struct TaskOffset {
     pub partition: i32,
     /// Field `Offset`.
     pub offset: i64,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -37,7 +37,7 @@ pub struct StreamsGroupHeartbeatResponse {
     pub endpoint_information_epoch: i32,
     /// Field `PartitionsByUserEndpoint`, nullable.
     pub partitions_by_user_endpoint: Option<Vec<EndpointToPartitions>>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -156,7 +156,7 @@ pub struct Status {
     pub status_code: i8,
     /// Field `StatusDetail`.
     pub status_detail: String,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -192,7 +192,7 @@ pub struct TaskIds {
     pub subtopology_id: String,
     /// Field `Partitions`.
     pub partitions: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -230,7 +230,7 @@ pub struct EndpointToPartitions {
     pub active_partitions: Vec<TopicPartition>,
     /// Field `StandbyPartitions`.
     pub standby_partitions: Vec<TopicPartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -268,7 +268,7 @@ pub struct Endpoint {
     pub host: String,
     /// Field `Port`.
     pub port: u16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -304,7 +304,7 @@ pub struct TopicPartition {
     pub topic: String,
     /// Field `Partitions`.
     pub partitions: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -24,7 +24,7 @@ pub struct SyncGroupRequest {
     pub protocol_name: Option<String>,
     /// Field `Assignments`.
     pub assignments: Vec<SyncGroupRequestAssignment>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -99,7 +99,7 @@ pub struct SyncGroupRequestAssignment {
     pub member_id: String,
     /// Field `Assignment`.
     pub assignment: Bytes,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

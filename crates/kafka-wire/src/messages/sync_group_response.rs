@@ -21,7 +21,7 @@ pub struct SyncGroupResponse {
     pub protocol_name: Option<String>,
     /// Field `Assignment`.
     pub assignment: Bytes,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -24,7 +24,7 @@ pub struct TxnOffsetCommitRequest {
     pub group_instance_id: Option<String>,
     /// Field `Topics`.
     pub topics: Vec<TxnOffsetCommitRequestTopic>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -125,7 +125,7 @@ pub struct TxnOffsetCommitRequestTopic {
     pub name: String,
     /// Field `Partitions`.
     pub partitions: Vec<TxnOffsetCommitRequestPartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -170,7 +170,7 @@ pub struct TxnOffsetCommitRequestPartition {
     pub committed_leader_epoch: i32,
     /// Field `CommittedMetadata`, nullable.
     pub committed_metadata: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

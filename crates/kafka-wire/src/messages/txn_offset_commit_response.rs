@@ -13,7 +13,7 @@ pub struct TxnOffsetCommitResponse {
     pub throttle_time_ms: i32,
     /// Field `Topics`.
     pub topics: Vec<TxnOffsetCommitResponseTopic>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -54,7 +54,7 @@ pub struct TxnOffsetCommitResponseTopic {
     pub name: String,
     /// Field `Partitions`.
     pub partitions: Vec<TxnOffsetCommitResponsePartition>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -95,7 +95,7 @@ pub struct TxnOffsetCommitResponsePartition {
     pub partition_index: i32,
     /// Field `ErrorCode`.
     pub error_code: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

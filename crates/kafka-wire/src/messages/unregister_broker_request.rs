@@ -10,7 +10,7 @@ use crate::{
 pub struct UnregisterBrokerRequest {
     /// Field `BrokerId`.
     pub broker_id: i32,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

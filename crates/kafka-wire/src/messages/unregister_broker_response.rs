@@ -15,7 +15,7 @@ pub struct UnregisterBrokerResponse {
     pub error_code: i16,
     /// Field `ErrorMessage`, nullable.
     pub error_message: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -14,7 +14,7 @@ pub struct UpdateFeaturesRequest {
     pub feature_updates: Vec<FeatureUpdateKey>,
     /// Field `ValidateOnly`, versions 1 to 2, by default false.
     pub validate_only: bool,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -79,7 +79,7 @@ pub struct FeatureUpdateKey {
     pub allow_downgrade: bool,
     /// Field `UpgradeType`, versions 1 to 2, by default 1.
     pub upgrade_type: i8,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -17,7 +17,7 @@ pub struct UpdateFeaturesResponse {
     pub error_message: Option<String>,
     /// Field `Results`, versions 0 to 1.
     pub results: Vec<UpdatableFeatureResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -82,7 +82,7 @@ pub struct UpdatableFeatureResult {
     pub error_code: i16,
     /// Field `ErrorMessage`, nullable.
     pub error_message: Option<String>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

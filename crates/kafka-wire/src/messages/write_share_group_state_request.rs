@@ -12,7 +12,7 @@ pub struct WriteShareGroupStateRequest {
     pub group_id: String,
     /// Field `Topics`.
     pub topics: Vec<WriteStateData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -48,7 +48,7 @@ pub struct WriteStateData {
     pub topic_id: [u8; 16],
     /// Field `Partitions`.
     pub partitions: Vec<PartitionData>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -92,7 +92,7 @@ pub struct PartitionData {
     pub delivery_complete_count: i32,
     /// Field `StateBatches`.
     pub state_batches: Vec<StateBatch>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -161,7 +161,7 @@ pub struct StateBatch {
     pub delivery_state: i8,
     /// Field `DeliveryCount`.
     pub delivery_count: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -10,7 +10,7 @@ use crate::{
 pub struct WriteTxnMarkersRequest {
     /// Field `Markers`.
     pub markers: Vec<WritableTxnMarker>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -52,7 +52,7 @@ pub struct WritableTxnMarker {
     pub coordinator_epoch: i32,
     /// Field `TransactionVersion`, version 2, by default 0.
     pub transaction_version: i8,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -103,7 +103,7 @@ pub struct WritableTxnMarkerTopic {
     pub name: String,
     /// Field `PartitionIndexes`.
     pub partition_indexes: Vec<i32>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

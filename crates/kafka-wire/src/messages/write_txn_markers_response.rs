@@ -11,7 +11,7 @@ use crate::{
 pub struct WriteTxnMarkersResponse {
     /// Field `Markers`.
     pub markers: Vec<WritableTxnMarkerResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -45,7 +45,7 @@ pub struct WritableTxnMarkerResult {
     pub producer_id: i64,
     /// Field `Topics`.
     pub topics: Vec<WritableTxnMarkerTopicResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -81,7 +81,7 @@ pub struct WritableTxnMarkerTopicResult {
     pub name: String,
     /// Field `Partitions`.
     pub partitions: Vec<WritableTxnMarkerPartitionResult>,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 
@@ -117,7 +117,7 @@ pub struct WritableTxnMarkerPartitionResult {
     pub partition_index: i32,
     /// Field `ErrorCode`.
     pub error_code: i16,
-    /// Tagged fields that were received and are not known.
+    /// Unknown tagged fields that were received.
     pub unknown_tagged_fields: TaggedFields,
 }
 

@@ -1,5 +1,6 @@
-// Reads lines "KEY request|response VERSION HEX" from stdin. Decodes each with Kafka's own generated classes and
-// encodes it again. Prints a line for each message that changes, and finally the number of unchanged ones.
+// Reads lines "KEY request|response VERSION HEX" from stdin. Decodes each with Kafka's own generated
+// classes and encodes it again. Prints a line for each message that changes, and finally the number of
+// unchanged ones.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;

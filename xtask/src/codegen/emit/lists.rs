@@ -47,7 +47,10 @@ pub(in super::super) fn module(messages: &[Message]) -> String {
 pub(in super::super) fn api_keys(apis: &[Api]) -> String {
     let mut out = String::from(HEADER);
     line!(out, "//! API keys, their versions and their header versions.\n\nuse crate::VersionRange;\n");
-    line!(out, "/// Which request it is. All keys that have a version are here, with or without messages.");
+    line!(
+        out,
+        "/// The kind of a request. Has every key with a valid version, even without generated messages."
+    );
     line!(out, "#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]\npub enum ApiKey {{");
     for api in apis {
         line!(out, "/// Key {}, {}.\n{} = {},", api.key, in_words(api.versions), api.name, api.key);
@@ -64,9 +67,12 @@ pub(in super::super) fn api_keys(apis: &[Api]) -> String {
     }
     line!(
         out,
-        "_ => return None,\n}})\n}}\n\n/// Its number.\npub const fn code(self) -> i16 {{ self as i16 }}\n"
+        "_ => return None,\n}})\n}}\n\n/// Returns the number of the key.\npub const fn code(self) -> i16 {{ self as i16 }}\n"
     );
-    line!(out, "/// Its name, such as `Produce`.\npub const fn name(self) -> &'static str {{\nmatch self {{");
+    line!(
+        out,
+        "/// Returns the name, such as `Produce`.\npub const fn name(self) -> &'static str {{\nmatch self {{"
+    );
     for api in apis {
         line!(out, "Self::{0} => \"{0}\",", api.name);
     }
@@ -110,9 +116,8 @@ const API_KEY_HEADERS: &str = "
         }
     }
 
-    /// Version of the header before a response of this version: 0, or 1 if it is flexible. \
-     Always 0 for ApiVersions,
-    /// since its client does not know yet what the server understands (KIP-511).
+    /// Version of the header before a response of this version: 0, or 1 if it is flexible. Always 0 for
+    /// ApiVersions, because the client does not yet know what the server supports (KIP-511).
     pub const fn response_header_version(self, version: i16) -> i16 {
         match self.response_flexible_from() {
             Some(from) if version >= from && !matches!(self, Self::ApiVersions) => 1,

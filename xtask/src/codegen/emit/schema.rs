@@ -11,7 +11,7 @@ pub(in super::super) fn test_schema(messages: &[Message]) -> String {
     let mut out = String::from(HEADER);
     line!(
         out,
-        "//! What the definitions say about every message that is generated.\n\nuse super::schema::{{Field, Kind, Message, Structure}};\n"
+        "//! A description of every generated message.\n\nuse super::schema::{{Field, Kind, Message, Structure}};\n"
     );
     line!(out, "pub(crate) static MESSAGES: &[&Message] = &[");
     for message in messages {

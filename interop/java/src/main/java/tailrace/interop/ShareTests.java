@@ -91,7 +91,8 @@ final class ShareTests {
         String topic = filled("share", 1, 100), group = group("acks");
         Map<Integer, List<Short>> deliveries = new TreeMap<>();
         try (var m = member(group, topic, "explicit")) {
-            // Of ten records, one is rejected, one is released at its first two deliveries, the rest are accepted.
+            // Of ten records, one is rejected and one is released at its first two deliveries. The rest are
+            // accepted.
             until("all settled", 60, () -> {
                 for (var r : m.poll(Duration.ofMillis(200))) {
                     deliveries.computeIfAbsent(value(r), v -> new ArrayList<>()).add(r.deliveryCount().orElse((short) -1));
