@@ -148,7 +148,7 @@ fn all_verbs() -> Vec<String> {
 #[test]
 fn the_version_comes_with_its_commit_and_build() {
     let output = |flag| {
-        let output = Command::new(env!("CARGO_BIN_EXE_tailrace")).arg(flag).output().unwrap();
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_tailrace")).arg(flag).output().unwrap();
         assert!(output.status.success());
         String::from_utf8(output.stdout).unwrap()
     };
