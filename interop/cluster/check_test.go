@@ -291,7 +291,7 @@ var cases = map[string]struct {
 		j.judgeLog(1, []byte("ERROR the replica has stopped reason=no space left to write"), false, false)
 	}, []string{"log-of-node"}},
 	"a node whose files were changed says what it has found": {func(j *judge) {
-		j.judgeLog(1, []byte("ERROR damage was found file=x.log\nINFO ready"), false, true)
+		j.judgeLog(1, []byte("ERROR found damage file=x.log\nINFO ready"), false, true)
 	}, nil},
 	"a node whose files were changed has another trouble": {func(j *judge) {
 		j.judgeLog(1, []byte("ERROR the replica has stopped reason=a sync failed"), false, true)

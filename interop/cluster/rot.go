@@ -57,7 +57,7 @@ func (c *chaos) rot(f fault) {
 			return
 		}
 		if time.Now().After(end) {
-			c.judge.anomaly("not-mended", "node %d: %d %s", n.number, status, text)
+			c.judge.anomaly("not-repaired", "node %d: %d %s", n.number, status, text)
 			return
 		}
 	}
@@ -116,7 +116,7 @@ func health(n *node) (int, string) {
 
 // told is what a rotted node may log with ERROR: that it has found the damage; or, if an end was cut off
 // because it was taken for torn, that the replica has to start again.
-var told = [][]byte{[]byte("damage"), []byte("the log lacks what the leader knows to be here")}
+var told = [][]byte{[]byte("damage"), []byte("the log lacks entries that the leader knows to be here")}
 
 func tellsOfRot(line []byte) bool {
 	return slices.ContainsFunc(told, func(words []byte) bool { return bytes.Contains(line, words) })

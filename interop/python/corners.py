@@ -518,7 +518,7 @@ def strangers():
     # A copy of a folder in use, under the same number and under another one.
     shutil.copytree(cluster[2].data, f"{folder}/copy")
     copy = Node(folder, 3, [cluster[0].listen], name="copy")
-    says("a copy of a running node's folder", copy.refuses_to_start(), "another node with number 3 is alive")
+    says("a copy of a running node's folder", copy.refuses_to_start(), "another node with id 3 is running")
     other = Node(folder, 5, [cluster[0].listen], name="copy")
     says("a folder of another node", other.refuses_to_start(), "node 3", "node id", "node=3")
     # A node of this number exists: an empty folder does not take its place.
@@ -533,8 +533,8 @@ def strangers():
     foreign = Node(folder, 4, name="foreign").start().stop()
     foreign.seeds = [cluster[0].listen]
     foreign.start()
-    eventually(lambda: "a seed is no node of this node's cluster" in foreign.log(), "the node of another cluster says so")
-    says("a node of another cluster", foreign.log(), "a seed is no node of this node's cluster")
+    eventually(lambda: "a seed is not a node of this node's cluster" in foreign.log(), "the node of another cluster says so")
+    says("a node of another cluster", foreign.log(), "a seed is not a node of this node's cluster")
     same(describe(foreign), [4], "nodes of the other cluster")
     foreign.kill()
     same(len(describe(cluster[0])), 3, "nodes of the cluster")

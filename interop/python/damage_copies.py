@@ -324,7 +324,7 @@ def named(cell, logs, report):
 
 def none_given_up(cell, logs):
     for node, log in enumerate(logs):
-        lines = [line for line in log.splitlines() if "is given up" in line and cell.mentioned(line)]
+        lines = [line for line in log.splitlines() if "is abandoned" in line and cell.mentioned(line)]
         check(cell.may_be_given_up or not lines, f"node {node + 1}: {lines[:1]}")
 
 
@@ -339,11 +339,11 @@ def alike(cell, expected):
 
 
 def promises_nothing(those):
-    """The health of a node does not say of data that no copy has that it is being mended."""
+    """The health of a node does not say of data that no copy has that it is being repaired."""
     for node, cell in itertools.product(NODES, [cell for cell in sound(those) if cell.lost != NOTHING]):
         body = json.loads(health(node)[1])
         lines = [line for line in [*body.get("problems", []), *body.get("warnings", [])] if cell.mentioned(line)]
-        check(lines and not any("being mended" in line for line in lines), f"{node.name}: {lines}")
+        check(lines and not any("being repaired" in line for line in lines), f"{node.name}: {lines}")
 
 
 def one_state(state, those, expected):

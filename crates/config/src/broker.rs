@@ -472,7 +472,7 @@ settings! {
         /// Number of PINGs that a NATS client may leave unanswered. At the next one it is disconnected with
         /// 'Stale Connection'.
         tailrace_nats_ping_max: u32 = K::new("tailrace.nats.ping.max", Int).default("2").count("PINGs").between(1, 1000);
-        /// Name of this server in its NATS INFO. Empty: tailrace- and the number of the node.
+        /// Name of this server in its NATS INFO. Empty: tailrace- and the node's id.
         tailrace_nats_server_name: String = K::new("tailrace.nats.server.name", Text).default("");
         /// Whether NATS connections must be encrypted: off, or required. Clients learn this from the server's
         /// first line and then upgrade, unless tailrace.nats.tls.handshake.first is set.

@@ -1,4 +1,4 @@
-//! The count of panics. Each panic is a bug of the server. It costs only the task that panicked.
+//! The count of panics. Each panic is a bug in the server. It costs only the task that panicked.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};

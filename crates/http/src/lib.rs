@@ -70,7 +70,7 @@ pub enum PageAnswer {
     Page(String),
     /// The query cannot be parsed, with the reason.
     BadQuery(String),
-    /// A bug of the server. The log has details.
+    /// A bug in the server. The log has details.
     Failed,
 }
 
@@ -265,7 +265,7 @@ async fn page(server: Arc<HttpServer>, uri: Uri) -> Response<Full<Bytes>> {
             Some(PageAnswer::Page(page)) => typed(StatusCode::OK, "application/json", page),
             Some(PageAnswer::BadQuery(reason)) => text(StatusCode::BAD_REQUEST, reason),
             Some(PageAnswer::Failed) => {
-                let reason = "a bug of the server: the page could not be made; see the server's log\n";
+                let reason = "a bug in the server: the page could not be made; see the server's log\n";
                 text(StatusCode::INTERNAL_SERVER_ERROR, reason.into())
             }
             None => text(StatusCode::NOT_FOUND, "not found: / lists all pages\n".into()),

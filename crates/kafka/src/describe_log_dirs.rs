@@ -56,7 +56,7 @@ fn describe(table: &TopicTable, data_dir: &Path, wanted: TopicsToDescribe) -> De
     };
     let room = room(data_dir);
     if let Err(error) = &room {
-        tracing::error!(folder = %data_dir.display(), %error, "asking for the room on the disk failed");
+        tracing::error!(folder = %data_dir.display(), %error, "could not read the free space of the disk");
     }
     let code = if room.is_ok() { ErrorCode::None } else { ErrorCode::KafkaStorageError };
     let (total_bytes, usable_bytes) = room.unwrap_or((-1, -1));

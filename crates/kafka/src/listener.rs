@@ -75,7 +75,7 @@ fn admit(
             None => tracing::debug!(%caller, reason = %closed, "connection closed"),
             Some(reason) => {
                 server.metrics.connections_cut.get_or_create(&ReasonLabel { reason }).inc();
-                tracing::info!(%caller, reason = %closed, "connection cut");
+                tracing::info!(%caller, reason = %closed, "connection closed by the server");
             }
         }
     });

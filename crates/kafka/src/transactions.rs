@@ -115,8 +115,8 @@ fn refused(error: &TransactionError) -> Refusal {
 
 /// An answer that the coordinator never gives to this event.
 pub(crate) fn unexpected(reply: &TransactionReply) -> Refusal {
-    tracing::error!(?reply, "the coordinator of transactions gave an answer that does not fit");
-    Refusal::new(ErrorCode::UnknownServerError, "the coordinator gave an answer that does not fit")
+    tracing::error!(?reply, "the coordinator of transactions gave an unexpected answer");
+    Refusal::new(ErrorCode::UnknownServerError, "the coordinator gave an unexpected answer")
 }
 
 /// Replaces PRODUCER_FENCED for clients that are too old to know it.

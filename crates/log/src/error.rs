@@ -94,7 +94,7 @@ pub enum LogError {
     /// that may block.
     #[error("the read needs the disk")]
     NotAtHand,
-    /// A batch or entry does not continue the log. A bug of the caller. Nothing was appended.
+    /// A batch or entry does not continue the log. A bug in the caller. Nothing was appended.
     #[error(
         "append at offset {found_offset}, raft index {found_index}, epoch {found_epoch} does not continue the log at \
          offset {expected_offset}, raft index {expected_index}, epoch {expected_epoch} or higher"
@@ -113,7 +113,7 @@ pub enum LogError {
         /// The batch's epoch.
         found_epoch: LeaderEpoch,
     },
-    /// The bytes are not the batch that the header describes. A bug of the caller. Nothing was appended.
+    /// The bytes are not the batch that the header describes. A bug in the caller. Nothing was appended.
     #[error("the batch header says {expected} bytes, the batch has {found}")]
     BatchBytes {
         /// The length in the header.

@@ -154,7 +154,7 @@ impl Node {
     /// fail.
     pub fn warnings(&self) -> Vec<String> {
         let uncleanable = self.cleaner.uncleanable().into_iter();
-        let uncleanable = uncleanable.map(|(id, reason)| format!("{id} is not compacted any more: {reason}"));
+        let uncleanable = uncleanable.map(|(id, reason)| format!("{id} is no longer compacted: {reason}"));
         let warnings = self.disk_warning().into_iter().chain(uncleanable).chain(self.nodes_away());
         warnings.chain(self.being_mended()).collect()
     }
@@ -167,8 +167,8 @@ impl Node {
         let damaged = replicas.filter(|handle| handle.is_replica()).flat_map(|handle| {
             let damaged = handle.reader.log().damaged().into_iter();
             let state = |found: &DamagedRange| match found.is_lost {
-                true => "not mended: no replica has it",
-                false => "being mended",
+                true => "not repaired: no replica has it",
+                false => "being repaired",
             };
             damaged.map(move |found| format!("{} is damaged, and is {}: {found}", handle.id, state(&found)))
         });

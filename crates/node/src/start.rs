@@ -119,7 +119,7 @@ pub enum StartError {
     Cluster(#[from] ClusterError),
     /// Another node runs on a copy of this folder.
     #[error(
-        "another node with number {0} is alive, with a copy of this data folder or the original: only one of them may run"
+        "another node with id {0} is running, with a copy of this data folder or the original: only one of them may run"
     )]
     NumberTaken(NodeId),
     /// The cluster does not accept this node, or no longer accepts it.

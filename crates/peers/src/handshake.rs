@@ -43,10 +43,10 @@ pub enum Refusal {
     #[error("it is this node itself")]
     Itself,
     /// The other node has the same id.
-    #[error("it has this node's number, {0}: give one of them another node.id")]
+    #[error("it has this node's id, {0}: give one of them another node.id")]
     SameNode(NodeId),
     /// Another instance of the node is alive.
-    #[error("another node with number {0} is alive: give one of them another node.id")]
+    #[error("another node with id {0} is running: give one of them another node.id")]
     DuplicateNode(NodeId),
     /// A different node is at that address.
     #[error("node {expected} was called, but node {found} answered")]

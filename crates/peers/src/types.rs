@@ -166,7 +166,7 @@ pub enum RequestError {
     #[error("the node does not serve this request")]
     NotServed,
     /// The node is stopping. Nothing was done.
-    #[error("the node stops")]
+    #[error("the node is stopping")]
     Stopping,
     /// The request failed, in the words of that node.
     #[error("{0}")]

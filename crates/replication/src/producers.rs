@@ -144,7 +144,7 @@ pub enum ProducerError {
         since: Offset,
     },
     /// A batch of a transaction that has not started here and that no coordinator has verified.
-    #[error("producer {producer} has no transaction here that its coordinator knows of")]
+    #[error("producer {producer} has no verified transaction on this partition")]
     Unverified {
         /// The producer.
         producer: ProducerId,

@@ -21,7 +21,7 @@ fn log(info: &PanicHookInfo<'_>) {
     let payload: &(dyn Any + Send) = info.payload();
     let (reason, thread) = (panics::reason_of(payload), thread::current());
     let place = info.location().map(ToString::to_string).unwrap_or_default();
-    tracing::error!(thread = thread.name(), place, reason, "a panic: a bug of the server");
+    tracing::error!(thread = thread.name(), place, reason, "a panic: a bug in the server");
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ impl From<AppendFailure> for PartitionRefusal {
     }
 }
 
-/// A panic is a bug of the server, not of the batch.
+/// A panic is a bug in the server, not in the batch.
 impl From<Panicked> for PartitionRefusal {
     fn from(_: Panicked) -> Self {
         Self::new(ErrorCode::UnknownServerError, "checking the batch failed; see the server's log")

@@ -49,7 +49,9 @@ impl FormatError {
 impl std::fmt::Display for FormatError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Newer(found) => write!(f, "format version {found}, known up to {FORMAT_VERSION}"),
+            Self::Newer(found) => {
+                write!(f, "format version {found}; this tailrace reads up to {FORMAT_VERSION}")
+            }
             Self::Damaged(position, reason) => write!(f, "at byte {position}: {reason}"),
         }
     }

@@ -24,7 +24,7 @@ pub(super) fn found(image: &MetadataImage, cluster_id: &str, node: &RegisterNode
     }
     check(node)?;
     if node.node != image.broker.node() {
-        let reason = "only a standalone server can found a cluster, by its own number";
+        let reason = "only a standalone server can found a cluster, with its own node id";
         return Err(ControlError::InvalidRegistration { node: node.node, reason });
     }
     let registration = registration(node, 1, ReplicaId::new(node.node, 1));
@@ -112,7 +112,7 @@ fn registration(node: &RegisterNode, epoch: i64, replica: ReplicaId) -> NodeRegi
 fn check(node: &RegisterNode) -> Result<(), ControlError> {
     let refused = |reason| Err(ControlError::InvalidRegistration { node: node.node, reason });
     if node.node.0 < 0 {
-        return refused("its number is negative");
+        return refused("its id is negative");
     }
     if node.directory == [0; 16] {
         return refused("its data folder has no id");

@@ -67,7 +67,7 @@ fn the_founder_is_the_first_node_and_keeps_what_it_had() {
     }
     assert_eq!(
         rig.refusal(&found("c", node(2))),
-        "Node 2 cannot be registered: only a standalone server can found a cluster, by its own number."
+        "Node 2 cannot be registered: only a standalone server can found a cluster, with its own node id."
     );
 }
 
@@ -115,7 +115,7 @@ fn what_cannot_be_registered() {
     let mut rig = Rig::cluster_with(2, &[("tailrace.cluster.nodes.max", "3")]);
     type Edit = fn(&mut RegisterNode);
     let cases: [(Edit, &str); 10] = [
-        (|node| node.node = NodeId(-1), "Node -1 cannot be registered: its number is negative."),
+        (|node| node.node = NodeId(-1), "Node -1 cannot be registered: its id is negative."),
         (|node| node.directory = [0; 16], "its data folder has no id"),
         (|node| node.cluster = "here".to_owned(), "not HOST:PORT"),
         (|node| node.kafka = format!("{}:1", "x".repeat(300)), "not HOST:PORT"),

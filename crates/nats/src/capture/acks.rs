@@ -53,7 +53,7 @@ pub(super) enum Failure {
     NotLeader,
     #[error("too few replicas keep up")]
     TooFewReplicas,
-    #[error("too much waits for the leaders of partitions on other nodes")]
+    #[error("too many messages wait for partition leaders on other nodes")]
     QueueFull,
     #[error("no leader of the partition was found in time: {0}")]
     NoLeader(String),

@@ -80,7 +80,7 @@ impl WebSocketLimits {
 enum WebSocketError {
     #[error("reserved bits are set")]
     Reserved,
-    #[error("a compressed message was not agreed upon")]
+    #[error("compression was not negotiated")]
     NotNegotiated,
     #[error("mask bit missing")]
     Unmasked,
@@ -88,7 +88,7 @@ enum WebSocketError {
     Opcode(u8),
     #[error("a control frame must be whole, uncompressed, and of at most 125 bytes")]
     Control,
-    #[error("a frame that continues nothing")]
+    #[error("a continuation frame without a message")]
     Continuation,
     #[error("a new message started within another")]
     Unfinished,

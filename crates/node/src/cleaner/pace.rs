@@ -33,7 +33,7 @@ impl Throttle<'_> {
         match topic.filter(|topic| topic.id == reader.log().identity().topic_id) {
             None => stopped("the topic was deleted"),
             Some(topic) if !topic.config.cleanup_policy.compact => {
-                stopped("the topic is not compacted any more")
+                stopped("the topic is no longer compacted")
             }
             Some(_) => Ok(()),
         }

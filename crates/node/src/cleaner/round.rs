@@ -65,7 +65,7 @@ pub(super) fn run(
     let work = AssertUnwindSafe(|| clean(shared, node, candidate, map));
     let ended = catch_unwind(work).unwrap_or_else(|panic| {
         let reason = panics::reason_of(&*panic);
-        Err(RoundError::Failed(format!("a bug of the server, compaction panicked: {reason}")))
+        Err(RoundError::Failed(format!("a bug in the server, compaction panicked: {reason}")))
     });
     match ended {
         Err(RoundError::Failed(_)) if is_damaged(&candidate.handle) => {

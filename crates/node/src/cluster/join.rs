@@ -193,7 +193,7 @@ impl Patience {
         if !std::mem::replace(&mut self.said, true) {
             tracing::warn!(
                 %node, wait_s = wait.as_secs(),
-                "the cluster knows this node's number, and does not know yet that its last bearer is gone: waiting until it is"
+                "the cluster knows this node's id, but not yet that its previous holder is gone: waiting"
             );
         }
         let since = *self.since.get_or_insert_with(Instant::now);

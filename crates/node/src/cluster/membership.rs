@@ -114,7 +114,7 @@ fn begin(handle: &PartitionHandle, replica: &mut Replica<NodeDisk>, step: Step, 
         Step::Remove(id) => MemberChange::Remove(id),
     };
     match replica.change_members(change, now) {
-        Ok(()) => tracing::info!(partition = %handle.id, ?change, "the members change"),
+        Ok(()) => tracing::info!(partition = %handle.id, ?change, "changing the members"),
         Err(error) => {
             tracing::debug!(partition = %handle.id, ?change, %error, "cannot change the members yet")
         }

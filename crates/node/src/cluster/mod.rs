@@ -178,7 +178,7 @@ async fn look_up_seeds(here: &Arc<Node>) {
                 Ok((who, status)) => note_address(here, Some(who.node), &status),
                 Err(PeerError::Refused { refusal: Refusal::Itself, .. }) => {}
                 Err(error @ PeerError::Refused { .. }) => {
-                    tracing::warn!(%seed, %error, "a seed is no node of this node's cluster");
+                    tracing::warn!(%seed, %error, "a seed is not a node of this node's cluster");
                 }
                 Err(_) => unanswered.push(seed),
             }

@@ -173,9 +173,9 @@ async fn damaged(node: &Node) -> Vec<Value> {
 async fn of_handle(handle: &PartitionHandle, found: &mut Vec<Value>) {
     for range in handle.reader.log().damaged() {
         let state = match (handle.is_replica(), range.is_lost) {
-            (false, _) => "not mended: there is no other replica",
-            (true, true) => "not mended: no replica has it",
-            (true, false) => "being mended",
+            (false, _) => "not repaired: there is no other replica",
+            (true, true) => "not repaired: no replica has it",
+            (true, false) => "being repaired",
         };
         list(found, || damage(&handle.id, state, &range.to_string()));
     }

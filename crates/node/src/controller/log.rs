@@ -125,7 +125,7 @@ pub(crate) fn open(
             Some(damage)
                 if !replica.damaged().is_empty() && replica.members().voters.iter().any(|id| *id != own) =>
             {
-                tracing::error!(%damage, "a part of the metadata log is damaged: this node waits until the others have mended it");
+                tracing::error!(%damage, "a part of the metadata log is damaged: this node waits until the other nodes have repaired it");
                 Some(committed)
             }
             Some(damage) => return Err(damage),

@@ -57,8 +57,8 @@ pub enum CommandError {
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
-    /// A bug of the server: the task that executes the command panicked.
-    #[error("a bug of the server: its controller panicked; see the server's log")]
+    /// A bug in the server: the task that executes the command panicked.
+    #[error("a bug in the server: its controller panicked; see the server's log")]
     Panicked,
 }
 

@@ -48,7 +48,7 @@ impl<C: Coordinator> Runtime<C> {
         self.shards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lists coordinators that this node leads and that a bug of the server keeps out of service.
+    /// Lists coordinators that this node leads and that a bug in the server keeps out of service.
     pub(super) fn problems(&self) -> Vec<String> {
         self.lock().values().filter_map(|shard| shard.problem()).collect()
     }

@@ -70,7 +70,7 @@ impl Coordinators {
         }
     }
 
-    /// Lists coordinators that a bug of the server keeps out of service, for `/healthz`. Problems of their
+    /// Lists coordinators that a bug in the server keeps out of service, for `/healthz`. Problems of their
     /// partitions are listed with those.
     pub(crate) fn problems(&self) -> impl Iterator<Item = String> {
         let problems = [self.groups.problems(), self.shares.problems(), self.transactions.problems()];

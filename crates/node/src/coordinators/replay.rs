@@ -24,7 +24,7 @@ pub(super) enum ReplayFailure {
     /// Replay skips nothing: a group would go back to an older position, or to none, and a transaction would
     /// be decided twice.
     #[error(
-        "{0}; what it coordinates is out of service until this is mended from another replica, or `tailrace log repair` has restored or \
+        "{0}; what it coordinates is out of service until this is repaired from another replica, or `tailrace log repair` has restored or \
          removed it"
     )]
     Damaged(DamagedRange),

@@ -278,7 +278,7 @@ impl<C: Perform> Shard<C> {
     /// The log makes the core panic, and will do so again. Returns the reason to report.
     fn panicked(&self, panic: &str) -> String {
         self.rest(DAMAGED_MS);
-        let reason = format!("a bug of the server, loading it panicked: {panic}");
+        let reason = format!("a bug in the server, loading it panicked: {panic}");
         self.set_panic(Some(reason.clone()));
         reason
     }

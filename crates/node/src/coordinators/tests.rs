@@ -211,7 +211,7 @@ async fn a_core_whose_log_makes_it_panic_rests_and_is_named() {
         rig.counters.submit(rig.node(), Caller::internal(), POISON, |_| Event::Panic).await.is_err(),
         "it is evicted"
     );
-    let told = "a bug of the server, loading it panicked: a mistake of who reads it back";
+    let told = "a bug in the server, loading it panicked: a mistake of who reads it back";
     assert_eq!(rig.count(POISON).await, Err(CoordinatorFailure::Unavailable(told.to_owned())));
     for _ in 0..10 {
         assert!(matches!(rig.count(POISON).await, Err(CoordinatorFailure::Unavailable(_))));

@@ -37,7 +37,7 @@ pub enum LookupFailure {
     /// The log cannot be read.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// A bug of the server.
+    /// A bug in the server.
     #[error("looking up an offset by time panicked")]
     Panicked,
 }

@@ -170,7 +170,7 @@ async fn ask(node: &Arc<Node>, lost: &Lost) -> bool {
     match node.controller.execute(Caller::internal(), command, node.now()).await {
         Ok(_) => {
             node.metrics.repair.replicas_given_up.inc();
-            tracing::warn!(partition = %id, %replica, %reason, "the replica is given up: another one starts in its place");
+            tracing::warn!(partition = %id, %replica, %reason, "the replica is abandoned: another one starts in its place");
             return true;
         }
         Err(CommandError::Refused(error)) => {

@@ -313,7 +313,7 @@ impl Opener {
         let aside = set_aside(disk, dir, now)?;
         tracing::warn!(
             partition = %id, ?before, kept = %aside.display(),
-            "the folder of a replica that was given up is set aside: remove it when it is no longer needed"
+            "the folder of an abandoned replica is set aside: remove it when it is no longer needed"
         );
         Ok(())
     }

@@ -209,13 +209,13 @@ pub enum ReadFailure {
     #[error("{0}")]
     Damaged(DamagedRange),
     /// The position has to be read from the disk, and [`ReadTerms::reach`] does not allow that.
-    #[error("its position has to be read from the disk")]
+    #[error("the read needs the disk")]
     NotAtHand,
     /// The log cannot be read.
     #[error(transparent)]
     Log(LogError),
-    /// A bug of the server, not a fault of the disk.
-    #[error("a bug of the server: reading panicked; see the server's log")]
+    /// A bug in the server, not a fault of the disk.
+    #[error("a bug in the server: reading panicked; see the server's log")]
     Panicked,
 }
 
@@ -284,7 +284,7 @@ impl PartitionHandle {
         read: impl FnOnce() -> Result<T, ReadFailure> + Send + 'static,
     ) -> Result<T, ReadFailure> {
         task::spawn_blocking(read).await.unwrap_or_else(|error| {
-            tracing::error!(partition = %self.id, %error, "a bug of the server: reading panicked");
+            tracing::error!(partition = %self.id, %error, "a bug in the server: reading panicked");
             Err(ReadFailure::Panicked)
         })
     }

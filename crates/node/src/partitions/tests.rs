@@ -186,7 +186,7 @@ async fn a_change_that_panics_takes_the_partition_out_of_service() {
 }
 
 /// Uses an assertion of the core, not a panic made up for the test. Its message is the reported reason
-/// everywhere, as a bug of the server.
+/// everywhere, as a bug in the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_whose_invariant_is_broken_names_it_and_others_go_on() {
     let rig = Rig::start().await;

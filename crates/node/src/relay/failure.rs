@@ -28,7 +28,7 @@ pub enum NotStored {
     #[error("too few replicas keep up")]
     TooFewReplicas,
     /// The queue is full, and nothing was tried.
-    #[error("too much waits for the leaders of partitions on other nodes")]
+    #[error("too many messages wait for partition leaders on other nodes")]
     QueueFull,
     /// No node was asked to store it.
     #[error("no leader of the partition was found in time: {0}")]
@@ -46,7 +46,7 @@ pub enum NotStored {
     /// The partition stopped. The batch may be stored.
     #[error("the partition stopped before the batch was committed")]
     Halted,
-    /// A bug of the server.
+    /// A bug in the server.
     #[error("building the batch panicked")]
     Panicked,
 }

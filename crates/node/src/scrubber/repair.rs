@@ -71,7 +71,7 @@ pub(super) fn tell_of(node: &Node, handle: &PartitionHandle, damage: &Damage) {
     node.metrics.repair.damages.inc();
     tracing::error!(
         partition = %handle.id, file = %damage.file.display(), position = damage.position, reason = %damage.reason,
-        "damage was found"
+        "found damage"
     );
 }
 
@@ -134,7 +134,7 @@ fn give_up_all(node: &Arc<Node>, request: &str) {
                 // Compaction is running, retention has removed it, or the segment has to be repaired first.
                 Ok(false) => {
                     let partition = &handle.id;
-                    tracing::warn!(%partition, damage = %range, "left as it is: its segment is being compacted or mended; ask again");
+                    tracing::warn!(%partition, damage = %range, "left as it is: its segment is being compacted or repaired; ask again");
                     break;
                 }
                 Err(error) => {
@@ -203,7 +203,7 @@ fn fill(handle: &PartitionHandle, patch: &mut Patch<NodeDisk>) -> Result<Option<
         let Some(wanted) = patch.wanted_range() else { return Ok(Some(given_up)) };
         if !may_be_given_up(handle, &wanted) {
             let partition = &handle.id;
-            tracing::warn!(%partition, damage = %wanted, "another replica may have what is damaged here: it is not given up");
+            tracing::warn!(%partition, damage = %wanted, "another replica may have the damaged records: they are not given up");
             return Ok(None);
         }
         given_up.extend(patch.give_up(wanted.end_offset)?);
@@ -213,7 +213,7 @@ fn fill(handle: &PartitionHandle, patch: &mut Patch<NodeDisk>) -> Result<Option<
 fn tell(handle: &PartitionHandle, given_up: &GivenUp) {
     let (from, to) = (given_up.range.base_offset.0, given_up.range.end_offset.0 - 1);
     let kept = given_up.kept.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-    tracing::warn!(partition = %handle.id, from, to, kept, "damaged records are given up");
+    tracing::warn!(partition = %handle.id, from, to, kept, "gave up damaged records");
 }
 
 #[cfg(test)]

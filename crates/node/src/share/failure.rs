@@ -47,7 +47,7 @@ pub enum ShareFailure {
     /// The batches of a segment cannot be read.
     #[error(transparent)]
     Disk(#[from] io::Error),
-    /// A bug of the server: the task that read the log ended without an answer.
+    /// A bug in the server: the task that read the log ended without an answer.
     #[error("the task that read the log has failed")]
     Internal,
 }

@@ -83,7 +83,7 @@ impl LivePartition {
         };
         stepped.unwrap_or_else(|panic| {
             let (reason, key) = (panics::reason_of(&*panic), &self.key);
-            tracing::error!(?key, %reason, "a bug of the server: a change of a share-partition panicked, it is loaded again");
+            tracing::error!(?key, %reason, "a bug in the server: a change of a share-partition panicked, it is loaded again");
             self.wake();
             None
         })

@@ -230,7 +230,7 @@ async fn scan(
     if is_in_memory {
         return look();
     }
-    // The task panicked: a bug of the server.
+    // The task panicked: a bug in the server.
     task::spawn_blocking(look).await.unwrap_or(Err(ShareFailure::Internal))
 }
 

@@ -41,7 +41,7 @@ impl DiskSpace {
             self.free_bytes().map_or_else(|| "an unknown number of".to_owned(), |free| free.to_string());
         if self.disk.refusals().is_recent() {
             return Some(format!(
-                "the disk of {folder} is full: writes are refused, {free} bytes are free; they go on by themselves \
+                "the disk of {folder} is full: writes are refused, {free} bytes are free; they resume by themselves \
                  when there is room"
             ));
         }

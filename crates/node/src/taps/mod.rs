@@ -76,7 +76,7 @@ pub enum NotTaken {
     /// A batch cannot be read.
     #[error(transparent)]
     Batch(#[from] BatchError),
-    /// A bug of the server: a task ended without a result.
+    /// A bug in the server: a task ended without a result.
     #[error("a task of the sink has failed")]
     Failed,
 }

@@ -35,7 +35,7 @@ enum Skipped {
     Unread(ReadFailure),
     Disk(std::io::Error),
     NotTaken(NotTaken),
-    /// A bug of the server: reading it back panicked.
+    /// A bug in the server: reading it back panicked.
     Panicked,
 }
 
@@ -195,7 +195,7 @@ async fn read(
     } else {
         let read = task::spawn_blocking(move || slice.read()).await;
         read.map_err(|error| {
-            tracing::error!(partition = %partition.id, %error, "a bug of the server: reading back what was appended panicked");
+            tracing::error!(partition = %partition.id, %error, "a bug in the server: reading back what was appended panicked");
             Skipped::Panicked
         })?
     };

@@ -35,7 +35,7 @@ pub enum ProposeError {
     },
     /// Too much is uncommitted, leadership is being transferred, or another membership change is under way.
     /// Retry.
-    #[error("the partition's leader takes nothing at the moment")]
+    #[error("the partition's leader accepts no appends at the moment")]
     Busy,
     /// A leader cannot remove itself. It has to transfer leadership first.
     #[error("a leader cannot be removed from its group")]

@@ -128,8 +128,7 @@ impl BallotFile {
         let read = read_full_at(&opened, &mut bytes, 0).map_err(|e| LogError::io("read", &file.path, e))?;
         bytes.truncate(read);
         if let Some(found) = bytes.chunks(SLOT_BYTES).filter_map(version).find(|found| *found > VERSION) {
-            let reason =
-                format!("format version {found}, known up to {VERSION}: written by another tailrace");
+            let reason = format!("format version {found}; this tailrace reads up to {VERSION}");
             return Err(LogError::damaged(&file.path, 8, reason));
         }
         let newest = bytes.chunks(SLOT_BYTES).filter_map(decode).max_by_key(|(number, _)| *number);
@@ -372,6 +371,6 @@ mod tests {
         bytes[SLOT_BYTES - CRC_BYTES..SLOT_BYTES].copy_from_slice(&crc.to_le_bytes());
         std::fs::write(&path, bytes).unwrap();
         let newer = BallotFile::open(&disk, folder.path()).unwrap_err().to_string();
-        assert!(newer.contains("format version 3, known up to 2"), "{newer}");
+        assert!(newer.contains("format version 3; this tailrace reads up to 2"), "{newer}");
     }
 }

@@ -129,7 +129,7 @@ impl<D: Disk> Replica<D> {
             return;
         }
         if self.has_forgotten(&message.0) {
-            let reason = "the log lacks what the leader knows to be here: the replica has to join again, under a new id";
+            let reason = "the log lacks entries that the leader knows to be here: the replica has to join again, under a new id";
             self.is_lost = true;
             self.ledger_mut().log.poison(reason);
             return;

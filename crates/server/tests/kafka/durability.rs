@@ -298,7 +298,7 @@ async fn a_full_disk_is_told_while_it_lasts() {
     let folder = server.data_dir().canonicalize().expect("the folder exists");
     let wanted = format!("the disk of {} is full: writes are refused, ", folder.display());
     assert!((status, &page["status"]) == (200, &"ok".into()) && warning.starts_with(&wanted), "{body}");
-    assert!(warning.contains(" bytes are free; they go on by themselves when there is room"), "{body}");
+    assert!(warning.contains(" bytes are free; they resume by themselves when there is room"), "{body}");
     assert_eq!(server.metric("tailrace_disk_full_refusals_total").await, 1.0);
     assert_eq!(client.produce_to("strict", 0, -1, numbered(1, 1, 50)).await.error_code, 0);
     eventually("the warning ends", || async { !server.get("/healthz").await.1.contains("warnings") }).await;

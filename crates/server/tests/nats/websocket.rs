@@ -253,12 +253,12 @@ async fn hostile_frames_end_their_connection_and_no_other() {
     let bomb = deflated(&b"PING\r\n".repeat(20_000_000));
     assert!(bomb.len() < 1_000_000, "{}", bomb.len());
     for (compression, first, payload, status, part) in [
-        (false, FINAL | COMPRESSED | BINARY, &b"x"[..], 1002, "not agreed upon"),
+        (false, FINAL | COMPRESSED | BINARY, &b"x"[..], 1002, "compression was not negotiated"),
         (false, FINAL | 0x10 | BINARY, b"x", 1002, "reserved"),
         (false, FINAL | 7, b"x", 1002, "unknown opcode 7"),
         (false, PING, b"x", 1002, "control frame"),
         (false, FINAL | PING, &[0; 126], 1002, "control frame"),
-        (false, FINAL, b"x", 1002, "continues nothing"),
+        (false, FINAL, b"x", 1002, "continuation frame without a message"),
         (false, FINAL | CLOSE, &[1], 1002, "closing frame"),
         (true, FINAL | COMPRESSED | BINARY, &[0xff; 50], 1007, "damaged"),
         (true, FINAL | COMPRESSED | BINARY, &bomb, 1009, "too long"),

@@ -28,7 +28,7 @@ impl Damaged {
     /// Reports whether the records can be given up. Other damage needs no decision: another replica may have
     /// the records, or it is of another kind.
     fn can_be_given_up(&self) -> bool {
-        self.state.starts_with("not mended")
+        self.state.starts_with("not repaired")
     }
 }
 

@@ -216,7 +216,7 @@ impl Outcome {
         );
         let known = match self.not_mended {
             0 => String::new(),
-            count => format!("; {} not mended, see `tailrace cluster status`", plural(count, "damage")),
+            count => format!("; {} not repaired, see `tailrace cluster status`", plural(count, "damage")),
         };
         if self.is_complete() {
             return format!("complete: {counts}{known}\n");

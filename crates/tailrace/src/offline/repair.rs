@@ -25,8 +25,8 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<ExitCode, Failure> {
     let folders = partitions(&arguments.dir)?;
     if is_in_use(&arguments.dir) {
         return Err(format!(
-            "a server is using {}: stop it first. While it runs, it mends what other replicas have, and serves again what is put \
-             back in its place",
+            "a server is using {}: stop it first. While it runs, it repairs what other replicas have, and serves again what is put \
+             back",
             arguments.dir.display()
         )
         .into());
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<ExitCode, Failure> {
         }
         if partition.is_unfinished() && partition.dir.join("ballot").exists() {
             note(&format!(
-                "{} is one of several replicas: where other nodes have it, start this one, and it mends itself",
+                "{} is one of several replicas: if other nodes have it, start this one, and it repairs itself",
                 file_name(&partition.dir)
             ));
         }

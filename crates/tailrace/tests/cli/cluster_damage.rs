@@ -96,7 +96,7 @@ fn one_flipped_byte(victim: u32) {
             let node = start_node(dir.path(), victim, &[&QUICK[..], &["--seed", &seed]].concat());
             nodes.insert(victim, node);
             // Another loss before the replacement is complete would leave two of four voters.
-            eventually(&format!("the replica that was given up is out after {what}"), || {
+            eventually(&format!("the abandoned replica is out after {what}"), || {
                 let log = std::fs::read_to_string(dir.path().join(format!("node{victim}.stderr"))).unwrap();
                 let given_up = log.matches("this node has another replica of the metadata log").count();
                 members_changed(dir.path(), "change=Remove") >= given_up
@@ -107,7 +107,7 @@ fn one_flipped_byte(victim: u32) {
         }
     }
     let log = std::fs::read_to_string(dir.path().join(format!("node{victim}.stderr"))).unwrap();
-    assert!(!log.contains("is given up: another one"), "its partitions are whole: {log}");
+    assert!(!log.contains("is abandoned: another one"), "its partitions are whole: {log}");
     // Its replica counts: another node may die.
     let third = 6 - victim - other;
     nodes.remove(&third).unwrap().server.kill();

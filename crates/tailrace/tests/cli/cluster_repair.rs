@@ -82,7 +82,7 @@ fn damage_states(node: &Node) -> Vec<String> {
 /// Waits until `count` replicas know that none of them has the damaged records.
 fn lost_everywhere(node: &Node, count: usize) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(180);
-    while damage_states(node) != vec!["not mended: no replica has it"; count] {
+    while damage_states(node) != vec!["not repaired: no replica has it"; count] {
         assert!(std::time::Instant::now() < deadline, "{}", status(node));
         // A pause between two polls, with the deadline above.
         std::thread::sleep(std::time::Duration::from_millis(500));
@@ -124,7 +124,7 @@ fn rot_on_one_node_is_found_by_a_scrub_and_mended() {
     assert_eq!((report["done"].as_bool(), report["found"].as_u64()), (Some(true), Some(1)), "{report}");
     let of_second = report["nodes"].as_array().unwrap().iter().find(|report| report["node"] == 2).unwrap();
     assert_eq!(of_second["scrub"]["found"][0]["file"].as_str(), sealed[1].to_str(), "{report}");
-    eventually("the segment is mended", || nothing_is_damaged(&nodes[&1]));
+    eventually("the segment is repaired", || nothing_is_damaged(&nodes[&1]));
     assert_all_there(&nodes[&2], "t", &text);
     let report: Value = serde_json::from_str(&nodes[&3].server.output(&scrub)).unwrap();
     assert_eq!(report["found"].as_u64(), Some(0), "{report}");
@@ -144,7 +144,7 @@ fn three_copies_that_rot_in_different_places_of_one_segment_mend_each_other() {
         ["cluster", "scrub", "--topic", "t", "--rate", "0", "--http", &http(&nodes[&1]), "-o", "json"];
     let report: Value = serde_json::from_str(&nodes[&3].server.output(&scrub)).unwrap();
     assert_eq!(report["found"].as_u64(), Some(3), "{report}");
-    eventually("all three are mended", || nothing_is_damaged(&nodes[&1]));
+    eventually("all three are repaired", || nothing_is_damaged(&nodes[&1]));
     for node in nodes.values() {
         assert_all_there(node, "t", &text);
     }
@@ -224,7 +224,7 @@ fn what_rots_on_one_of_two_replicas_is_not_given_up_with_what_both_have_lost() {
     // A read may find the same place as the scrubber.
     let places = || -> BTreeSet<String> {
         let log = log();
-        let found = log.lines().filter(|line| line.contains("damage was found"));
+        let found = log.lines().filter(|line| line.contains("found damage"));
         found
             .filter_map(|line| Some(line.split_once(" position=")?.1.split(' ').next()?.to_owned()))
             .collect()
@@ -235,15 +235,15 @@ fn what_rots_on_one_of_two_replicas_is_not_given_up_with_what_both_have_lost() {
     eventually("the request is answered", || {
         asked += 1;
         request("tailrace.repair.request", &format!("{asked}:t"));
-        log().contains("another replica may have what is damaged here")
+        log().contains("another replica may have the damaged records")
     });
     nodes[&away].server.go_on();
     eventually("the other replica gave its batch", || {
         let states = damage_states(third);
-        states.iter().any(|state| state.starts_with("not mended"))
-            && !states.iter().any(|state| state == "being mended")
+        states.iter().any(|state| state.starts_with("not repaired"))
+            && !states.iter().any(|state| state == "being repaired")
     });
-    assert!(!log().contains("are given up"), "{}", log());
+    assert!(!log().contains("gave up damaged records"), "{}", log());
     let repair = ["cluster", "repair", "--topic", "t", "--give-up", "--execute", "--http", &http(third)];
     eventually("the rest is given up", || third.server.run(&repair).status.success());
     let counts = [away, here].map(|node| {
@@ -275,15 +275,15 @@ fn rot_while_a_node_is_down_is_mended_after_its_start() {
     let third = start_node(dir.path(), 3, &["--seed", &seed, "--set", often]);
     nodes.insert(3, third);
     let log = || std::fs::read_to_string(dir.path().join("node3.stderr")).unwrap();
-    eventually("the rot is found", || log().contains("damage was found"));
-    eventually("everything is mended", || nothing_is_damaged(&nodes[&1]));
+    eventually("the rot is found", || log().contains("found damage"));
+    eventually("everything is repaired", || nothing_is_damaged(&nodes[&1]));
     eventually("nothing moves any more", || {
         status(&nodes[&1])["reassignments"].as_array().is_some_and(Vec::is_empty)
     });
     for (topic, text) in [("kept", &kept), ("cut", &cut)] {
         assert_all_there(&nodes[&3], topic, text);
     }
-    assert!(!log().contains("is given up"), "{}", log());
+    assert!(!log().contains("is abandoned"), "{}", log());
     stop_and_compare(dir.path(), nodes, "cut", &cut);
 }
 
@@ -313,11 +313,11 @@ fn a_folder_that_was_removed_by_hand_is_a_lost_replica() {
     nodes.insert(1, start_node(dir.path(), 1, &["--seed", &seed]));
     nodes.remove(&2).unwrap().server.kill();
     std::fs::remove_dir_all(dir.path().join("node2/__cluster_metadata-0")).unwrap();
-    let given_up = log().matches("is given up").count();
+    let given_up = log().matches("is abandoned").count();
     nodes.insert(2, start_node(dir.path(), 2, &["--seed", &seed]));
     assert!(log().contains("this node has another replica of the metadata log"), "{}", log());
     assert_all_there(&nodes[&2], "t", &text);
-    assert_eq!(log().matches("is given up").count(), given_up, "{}", log());
+    assert_eq!(log().matches("is abandoned").count(), given_up, "{}", log());
 }
 
 /// Files in the folder of a new replica are not its own: they are set aside, and the replica is replaced
@@ -342,7 +342,7 @@ fn a_replica_begins_anew_beside_what_lies_in_its_folder() {
     eventually("nothing moves any more", || {
         status(&nodes[&1])["reassignments"].as_array().is_some_and(Vec::is_empty)
     });
-    assert_eq!(log().matches("is given up").count(), 1, "{}", log());
+    assert_eq!(log().matches("is abandoned").count(), 1, "{}", log());
     let aside: Vec<_> = set_aside(&data);
     assert_eq!(aside.len(), 1, "{aside:?}");
     assert_eq!(std::fs::read(aside[0].join("checkpoint")).unwrap(), foreign);

@@ -38,7 +38,7 @@ fn three(dir: &Path) -> (BTreeMap<u32, Server>, String) {
         let logs = (1..=3).map(|node| dir.join(format!("node{node}.stderr")));
         let logs = logs.map(|log| std::fs::read_to_string(log).unwrap_or_default());
         let is_promotion =
-            |line: &&str| line.contains("the members change") && line.contains("change=Promote");
+            |line: &&str| line.contains("changing the members") && line.contains("change=Promote");
         logs.map(|log| log.lines().filter(is_promotion).count()).sum::<usize>()
     };
     until("all three nodes vote", || promoted() >= 2);

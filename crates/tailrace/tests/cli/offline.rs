@@ -207,7 +207,7 @@ fn a_damaged_folder_serves_what_is_whole_and_is_repaired_from_a_copy_or_given_up
     let shown = asks(&[]);
     failure(&shown, 1);
     let shown = String::from_utf8(shown.stdout).unwrap();
-    assert!(shown.contains("t-0 is not mended") && shown.contains("offsets 0 to "), "{shown}");
+    assert!(shown.contains("t-0 is not repaired") && shown.contains("offsets 0 to "), "{shown}");
     let done = String::from_utf8(success(asks(&["--give-up", "--execute"]))).unwrap();
     assert!(done.contains("given up: 1 damaged place"), "{done}");
     assert!(http_get(&server.http, "/healthz").contains("\"ok\""));

@@ -68,7 +68,10 @@ fn json_names_rate_and_damage_and_says_that_it_is_complete() {
     assert!(scrub["request"].as_str().unwrap().ends_with("@0"), "{report}");
     // From then on the record is out of service, and still damaged.
     let again = String::from_utf8(crate::support::success(self::scrub(&server, &["--rate", "0"]))).unwrap();
-    assert!(again.contains("  t-1: ") && again.contains(", 1 damaged file; 1 damage not mended"), "{again}");
+    assert!(
+        again.contains("  t-1: ") && again.contains(", 1 damaged file; 1 damage not repaired"),
+        "{again}"
+    );
 }
 
 #[test]

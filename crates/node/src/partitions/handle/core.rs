@@ -274,10 +274,10 @@ impl PartitionHandle {
     fn note_panic(&self, reason: String) {
         tracing::error!(
             partition = %self.id, %reason,
-            "a bug of the server: work on the partition panicked, and it is taken out of service"
+            "a bug in the server: work on the partition panicked, and it is taken out of service"
         );
         // Only the first panic is kept: it names the original fault.
-        let _ = self.panic.set(format!("a bug of the server, it panicked: {reason}"));
+        let _ = self.panic.set(format!("a bug in the server, it panicked: {reason}"));
         self.sleep.set_gone();
         self.stop_waiters();
     }
@@ -409,7 +409,7 @@ impl PartitionHandle {
         self.is_halted().then(|| reason().unwrap_or_else(|| "stopped".to_owned()))
     }
 
-    /// Returns the failure to report if the core is gone: a bug of the server, or the partition was closed or
+    /// Returns the failure to report if the core is gone: a bug in the server, or the partition was closed or
     /// deleted.
     pub(crate) fn absent(&self) -> AppendFailure {
         match self.panic.get() {
