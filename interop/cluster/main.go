@@ -63,7 +63,7 @@ func main() {
 	o.faults = strings.Split(faults, ",")
 	for _, kind := range o.faults {
 		if _, known := kinds()[kind]; !known {
-			fmt.Fprintf(os.Stderr, "no fault %q; there are %s, disk and rot\n", kind, strings.Join(usual, ", "))
+			fmt.Fprintf(os.Stderr, "no fault %q; expected one of %s, disk and rot\n", kind, strings.Join(usual, ", "))
 			os.Exit(2)
 		}
 	}

@@ -85,7 +85,7 @@ def two_builds(folder):
     cluster[2].stop()
     cluster[2].binary = old
     said = cluster[2].refuses_to_start()
-    check("speaks the levels 1 to 1" in said and "the cluster is at 2" in said, said)
+    check("supports levels 1 to 1" in said and "the cluster is at 2" in said, said)
     print(f"  an old build afterwards: {said[-200:]}", flush=True)
     cluster[2].binary = NEXT
     cluster[2].start()

@@ -679,7 +679,7 @@ def decommissioned():
     # The folder of a decommissioned node is no longer a member's.
     leaving.seeds = [rest[0].listen]
     said = leaving.refuses_to_start()
-    check("was taken out of the cluster" in said, said)
+    check("was removed from the cluster" in said, said)
     print(f"  started again: {said[-220:]}", flush=True)
     same(describe(rest[0]), sorted(n.number for n in rest), "nodes of the cluster")
     shutil.rmtree(leaving.data)

@@ -9,7 +9,7 @@ use thiserror::Error;
 pub enum ScheduleError {
     /// Not a number of messages per second.
     #[error(
-        "'{text}' is not a rate: expected messages per second, for instance 3000, 0.5, 250k or 1M, to three decimals"
+        "'{text}' is not a rate: expected messages per second, for example 3000, 0.5, 250k or 1M, to three decimals"
     )]
     NoRate {
         /// The given text.

@@ -24,7 +24,10 @@ const ANY_NODE: i32 = -1;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The two nodes support no common level of the protocol.
-    #[error("it speaks level {} of the protocol between nodes, this node {}", levels_text(.theirs), levels_text(.ours))]
+    #[error(
+        "it supports level {} of the protocol between nodes, and this node supports {}",
+        levels_text(.theirs), levels_text(.ours)
+    )]
     Levels {
         /// The levels that the other node supports.
         theirs: RangeInclusive<u16>,

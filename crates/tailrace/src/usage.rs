@@ -136,7 +136,7 @@ mod tests {
             ),
             (
                 "tailrace consume t --timeout -5s",
-                "invalid value '-5s' for '--timeout <TIME>': '-5s' is no time",
+                "invalid value '-5s' for '--timeout <TIME>': '-5s' is not a time",
             ),
             ("tailrace consume t --fetch-bytes -1KiB", "invalid value '-1KiB' for '--fetch-bytes <BYTES>'"),
             (

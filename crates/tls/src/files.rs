@@ -95,7 +95,7 @@ pub(crate) fn certificates(key: &'static str, path: &Path) -> Result<Vec<Certifi
             Err(content("there is no certificate in it (expected PEM)".to_owned()))
         }
         Ok(found) => Ok(found),
-        Err(error) => Err(content(format!("it is no PEM: {error}"))),
+        Err(error) => Err(content(format!("it is not PEM: {error}"))),
     }
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn private_key(key: &'static str, path: &Path) -> Result<PrivateKeyDe
             "there is no unencrypted private key in it (expected PEM: PKCS #8, PKCS #1 or SEC1)".to_owned(),
         ),
         // The error's own text could show a part of the file.
-        _ => content("it is no PEM".to_owned()),
+        _ => content("it is not PEM".to_owned()),
     })
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn warn_if_key_is_open(key: &'static str, path: &Path) {
     if found.permissions().mode() & 0o007 != 0 {
         tracing::warn!(
             path = %path.display(), key,
-            "everybody on this machine may read or change the private key: chmod 600 (or 640) it"
+            "every user of this machine may read or change the private key: chmod 600 (or 640) it"
         );
     }
 }

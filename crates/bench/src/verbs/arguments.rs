@@ -343,7 +343,7 @@ impl RunArguments {
 pub(super) fn system(text: &str) -> Result<String, String> {
     let known: Vec<&str> = SYSTEMS.iter().map(|system| system.name).collect();
     let found = known.contains(&text).then(|| text.to_owned());
-    found.ok_or_else(|| format!("there are {}", known.join(", ")))
+    found.ok_or_else(|| format!("expected one of {}", known.join(", ")))
 }
 
 fn parse_steps(text: &str) -> Result<Vec<Segment>, Failure> {
@@ -351,7 +351,7 @@ fn parse_steps(text: &str) -> Result<Vec<Segment>, Failure> {
         .map(|step| {
             let (rate, time) = step
                 .split_once(':')
-                .ok_or_else(|| format!("'{step}' is not a step: expected RATE:TIME, for instance 1k:10s"))?;
+                .ok_or_else(|| format!("'{step}' is not a step: expected RATE:TIME, for example 1k:10s"))?;
             let rate: Rate = rate.parse()?;
             Ok(Segment::new(rate, rate, nanoseconds(parse_duration(time)?))?)
         })

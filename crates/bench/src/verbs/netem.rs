@@ -75,7 +75,7 @@ fn percent(text: &str) -> Result<String, Failure> {
     match number.filter(|number| (0.0..=100.0).contains(number)) {
         Some(number) => Ok(format!("{number}%")),
         None => {
-            Err(format!("netem: '{text}' is not a percentage: expected for instance 0.5%, from 0% to 100%")
+            Err(format!("netem: '{text}' is not a percentage: expected, for example, 0.5%, from 0% to 100%")
                 .into())
         }
     }

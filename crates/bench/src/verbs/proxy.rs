@@ -147,7 +147,7 @@ fn add(trouble: &mut Trouble, text: &str, seed: u64) -> Result<(), Failure> {
 fn pair(value: &str) -> Result<(Duration, Duration), Failure> {
     let (first, second) = value
         .split_once(':')
-        .ok_or_else(|| format!("'{value}' is not a pair of times: expected for instance 10s:2s"))?;
+        .ok_or_else(|| format!("'{value}' is not a pair of times: expected, for example, 10s:2s"))?;
     Ok((duration_with_unit(first)?, duration_with_unit(second)?))
 }
 
@@ -173,9 +173,9 @@ mod tests {
             add(&mut Trouble::default(), wrong, 1).unwrap_err();
         }
         for (bare, words) in [
-            ("latency=50", "'50' has no unit: expected for instance 50ms or 50s"),
+            ("latency=50", "'50' has no unit: expected, for example, 50ms or 50s"),
             ("jitter=0.5", "'0.5' has no unit"),
-            ("bandwidth=10", "'10' has no unit: expected for instance 10MiB, 10KiB or 10B"),
+            ("bandwidth=10", "'10' has no unit: expected, for example, 10MiB, 10KiB or 10B"),
             ("stall=10:2s", "'10' has no unit"),
             ("stalls=30s:2", "'2' has no unit"),
         ] {

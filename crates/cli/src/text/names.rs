@@ -14,7 +14,7 @@ pub fn is_same_name(a: &str, b: &str) -> bool {
 /// The list of known names, if none matches.
 pub fn one_of(known: &[&str], text: &str) -> Result<String, String> {
     let found = known.iter().find(|name| is_same_name(name, text));
-    found.map(|name| (*name).to_owned()).ok_or_else(|| format!("there are {}", known.join(", ")))
+    found.map(|name| (*name).to_owned()).ok_or_else(|| format!("expected one of {}", known.join(", ")))
 }
 
 #[cfg(test)]
@@ -28,6 +28,6 @@ mod tests {
             assert_eq!(one_of(&["Stable", "PreparingRebalance"], name), Ok("PreparingRebalance".to_owned()));
         }
         let error = one_of(&["Stable", "Empty"], "steady").unwrap_err();
-        assert_eq!(error, "there are Stable, Empty");
+        assert_eq!(error, "expected one of Stable, Empty");
     }
 }

@@ -27,7 +27,7 @@ pub fn parse_instant(text: &str, now_ms: i64) -> Result<i64, String> {
         return text.parse().map_err(|_| format!("'{text}' is too large for milliseconds"));
     }
     parse_rfc3339(text).ok_or_else(|| {
-        format!("'{text}' is no time: expected milliseconds since 1970, 2026-11-20T09:30:00Z, or -1h for an hour ago")
+        format!("'{text}' is not a time: expected milliseconds since 1970, 2026-11-20T09:30:00Z, or -1h for an hour ago")
     })
 }
 

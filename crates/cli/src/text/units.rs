@@ -14,11 +14,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         "m" | "min" => 6e4,
         "h" => 3.6e6,
         "d" => 8.64e7,
-        _ => return Err(format!("'{text}' is no time: expected for instance 500ms, 30s, 5m, 1h or 7d")),
+        _ => return Err(format!("'{text}' is not a time: expected, for example, 500ms, 30s, 5m, 1h or 7d")),
     };
     let number: f64 = text[..end]
         .parse()
-        .map_err(|_| format!("'{text}' is no time: expected for instance 500ms, 30s, 5m, 1h or 7d"))?;
+        .map_err(|_| format!("'{text}' is not a time: expected, for example, 500ms, 30s, 5m, 1h or 7d"))?;
     Duration::try_from_secs_f64(number * unit_ms / 1e3).map_err(|_| format!("'{text}' is too long"))
 }
 
@@ -33,10 +33,10 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         "K" | "KiB" => 10,
         "M" | "MiB" => 20,
         "G" | "GiB" => 30,
-        _ => return Err(format!("'{text}' is no size: expected for instance 4096, 64KiB or 8MiB")),
+        _ => return Err(format!("'{text}' is not a size: expected, for example, 4096, 64KiB or 8MiB")),
     };
     let number: u64 =
-        text[..end].parse().map_err(|_| format!("'{text}' is no size: expected for instance 64KiB"))?;
+        text[..end].parse().map_err(|_| format!("'{text}' is not a size: expected, for example, 64KiB"))?;
     number.checked_mul(1 << shift).ok_or_else(|| format!("'{text}' is too large"))
 }
 
@@ -46,7 +46,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
 /// As [`parse_duration`], or there is no unit.
 pub fn duration_with_unit(text: &str) -> Result<Duration, String> {
     if is_bare(text) {
-        return Err(format!("'{text}' has no unit: expected for instance {text}ms or {text}s"));
+        return Err(format!("'{text}' has no unit: expected, for example, {text}ms or {text}s"));
     }
     parse_duration(text)
 }
@@ -57,7 +57,7 @@ pub fn duration_with_unit(text: &str) -> Result<Duration, String> {
 /// As [`parse_bytes`], or there is no unit.
 pub fn bytes_with_unit(text: &str) -> Result<u64, String> {
     if is_bare(text) {
-        return Err(format!("'{text}' has no unit: expected for instance {text}MiB, {text}KiB or {text}B"));
+        return Err(format!("'{text}' has no unit: expected, for example, {text}MiB, {text}KiB or {text}B"));
     }
     parse_bytes(text)
 }
@@ -71,7 +71,7 @@ fn is_bare(text: &str) -> bool {
 /// # Errors
 /// The text is not a rate, or the rate is not above 0, or above 1e9.
 pub fn parse_rate(text: &str) -> Result<f64, String> {
-    let wrong = || format!("'{text}' is no rate: expected for instance 1000, 20k or 20k/s");
+    let wrong = || format!("'{text}' is not a rate: expected, for example, 1000, 20k or 20k/s");
     let number = text.strip_suffix("/s").unwrap_or(text);
     let end = number.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(number.len());
     let scale = match &number[end..] {

@@ -241,7 +241,7 @@ pub enum ControlError {
     },
     /// `UNSUPPORTED_VERSION`: the node does not support the cluster's protocol level.
     #[error(
-        "Node {node} speaks the levels {min} to {max} of the protocol between nodes, the cluster is at {level}; start a build that speaks it."
+        "Node {node} supports levels {min} to {max} of the protocol between nodes, and the cluster is at {level}; start a build that supports it."
     )]
     ClusterLevel {
         /// The node.
@@ -258,7 +258,7 @@ pub enum ControlError {
     RegistrationsExhausted,
     /// `BROKER_ID_NOT_REGISTERED`: the node was a member, and was removed.
     #[error(
-        "Node {node} with this data folder (replica {replica}) was taken out of the cluster; delete the folder to let the node join again."
+        "Node {node} with this data folder (replica {replica}) was removed from the cluster; delete the folder to let the node join again."
     )]
     TakenOut {
         /// The node.

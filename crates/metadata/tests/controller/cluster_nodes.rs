@@ -134,7 +134,7 @@ fn what_cannot_be_registered() {
         assert_eq!(
             rig.refusal(&again(3, |node| node.levels = levels)),
             format!(
-                "Node 3 speaks the levels {} to {} of the protocol between nodes, the cluster is at 3; start a build that speaks it.",
+                "Node 3 supports levels {} to {} of the protocol between nodes, and the cluster is at 3; start a build that supports it.",
                 levels.0, levels.1
             )
         );
@@ -218,7 +218,7 @@ fn who_was_taken_out_does_not_come_back_with_the_same_folder() {
     let back = |incarnation| again(2, |node| node.replica = Some(replica(2, incarnation)));
     assert_eq!(rig.run(&back(2)), Ok(0), "a member that starts again");
     let refused = format!(
-        "Node 2 with this data folder (replica {}) was taken out of the cluster; delete the folder to let the node join again.",
+        "Node 2 with this data folder (replica {}) was removed from the cluster; delete the folder to let the node join again.",
         replica(2, 2)
     );
     rig.run(&Command::FenceNode { node: NodeId(2), fenced: true }).unwrap();

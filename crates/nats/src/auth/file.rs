@@ -35,6 +35,6 @@ fn read(path: &Path) -> std::io::Result<String> {
 fn warn_if_open(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     if std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o007 != 0) {
-        tracing::warn!(path = %path.display(), "all users of this machine may read or change the file of NATS users");
+        tracing::warn!(path = %path.display(), "every user of this machine may read or change the file of NATS users");
     }
 }

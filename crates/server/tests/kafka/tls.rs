@@ -254,7 +254,7 @@ async fn files_that_cannot_be_used_are_named() {
             "cannot read /nowhere/c.pem (tailrace.tls.certificate.file)",
         ),
         (certificate, text.clone(), "no certificate"),
-        (certificate, torn, "no PEM"),
+        (certificate, torn, "not PEM"),
         (certificate, key_of(&authority), "no certificate"),
         (
             "tailrace.tls.key.file",

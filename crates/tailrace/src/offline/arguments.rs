@@ -27,7 +27,7 @@ pub(super) enum LogVerb {
     /// Show how a damaged data folder can be repaired, and do it with --execute; exit status 1 if some damage
     /// stays.
     #[command(
-        after_help = "Derived data is written again: indexes, headers, partition.meta, a checkpoint. Damaged records are \
+        after_help = "Derived data is rewritten: indexes, headers, partition.meta, a checkpoint. Damaged records are \
         restored from a copy (--from), or given up (--give-up): their offsets stay, and the damaged bytes are kept in a \
         separate file. Without --execute nothing is changed. The server that uses the folder must be stopped.\n\n\
         Examples:\n  tailrace log repair tailrace-data\n  \

@@ -149,19 +149,19 @@ fn line(step: &RepairStep, executed: bool) -> String {
     let (would, was) = if executed { ("", "was ") } else { ("would be ", "would be ") };
     match step {
         RepairStep::Recovered { what } => format!("as at each start: {what}"),
-        RepairStep::Rewritten { file, reason } => format!("{} {was}written again: {reason}", file.display()),
+        RepairStep::Rewritten { file, reason } => format!("{} {was}rewritten: {reason}", file.display()),
         RepairStep::Restored { range, source } => {
             format!("{} {would}restored from {}: {}", offsets(range), source.display(), range.damage)
         }
         RepairStep::GivenUp { range, kept } => {
             let kept = kept.as_ref().map_or_else(
-                || "nothing lay in their place".to_owned(),
-                |kept| format!("what lay in their place {was}kept as {}", kept.display()),
+                || "there were no bytes to keep".to_owned(),
+                |kept| format!("the damaged part {was}kept as {}", kept.display()),
             );
             format!("{} {would}given up: {}; {kept}", offsets(range), range.damage)
         }
         RepairStep::Left { range } => format!(
-            "{} stay damaged: {}; name a copy with --from, or give them up with --give-up",
+            "{} stay damaged: {}; name a copy with --from, or accept the loss with --give-up",
             offsets(range),
             range.damage
         ),

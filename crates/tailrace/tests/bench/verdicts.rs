@@ -152,7 +152,7 @@ fn force_names_what_it_repeats() {
     let words = |force: &'static str| [&["bench", "run", force], &plan.words()[..]].concat();
     let said = failure(&run(&words("--force=nats")), 1);
     assert!(
-        said.contains("--force=nats: the plan has no such run: expected for instance noop/w/round-1"),
+        said.contains("--force=nats: the plan has no such run: expected, for example, noop/w/round-1"),
         "{said}"
     );
     let output = run(&words("--force=noop/w/round-2"));
@@ -262,8 +262,8 @@ fn what_is_planned_for_after_the_end_is_refused() {
     for (trouble, words) in [
         ("reset = ['10s']", "reset=10s is due after the run's end"),
         ("to-client = 'latency=1ms,stall=5s:1s'", "stall=5s:1s is due after the run's end"),
-        ("both = 'latency=50'", "'50' has no unit: expected for instance 50ms or 50s"),
-        ("both = 'bandwidth=10'", "'10' has no unit: expected for instance 10MiB, 10KiB or 10B"),
+        ("both = 'latency=50'", "'50' has no unit: expected, for example, 50ms or 50s"),
+        ("both = 'bandwidth=10'", "'10' has no unit: expected, for example, 10MiB, 10KiB or 10B"),
         ("resets = '5'", "'5' has no unit"),
     ] {
         let plan = Plan::new(&format!(

@@ -406,7 +406,7 @@ fn a_node_is_emptied_and_forgotten() {
     let free = ["--kafka", "127.0.0.1:0", "--nats", "off", "--http", "127.0.0.1:0"];
     let more = ["--cluster-listen", "127.0.0.1:0", "--seed", &nodes[&1].cluster];
     let complaint = crate::support::failure(&run(&[&own[..], &free, &more].concat()), 1);
-    assert!(complaint.contains("was taken out of the cluster"), "{complaint}");
+    assert!(complaint.contains("was removed from the cluster"), "{complaint}");
     std::fs::remove_dir_all(&old).unwrap();
     let seed = nodes[&1].cluster.clone();
     nodes.insert(3, start_node(dir.path(), 3, &["--seed", &seed]));

@@ -109,7 +109,9 @@ fn what_cannot_be_done_says_why() {
     assert!(
         reason(&["reset", "g", "--topic", "orders", "--shift-by", "1"], 1).contains("no offset in orders-0")
     );
-    assert!(reason(&["reset", "g", "--topic", "orders", "--to-datetime", "soon"], 2).contains("is no time"));
+    assert!(
+        reason(&["reset", "g", "--topic", "orders", "--to-datetime", "soon"], 2).contains("is not a time")
+    );
     assert!(reason(&["reset", "g", "--from-file", "/nowhere.csv"], 1).contains("cannot read /nowhere.csv"));
     for wrong in [
         &["reset", "g", "--topic", "orders"][..],

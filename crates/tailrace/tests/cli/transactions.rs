@@ -141,7 +141,10 @@ fn transactions_are_listed_and_described() {
     assert!(complaint.contains("there is no transactional id 'nobody'"), "{complaint}");
     assert!(String::from_utf8_lossy(&unknown.stdout).starts_with("orders-1 "), "the others are shown");
     let complaint = failure(&server.run(&["txn", "list", "--state", "Odd"]), 2);
-    assert!(complaint.contains("'Odd'") && complaint.contains("there are Empty, Ongoing, "), "{complaint}");
+    assert!(
+        complaint.contains("'Odd'") && complaint.contains("expected one of Empty, Ongoing, "),
+        "{complaint}"
+    );
 }
 
 #[test]

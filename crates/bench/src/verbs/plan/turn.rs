@@ -95,7 +95,7 @@ pub(super) fn check_force(force: &[String], turns: &[Turn<'_>]) -> Result<(), Fa
         if !turns.iter().any(|turn| turn.is_forced(std::slice::from_ref(word))) {
             let first = turns.first().map(Turn::name).unwrap_or_default();
             return Err(
-                format!("--force={word}: the plan has no such run: expected for instance {first}").into()
+                format!("--force={word}: the plan has no such run: expected, for example, {first}").into()
             );
         }
     }
