@@ -122,7 +122,7 @@ names_first() { # SYSTEM...: the run says what it makes before it meets the serv
   local system out=$WORK/names-first
   for system in "$@"; do
     bench_loud --system "$system" --connections 2 --address 127.0.0.1:1 > "$out.out" 2> "$out.err"
-    if sed -n 1p "$out.err" | grep -q 'makes the [a-z]* tailrace-bench.* to tailrace-bench.* removes what stays' && sed -n 2p "$out.err" | grep -q 'cannot connect'; then
+    if sed -n 1p "$out.err" | grep -q 'creates the [a-z]* tailrace-bench.* to tailrace-bench.* removes leftovers' && sed -n 2p "$out.err" | grep -q 'cannot connect'; then
       pass "$system: a run names what it makes before it makes it"
     else fail "$system: what it makes is not named first: $(cat "$out.err")"; fi
   done

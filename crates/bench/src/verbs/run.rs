@@ -125,7 +125,7 @@ fn announce(target: &Target) {
     let names =
         if first == last { format!("the {kind} {first}") } else { format!("the {kind}s {first} to {last}") };
     let system = &target.system;
-    note(&format!("makes {names}; `tailrace bench clean {system}` removes what stays if this is killed"));
+    note(&format!("creates {names}; `tailrace bench clean {system}` removes leftovers if this is killed"));
 }
 
 /// Establishes and checks the connections, and queries the system's version.

@@ -86,7 +86,7 @@ fn check(current: &FeatureLevels, update: &FeatureUpdate) -> Result<(), FeatureE
     }
     let reason = match feature {
         Feature::Metadata => "its metadata has its own format",
-        Feature::Kraft => "it has no quorum of controllers",
+        Feature::Kraft => "tailrace has no quorum of Kafka's controllers",
         Feature::EligibleLeaderReplicas | Feature::Group | Feature::Share | Feature::Transaction => {
             return Ok(());
         }

@@ -101,7 +101,7 @@ fn piece(directive: char) -> Result<Piece, String> {
         'D' => Piece::Date,
         other => {
             return Err(format!(
-                "unknown %{other} in the format; `tailrace consume --help` lists what there is"
+                "unknown %{other} in the format; `tailrace consume --help` lists all of them"
             ));
         }
     })
