@@ -17,7 +17,7 @@ pub enum ScheduleError {
     },
     /// More than one message per nanosecond.
     #[error(
-        "{per_second} messages per second are more than the 1,000,000,000 that a clock of nanoseconds can tell apart"
+        "{per_second} messages per second are more than the 1,000,000,000 that a nanosecond clock can tell apart"
     )]
     RateTooHigh {
         /// The requested rate.
@@ -49,7 +49,7 @@ pub enum ScheduleError {
         previous_ns: u64,
     },
     /// A line that is not a due time.
-    #[error("line {line} of the trace is '{text}': expected nanoseconds since the beginning, a whole number")]
+    #[error("line {line} of the trace is '{text}': expected a whole number of nanoseconds since the start")]
     TraceLine {
         /// Counted from 1.
         line: usize,
@@ -92,7 +92,7 @@ pub enum RequesterError {
         address: String,
     },
     /// The other side sent something that its protocol does not allow here.
-    #[error("{address} answered wrongly: expected {expected}, found {found}")]
+    #[error("{address} sent an unexpected answer: expected {expected}, found {found}")]
     Protocol {
         /// Host and port.
         address: String,

@@ -263,7 +263,7 @@ settings! {
             .default("1000").count("sessions").between(0, 1_000_000);
         /// Address of the NATS listener, HOST:PORT, or `off` for none. Port 0 picks a free port.
         nats: String = K::new("nats", Text).default("127.0.0.1:4222");
-        /// Number of this node, unique in its cluster. It is written to the data folder and must not change.
+        /// Id of this node, unique in its cluster. It is written to the data folder and must not change.
         node_id: i32 = K::new("node.id", Int).default("1").at_least(0).aliases(&["broker.id"]);
         /// Number of partitions of topics that are created without one.
         num_partitions: i32 = K::new("num.partitions", Int).default("1").count("partitions").at_least(1);

@@ -150,7 +150,7 @@ fn errors_in_the_file_name_line_and_key_and_no_secret() {
         ("users = 3", 1, "expected a sequence"),
         ("[[users]]\nuser = \"a\"\npasword = \"s3cret\"", 3, "unknown field `pasword`"),
         ("[[users]]\nuser = \"a\"", 2, "password: it is missing"),
-        ("[[users]]\nuser = \"a\"\npassword = 9151", 3, "a text in quotes"),
+        ("[[users]]\nuser = \"a\"\npassword = 9151", 3, "a string in quotes"),
         ("[[users]]\nuser = \"a\"\npassword = \"\"", 3, "password: it must not be empty"),
         ("[[users]]\nuser = \"a\"\npassword = \"$2b$99$s3cret\"", 3, "bcrypt"),
         ("[[users]]\nuser = \"a\"\npassword = \"s3cret", 3, ""),

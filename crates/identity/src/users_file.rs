@@ -83,7 +83,7 @@ impl<'de> Deserialize<'de> for PasswordText {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match toml::Value::deserialize(deserializer)? {
             toml::Value::String(text) => Ok(Self(text)),
-            _ => Err(D::Error::custom("a password must be a text in quotes")),
+            _ => Err(D::Error::custom("a password must be a string in quotes")),
         }
     }
 }

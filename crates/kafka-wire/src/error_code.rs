@@ -62,7 +62,7 @@ error_codes! {
     OffsetOutOfRange = 1, "OFFSET_OUT_OF_RANGE", fatal, "the offset is outside the log";
     CorruptMessage = 2, "CORRUPT_MESSAGE", retriable, "the record batch is damaged or malformed";
     UnknownTopicOrPartition = 3, "UNKNOWN_TOPIC_OR_PARTITION", retriable, "there is no such topic or partition here";
-    InvalidFetchSize = 4, "INVALID_FETCH_SIZE", fatal, "the fetch size is not legal";
+    InvalidFetchSize = 4, "INVALID_FETCH_SIZE", fatal, "the fetch size is invalid";
     LeaderNotAvailable = 5, "LEADER_NOT_AVAILABLE", retriable, "the partition has no leader at the moment";
     NotLeaderOrFollower = 6, "NOT_LEADER_OR_FOLLOWER", retriable, "this node is not the replica that the request needs";
     RequestTimedOut = 7, "REQUEST_TIMED_OUT", retriable, "the request was not completed in time";
@@ -82,7 +82,7 @@ error_codes! {
     InvalidRequiredAcks = 21, "INVALID_REQUIRED_ACKS", fatal, "acks must be -1, 0 or 1";
     IllegalGeneration = 22, "ILLEGAL_GENERATION", fatal, "the group is at another generation";
     InconsistentGroupProtocol = 23, "INCONSISTENT_GROUP_PROTOCOL", fatal, "the member shares no protocol with its group";
-    InvalidGroupId = 24, "INVALID_GROUP_ID", fatal, "the group id is illegal";
+    InvalidGroupId = 24, "INVALID_GROUP_ID", fatal, "the group id is invalid";
     UnknownMemberId = 25, "UNKNOWN_MEMBER_ID", fatal, "the group has no such member";
     InvalidSessionTimeout = 26, "INVALID_SESSION_TIMEOUT", fatal, "the session timeout is outside the allowed range";
     RebalanceInProgress = 27, "REBALANCE_IN_PROGRESS", fatal, "the group is rebalancing, join again";
@@ -95,10 +95,10 @@ error_codes! {
     IllegalSaslState = 34, "ILLEGAL_SASL_STATE", fatal, "the request is not valid at this stage of authentication";
     UnsupportedVersion = 35, "UNSUPPORTED_VERSION", fatal, "the version of the request is not supported";
     TopicAlreadyExists = 36, "TOPIC_ALREADY_EXISTS", fatal, "a topic of this name exists";
-    InvalidPartitions = 37, "INVALID_PARTITIONS", fatal, "the number of partitions is not legal";
+    InvalidPartitions = 37, "INVALID_PARTITIONS", fatal, "the number of partitions is invalid";
     InvalidReplicationFactor = 38, "INVALID_REPLICATION_FACTOR", fatal, "the replication factor is below 1 or above the number of nodes";
-    InvalidReplicaAssignment = 39, "INVALID_REPLICA_ASSIGNMENT", fatal, "the assignment of replicas is not legal";
-    InvalidConfig = 40, "INVALID_CONFIG", fatal, "a configuration key or value is not legal";
+    InvalidReplicaAssignment = 39, "INVALID_REPLICA_ASSIGNMENT", fatal, "the assignment of replicas is invalid";
+    InvalidConfig = 40, "INVALID_CONFIG", fatal, "a configuration key or value is invalid";
     NotController = 41, "NOT_CONTROLLER", retriable, "this node is not the controller";
     InvalidRequest = 42, "INVALID_REQUEST", fatal, "the request contradicts itself or violates the protocol";
     UnsupportedForMessageFormat = 43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", fatal, "the record format does not allow the request";
@@ -109,7 +109,7 @@ error_codes! {
     InvalidTxnState = 48, "INVALID_TXN_STATE", fatal, "the transaction is not in a state that allows this";
     InvalidProducerIdMapping = 49, "INVALID_PRODUCER_ID_MAPPING", fatal, "the producer id belongs to another transactional id";
     InvalidTransactionTimeout = 50, "INVALID_TRANSACTION_TIMEOUT", fatal, "the transaction timeout is above the maximum";
-    ConcurrentTransactions = 51, "CONCURRENT_TRANSACTIONS", retriable, "another operation of the transaction is going on";
+    ConcurrentTransactions = 51, "CONCURRENT_TRANSACTIONS", retriable, "another operation on the transaction is in progress";
     TransactionCoordinatorFenced = 52, "TRANSACTION_COORDINATOR_FENCED", fatal, "the transaction has a newer coordinator";
     TransactionalIdAuthorizationFailed = 53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", fatal, "not allowed to use the transactional id";
     SecurityDisabled = 54, "SECURITY_DISABLED", fatal, "there is no authorization to administer";
@@ -153,7 +153,7 @@ error_codes! {
     DuplicateResource = 92, "DUPLICATE_RESOURCE", fatal, "the request names a resource twice";
     UnacceptableCredential = 93, "UNACCEPTABLE_CREDENTIAL", fatal, "the credential is not acceptable";
     InconsistentVoterSet = 94, "INCONSISTENT_VOTER_SET", fatal, "sender and receiver disagree about the voters";
-    InvalidUpdateVersion = 95, "INVALID_UPDATE_VERSION", fatal, "the version of the feature is not legal";
+    InvalidUpdateVersion = 95, "INVALID_UPDATE_VERSION", fatal, "the version of the feature is invalid";
     FeatureUpdateFailed = 96, "FEATURE_UPDATE_FAILED", fatal, "the features could not be changed";
     PrincipalDeserializationFailure = 97, "PRINCIPAL_DESERIALIZATION_FAILURE", fatal, "the forwarded principal is malformed";
     SnapshotNotFound = 98, "SNAPSHOT_NOT_FOUND", fatal, "there is no such snapshot";
@@ -177,7 +177,7 @@ error_codes! {
     UnknownControllerId = 116, "UNKNOWN_CONTROLLER_ID", fatal, "there is no controller with this id";
     UnknownSubscriptionId = 117, "UNKNOWN_SUBSCRIPTION_ID", fatal, "the telemetry subscription is out of date";
     TelemetryTooLarge = 118, "TELEMETRY_TOO_LARGE", fatal, "the telemetry is larger than allowed";
-    InvalidRegistration = 119, "INVALID_REGISTRATION", fatal, "the broker's registration is not legal";
+    InvalidRegistration = 119, "INVALID_REGISTRATION", fatal, "the broker's registration is invalid";
     TransactionAbortable = 120, "TRANSACTION_ABORTABLE", fatal, "the transaction failed and must be aborted";
     InvalidRecordState = 121, "INVALID_RECORD_STATE", fatal, "the record is not in a state to be acknowledged";
     ShareSessionNotFound = 122, "SHARE_SESSION_NOT_FOUND", retriable, "there is no such share session";
@@ -188,8 +188,8 @@ error_codes! {
     VoterNotFound = 127, "VOTER_NOT_FOUND", fatal, "there is no such voter";
     InvalidRegularExpression = 128, "INVALID_REGULAR_EXPRESSION", fatal, "the regular expression is malformed";
     RebootstrapRequired = 129, "REBOOTSTRAP_REQUIRED", fatal, "the client must fetch its metadata again";
-    StreamsInvalidTopology = 130, "STREAMS_INVALID_TOPOLOGY", fatal, "the topology is not legal";
-    StreamsInvalidTopologyEpoch = 131, "STREAMS_INVALID_TOPOLOGY_EPOCH", fatal, "the topology epoch is not legal";
+    StreamsInvalidTopology = 130, "STREAMS_INVALID_TOPOLOGY", fatal, "the topology is invalid";
+    StreamsInvalidTopologyEpoch = 131, "STREAMS_INVALID_TOPOLOGY_EPOCH", fatal, "the topology epoch is invalid";
     StreamsTopologyFenced = 132, "STREAMS_TOPOLOGY_FENCED", fatal, "the topology epoch is out of date";
     ShareSessionLimitReached = 133, "SHARE_SESSION_LIMIT_REACHED", retriable, "the maximum number of share sessions is open";
 }

@@ -42,7 +42,7 @@ async fn quorum(context: &Context) -> Option<Quorum> {
     }
     let node = NodeId(controller(here));
     let asked = here.ask(context.caller(), node, DescribeQuorum {}).await;
-    asked.inspect_err(|error| tracing::debug!(%node, %error, "the controller could not be asked")).ok()?
+    asked.inspect_err(|error| tracing::debug!(%node, %error, "could not ask the controller")).ok()?
 }
 
 fn described(request: DescribeQuorumRequest, quorum: Option<&Quorum>) -> DescribeQuorumResponse {

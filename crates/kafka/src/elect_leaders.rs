@@ -188,7 +188,7 @@ async fn elect_one(context: &Context, name: &str, number: i32, kind: i8) -> Resu
     } else {
         let asked = here.ask(context.caller(), leader, HandOver::new(group, preferred)).await;
         asked.unwrap_or_else(|error| {
-            tracing::debug!(node = %leader, %error, "a leader could not be asked to hand over");
+            tracing::debug!(node = %leader, %error, "could not ask a leader to hand over");
             false
         })
     };

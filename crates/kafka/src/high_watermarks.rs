@@ -31,7 +31,7 @@ async fn at_leader(here: &Node, caller: &Caller, topic: &Topic, index: i32) -> R
     let (node, _) = leader_of(here, topic, index).ok_or(ErrorCode::LeaderNotAvailable)?;
     let asked = here.ask(caller, node, HighWatermarkOf::new(topic.id, index)).await;
     let found = asked.unwrap_or_else(|error| {
-        tracing::debug!(%node, %error, "the leader could not be asked for the end of a partition");
+        tracing::debug!(%node, %error, "could not ask the leader for the end of a partition");
         None
     });
     found.map(Offset).ok_or(ErrorCode::LeaderNotAvailable)

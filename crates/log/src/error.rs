@@ -30,7 +30,7 @@ pub enum LogError {
     },
     /// An earlier write or sync failed, so the content of the disk is unknown. Writes are refused until the
     /// log is opened again. Reads continue.
-    #[error("the log takes no writes after a failure: {reason}")]
+    #[error("the log accepts no writes after a failure: {reason}")]
     Poisoned {
         /// The failure that poisoned it.
         reason: String,

@@ -200,11 +200,11 @@ impl<D: Disk> Rebuild<'_, D> {
 }
 
 fn no_room(path: &std::path::Path, position: u32) -> LogError {
-    LogError::damaged(path, u64::from(position), "neither the batch nor its row tells at which offset it is")
+    LogError::damaged(path, u64::from(position), "neither the batch nor its row gives its offset")
 }
 
 /// The fault of a whole batch whose offset is unknown.
-const NOWHERE: &str = "nothing tells at which offset it is";
+const NOWHERE: &str = "nothing gives its offset";
 
 /// The trust in the offset and the epoch of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

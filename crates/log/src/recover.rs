@@ -200,7 +200,7 @@ impl<D: Disk> Recovering<'_, D> {
         if base != tail.next_offset || header.is_some_and(|h| h.first_raft_index != first) {
             let found = header.map_or(RaftIndex(0), |h| h.first_raft_index);
             let reason = format!(
-                "it begins at offset {base}, raft index {found}; the log before it ends at {}, {first}",
+                "it starts at offset {base}, raft index {found}; the log before it ends at {}, {first}",
                 tail.next_offset
             );
             return Ok(Err(Bad { position: 0, reason }));

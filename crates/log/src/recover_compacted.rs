@@ -38,7 +38,7 @@ impl<D: Disk> Recovering<'_, D> {
         let header = &SegmentHeader { first_raft_index, ..*header };
         if header.base_offset != tail.next_offset || header.first_raft_index < tail.next_raft_index {
             let reason = format!(
-                "it begins at offset {}, raft index {}; the log before it ends at {}, {}",
+                "it starts at offset {}, raft index {}; the log before it ends at {}, {}",
                 header.base_offset, header.first_raft_index, tail.next_offset, tail.next_raft_index
             );
             return Err(LogError::damaged(&path, 0, reason));

@@ -77,7 +77,7 @@ async fn create(node: &Arc<Node>, name: &str) -> Result<Arc<Topic>, Box<dyn Erro
     let id = TopicId::from_random(random::bytes16());
     let create = CreateTopic::with_defaults(name, id, node.now(), Requester::Client);
     node.execute(Caller::internal(), Command::CreateTopic(create)).await?;
-    Ok(node.topics().by_name(name).ok_or("the topic was deleted meanwhile")?)
+    Ok(node.topics().by_name(name).ok_or("the topic was deleted in the meantime")?)
 }
 
 /// Appends one record, and waits until it is committed.

@@ -76,7 +76,7 @@ impl Collector for NodeCollector {
         let counter = encoder.encode_descriptor("disk_full_refusals", help, None, MetricType::Counter)?;
         refused.encode(counter)?;
         let panics = ConstCounter::new(panics::count());
-        let help = "Panics since the process started: bugs of the server";
+        let help = "Panics since the process started: bugs in the server";
         panics.encode(encoder.encode_descriptor("panics", help, None, MetricType::Counter)?)?;
         if let Some(free) = node.space.free_bytes() {
             gauge(

@@ -121,7 +121,7 @@ impl Node {
         let topics = self.topics();
         let mut problems = Vec::new();
         if let Some(reason) = self.controller.halted() {
-            problems.push(format!("the metadata log takes no writes: {reason}"));
+            problems.push(format!("the metadata log accepts no writes: {reason}"));
         }
         for topic in topics.iter() {
             for (number, slot) in topic.partitions.iter().enumerate() {
@@ -132,7 +132,7 @@ impl Node {
                     PartitionSlot::Online(handle) => {
                         let halted = handle.halted();
                         problems.extend(
-                            halted.iter().map(|reason| format!("{} takes no writes: {reason}", handle.id)),
+                            halted.iter().map(|reason| format!("{} accepts no writes: {reason}", handle.id)),
                         );
                         // With several replicas, the damage is repaired while the others serve.
                         if halted.is_none() && !handle.is_replica() {

@@ -146,9 +146,10 @@ async fn make_handshake(stream: Stream, shared: &Arc<Shared>) -> Result<(Halves,
     let call = Greeting::read(&mut halves.reader).await?;
     let own = shared.identity.load_full();
     let Some(purpose) = call.purpose() else {
-        return Err(
-            GreetingError::Nonsense("it wants something that this build does not know".to_owned()).into()
-        );
+        return Err(GreetingError::Nonsense(
+            "it asks for something that this build does not know".to_owned(),
+        )
+        .into());
     };
     let judged = call.judge_call(&own, purpose).and_then(|level| {
         let place = match purpose {

@@ -52,7 +52,7 @@ pub enum Refusal {
     #[error("another node with id {0} is running: give one of them another node.id")]
     DuplicateNode(NodeId),
     /// A different node is at that address.
-    #[error("node {expected} was called, but node {found} answered")]
+    #[error("expected node {expected}, but node {found} answered")]
     OtherNode {
         /// The node that was called.
         expected: NodeId,
@@ -141,7 +141,7 @@ pub(crate) enum Purpose {
 pub(super) enum GreetingError {
     #[error("it sends {0} instead of a greeting")]
     Garbage(&'static str),
-    #[error("its greeting makes no sense: {0}")]
+    #[error("its greeting is malformed: {0}")]
     Nonsense(String),
     #[error("the connection ended within the greeting")]
     Ended,

@@ -129,7 +129,7 @@ impl Incoming {
             Some(reason) => {
                 shared.metrics.cut(reason);
                 if let Some(left_out) = shared.quiet.may_log(reason) {
-                    tracing::warn!(%address, node = ?standing.from, reason = %ended, left_out, "a connection of a node was cut");
+                    tracing::warn!(%address, node = ?standing.from, reason = %ended, left_out, "closed a connection of a node");
                 }
             }
         }

@@ -28,8 +28,8 @@ pub enum AppendError {
     /// The batch does not follow its producer's earlier batches, or violates the rules of transactions.
     #[error(transparent)]
     Producer(#[from] ProducerError),
-    /// The partition failed earlier and takes no writes. Reads continue.
-    #[error("the partition takes no writes: {reason}")]
+    /// The partition failed earlier and accepts no writes. Reads continue.
+    #[error("the partition accepts no writes: {reason}")]
     Halted {
         /// The failure that stopped it.
         reason: String,

@@ -116,7 +116,7 @@ pub enum SequenceCheck {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProducerError {
     /// A newer epoch of the producer has written, which fences this one.
-    #[error("producer {producer} has epoch {current}, which fences off {found}")]
+    #[error("producer {producer} has epoch {current}, which fences epoch {found}")]
     StaleEpoch {
         /// The producer.
         producer: ProducerId,
@@ -126,7 +126,7 @@ pub enum ProducerError {
         found: ProducerEpoch,
     },
     /// Not the next sequence. The records in between were lost, or come later.
-    #[error("producer {producer}: expected sequence {expected}, the batch begins at {found}")]
+    #[error("producer {producer}: expected sequence {expected}, the batch starts at {found}")]
     OutOfOrder {
         /// The producer.
         producer: ProducerId,
@@ -163,7 +163,7 @@ pub enum ProducerError {
     },
     /// No room for another transaction, see [`ABORTED_TRANSACTIONS_MAX`] and [`PRODUCERS_MAX`].
     #[error(
-        "the partition takes no new transactions: {open} are open, {aborted} aborted ones are remembered"
+        "the partition accepts no new transactions: {open} are open, {aborted} aborted ones are remembered"
     )]
     TooManyTransactions {
         /// Open transactions.

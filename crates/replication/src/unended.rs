@@ -39,8 +39,8 @@ pub(crate) fn forget_unended<D: Disk>(
     };
     for marker in &with_records {
         notes.push(format!(
-            "the marker at offset {marker}, which aborts a transaction, is gone, and records of the transaction are not: \
-             readers of committed records skip all that its producer has written since"
+            "the abort marker at offset {marker} is gone, but records of its transaction are not: readers of committed \
+             records skip everything that its producer has written since"
         ));
     }
     let went = producers.retain_aborted(|transaction| {

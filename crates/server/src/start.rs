@@ -255,7 +255,7 @@ fn warn_if_open_to_all(addresses: &Addresses, config: &BrokerConfig, tls: Option
             tracing::warn!(
                 listener = name, %address, encryption,
                 "LISTENING BEYOND LOOPBACK WITHOUT AUTHENTICATION: anyone who can reach this address may use \
-                 everything that it serves; docs/security.md says how to demand users or client certificates"
+                 everything that it serves; docs/security.md says how to require users or client certificates"
             );
         }
     }

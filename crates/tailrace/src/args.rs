@@ -94,7 +94,7 @@ pub(crate) struct ServeArguments {
     /// Address of the HTTP listener, for health and metrics [default: 127.0.0.1:8222]
     #[arg(long, value_name = "ADDR")]
     pub(crate) http: Option<String>,
-    /// Number of this node [default: 1]
+    /// Id of this node [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     pub(crate) node_id: Option<i32>,
     /// Address for other nodes of a cluster; port 0 picks a free one [default: off, a standalone node]

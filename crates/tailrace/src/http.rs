@@ -33,11 +33,7 @@ pub(crate) async fn get<T: DeserializeOwned>(
         .await
         .map_err(|_| format!("{address} did not answer {path} within {timeout:?}"))??;
     serde_json::from_slice(&page).map_err(|error| {
-        format!(
-            "{address}{path} is not what the HTTP port of a tailrace shows ({error}); see {}",
-            site.option
-        )
-        .into()
+        format!("{address}{path} is not a page of tailrace's HTTP port ({error}); see {}", site.option).into()
     })
 }
 

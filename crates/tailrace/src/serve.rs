@@ -67,7 +67,7 @@ async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
             Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         name = signals.next_to_stop() => {
-            tracing::warn!(signal = name, "a second signal: leaving at once; the next start recovers");
+            tracing::warn!(signal = name, "a second signal: exiting at once; the next start recovers");
             std::process::exit(1)
         }
     }
@@ -116,6 +116,6 @@ fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if setrlimit(Resource::Nofile, raised).is_err() {
-        tracing::warn!(limit = ?limit.current, "the limit of open files could not be raised");
+        tracing::warn!(limit = ?limit.current, "could not raise the limit of open files");
     }
 }

@@ -178,7 +178,7 @@ fn flatten(prefix: &str, value: &toml::Value, flat: &mut Vec<(String, String)>) 
         other => scalar(other),
     };
     let text = text
-        .ok_or_else(|| format!("{prefix}: expected a text, a number, true or false, or a list of these"))?;
+        .ok_or_else(|| format!("{prefix}: expected a string, a number, true or false, or a list of these"))?;
     flat.push((prefix.to_owned(), text));
     Ok(())
 }

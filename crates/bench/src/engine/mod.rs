@@ -294,10 +294,10 @@ pub(crate) fn conclude(options: &LoadOptions, connections: usize, whole: PartOut
 /// How far a stopped run came.
 fn stopped_after(measured_ns: u64, duration_ns: u64) -> String {
     if measured_ns >= duration_ns {
-        return "it was stopped while the last answers were awaited".to_owned();
+        return "it was stopped while waiting for the last answers".to_owned();
     }
     let (measured, duration) = (measured_ns as f64 / 1e9, duration_ns as f64 / 1e9);
-    format!("it was stopped after {measured:.1} s of {duration:.1} s, and says nothing of the rest")
+    format!("it was stopped after {measured:.1} s of {duration:.1} s, and says nothing about the rest")
 }
 
 fn expected_interval(

@@ -106,7 +106,8 @@ pub(crate) fn each(path: &str, text: &[u8], mut visit: impl FnMut(LoggedInterval
     let wrong = |reason: String| BenchError::Format { path: path.to_owned(), reason };
     let mut deserializer = Deserializer::new();
     for entry in IntervalLogIterator::new(text) {
-        let entry = entry.map_err(|error| wrong(format!("no interval log of HdrHistogram: {error:?}")))?;
+        let entry =
+            entry.map_err(|error| wrong(format!("not an interval log of HdrHistogram: {error:?}")))?;
         let LogEntry::Interval(interval) = entry else { continue };
         let bytes = STANDARD
             .decode(interval.encoded_histogram())

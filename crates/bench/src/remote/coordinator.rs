@@ -186,7 +186,7 @@ impl Coordinator {
                 }
             }
             if self.clock.now_ns() > limit_ns {
-                self.lose_all("it did not come to an end", &mut collector);
+                self.lose_all("it did not end in time", &mut collector);
             }
             let published = |peer: &Peer| !peer.share.role.publishes() || peer.is_done();
             if self.peers.iter().all(published) && !std::mem::replace(&mut told_sent, true) {

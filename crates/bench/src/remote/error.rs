@@ -66,7 +66,7 @@ pub enum RemoteError {
         found: String,
     },
     /// A certificate could not be created.
-    #[error("cannot make a certificate: {0}")]
+    #[error("cannot create a certificate: {0}")]
     Certificate(String),
     /// An error of the run itself.
     #[error(transparent)]

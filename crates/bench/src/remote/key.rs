@@ -53,7 +53,7 @@ impl Key {
     /// Parses hexadecimal digits.
     fn parse(text: &[u8]) -> Result<Self, String> {
         let bytes = unhex(text.trim_ascii())
-            .ok_or("it holds something else than an even number of hexadecimal digits")?;
+            .ok_or("it holds something other than an even number of hexadecimal digits")?;
         if !(KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&bytes.len()) {
             let found = bytes.len();
             return Err(format!("a key of {found} bytes: expected {KEY_BYTES_MIN} to {KEY_BYTES_MAX}"));
@@ -136,8 +136,8 @@ mod tests {
         for (text, words) in [
             ("", "a key of 0 bytes"),
             ("00112233445566778899aabbccddee", "a key of 15 bytes: expected 16 to 1024"),
-            ("00112233445566778899aabbccddeef", "something else than an even number"),
-            ("correct horse battery staple", "something else than"),
+            ("00112233445566778899aabbccddeef", "something other than an even number"),
+            ("correct horse battery staple", "something other than"),
         ] {
             let found = Key::parse(text.as_bytes()).unwrap_err();
             assert!(found.contains(words), "{found}");

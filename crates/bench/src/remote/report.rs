@@ -138,7 +138,7 @@ impl RemoteReport {
             return;
         }
         let Some(bound_ns) = self.receipt_bound_ns else {
-            let reason = "the clocks of publishers and subscribers could not be compared, so no receipt means anything";
+            let reason = "the clocks of publishers and subscribers could not be compared, so the receipt times mean nothing";
             return verdict.invalid.push(reason.to_owned());
         };
         let bound = milliseconds(bound_ns);

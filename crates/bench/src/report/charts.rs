@@ -111,7 +111,7 @@ fn how_to_read(section: &Section) -> Vec<Note> {
     let band = if rounds {
         "Rounds are added; bands reach from the lowest to the highest round."
     } else {
-        "Bands hold the true percentile with 95 %, as far as messages are independent."
+        "Bands contain the true percentile with 95 % confidence if messages are independent."
     };
     vec![Note::plain(format!("{from} {band} Dotted: too few messages to tell."))]
 }

@@ -148,7 +148,7 @@ pub(super) fn table(section: &Section) -> String {
         );
     }
     table.push_str("</tbody></table>\n");
-    let remark = "Medians over runs. The ratio is that of geometric means, below it what holds the true one with about 95 % (a bootstrap over four runs or more); noise is the largest run over the smallest. p: how often runs \
+    let remark = "Medians over runs. The ratio is that of geometric means. Below it is the interval that contains the true ratio with about 95 % confidence (a bootstrap over four runs or more). Noise is the largest run divided by the smallest. p: how often runs \
                   that are dealt to two sets at random would differ as much.";
     let _ = writeln!(text, "{}<p class=\"remark\">{remark}</p>", scrolled(&table));
     text

@@ -29,7 +29,7 @@ pub(super) fn durability(result: &Value) -> String {
         }
         "postgres" => "NOTIFY keeps no messages; its transaction ends as synchronous_commit says",
         "noop" | "tcp-echo" | "http" | "nng" | "zeromq" => "none: nothing is kept",
-        _ => "as the server is configured, which its protocol does not tell",
+        _ => "as the server is configured, which its protocol does not report",
     }
     .to_owned();
     for key in SETTINGS {
@@ -57,7 +57,7 @@ mod tests {
             ),
             (
                 json!({"system": "redis-streams"}),
-                "as the server is configured, which its protocol does not tell",
+                "as the server is configured, which its protocol does not report",
             ),
             (json!({}), ""),
         ] {

@@ -131,7 +131,7 @@ fn remarks(section: &Section) -> String {
     let mut text = String::from(if several {
         "Rounds are added; below each percentile are the lowest and the highest round. "
     } else {
-        "Below each percentile is what holds the true one with 95 %, as far as messages are independent. "
+        "Below each percentile is the interval that contains the true one with 95 % confidence if messages are independent. "
     });
     text.push_str("A dash: too few messages to tell it. ");
     let is_doubtful = |series: &Series| {
@@ -143,7 +143,7 @@ fn remarks(section: &Section) -> String {
     let clocks = || section.series.iter().map(|series| series.clocks(Kind::Receipt.name()));
     if clocks().any(|clocks| matches!(clocks, Clocks::Within(_))) {
         text.push_str(
-            "A sign &lt;: smaller than what the two clocks may be wrong by; no more is known than that it is below this. ",
+            "A sign &lt;: smaller than the possible error of the two clocks; it is known only that the value is below this. ",
         );
     }
     if clocks().any(|clocks| clocks == Clocks::Unknown) {

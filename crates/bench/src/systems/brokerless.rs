@@ -124,8 +124,8 @@ impl<P: Protocol> Brokerless<P> {
             }
             (Some(address), None) => {
                 return unsupported(format!(
-                    "messages sent to {address} come back nowhere: expected --set listen=HOST:PORT, to which what is there \
-                     connects, or no address"
+                    "messages sent to {address} come back nowhere: expected --set listen=HOST:PORT, for the program \
+                     there to connect to, or no address"
                 ));
             }
             (None, Some(listen)) => {

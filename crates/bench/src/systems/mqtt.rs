@@ -54,7 +54,7 @@ impl Mqtt {
             Some("0") => false,
             Some(other) => {
                 return Err(RequesterError::Unsupported(format!(
-                    "qos={other} is not there: expected 0 or 1"
+                    "qos={other} is not supported: expected 0 or 1"
                 )));
             }
         };

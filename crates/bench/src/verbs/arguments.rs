@@ -26,7 +26,7 @@ use crate::version::Told;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Latency counts from the moment a message was due, not from when it was sent: a system that stalls is charged \
-    for every message that should have been sent meanwhile. Percentiles go to six nines, as far as the number of messages tells them, and \
+    for every message that should have been sent in the meantime. Percentiles go to six nines, as far as the number of messages tells them, and \
     to the exact maximum.\n\n\
     Examples:\n  \
     tailrace bench run --system tcp-echo --rate 3000\n  \
@@ -50,7 +50,7 @@ pub(crate) struct RunArguments {
     /// SYSTEM/WORKLOAD/round-N; may be repeated
     #[arg(long, value_name = "WHAT", requires = "plan", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub(super) force: Vec<String>,
-    /// For plans: go on without trouble that cannot be made on this machine; results are marked
+    /// For plans: continue without trouble that cannot be created on this machine; results are marked
     #[arg(long, requires = "plan")]
     pub(super) without_trouble_if_impossible: bool,
     /// System to measure; see `tailrace bench systems`
@@ -115,8 +115,8 @@ pub(crate) struct RunArguments {
     /// How long after its sending a message times out
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     timeout: Duration,
-    /// Whether to reconnect broken connections; messages due meanwhile wait, and count from when they were
-    /// due
+    /// Whether to reconnect broken connections; messages that are due in the meantime wait, and count from when
+    /// they were due
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Always)]
     reconnect: When,
     /// Longest wait for the last answers
@@ -144,7 +144,7 @@ pub(crate) struct RunArguments {
     /// Write results to this folder: JSON, CSV, .hgrm, and the interval log
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
-    /// Show progress even if standard error is no terminal
+    /// Show progress even if standard error is not a terminal
     #[arg(long)]
     pub(super) progress: bool,
     /// No progress

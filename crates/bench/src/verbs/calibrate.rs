@@ -96,7 +96,7 @@ struct Judged {
 
 pub(super) fn run(arguments: &CalibrateArguments) -> Result<ExitCode, Failure> {
     if arguments.stall.is_zero() || arguments.stall >= arguments.duration {
-        return Err("--stall must be longer than nothing and shorter than --duration".into());
+        return Err("--stall must be longer than 0 and shorter than --duration".into());
     }
     if arguments.judge.is_some() && (arguments.svg.is_some() || arguments.png.is_some()) {
         return Err("--svg and --png draw what calibrate has measured itself: not with --judge".into());

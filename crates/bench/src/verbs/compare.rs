@@ -115,8 +115,8 @@ fn render(a: &[Value], b: &[Value], rows: &[Row<'_>], left_out: &[String]) -> St
     let mut text = format!("A: {} runs of {}, B: {} runs of {}\n", a.len(), system(a), b.len(), system(b));
     text.push_str(&table.render());
     text.push_str(
-        "A and B are medians over runs; 95 %: between these the true B/A lies, by a bootstrap over runs; noise is the largest run over the \
-         smallest.\n",
+        "A and B are medians over runs. 95 %: the interval that contains the true B/A, by a bootstrap over runs. Noise is the largest run \
+         divided by the smallest.\n",
     );
     if !left_out.is_empty() {
         text.push_str(&format!("left out, as not every run tells it: {}\n", left_out.join(", ")));

@@ -112,7 +112,7 @@ impl Namespace {
     /// Creates it, with what to do to packets to and from the server.
     pub(super) fn make(to_server: &[String], to_client: &[String]) -> Result<Self, String> {
         let pid = std::process::id();
-        let started = Machine.started(pid).ok_or("this process is not to be found in /proc")?;
+        let started = Machine.started(pid).ok_or("this process is not in /proc")?;
         let owner = Owner { pid, started };
         *active() = Some(owner);
         let made = make(&mut Machine, owner, to_server, to_client);
@@ -184,7 +184,7 @@ fn remove_named(tools: &mut impl Tools, names: &[String]) -> Result<Vec<String>,
     // Each step of the removal may fail. What counts is whether the namespace still exists.
     let left = stale(tools)?;
     match left.into_iter().map(Owner::namespace).find(|name| removed.contains(name)) {
-        Some(name) => Err(format!("{name} cannot be removed: it needs root's rights")),
+        Some(name) => Err(format!("{name} cannot be removed: only root can remove it")),
         None => Ok(removed),
     }
 }
@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(remove_named(&mut fake, &names), Ok(Vec::new()));
         let mut fake = Fake { listed, fails: Some("ip netns del"), ..Fake::default() };
         let reason = remove_named(&mut fake, &names).unwrap_err();
-        assert_eq!(reason, "tailrace-bench-9-1 cannot be removed: it needs root's rights");
+        assert_eq!(reason, "tailrace-bench-9-1 cannot be removed: only root can remove it");
     }
 
     #[test]

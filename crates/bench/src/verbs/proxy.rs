@@ -153,7 +153,7 @@ fn pair(value: &str) -> Result<(Duration, Duration), Failure> {
 
 fn positive(what: &str, duration: Duration) -> Result<Duration, Failure> {
     if duration.is_zero() {
-        return Err(format!("{what}: the mean distance must be longer than nothing").into());
+        return Err(format!("{what}: the mean distance must be longer than 0").into());
     }
     Ok(duration)
 }

@@ -14,7 +14,7 @@ use crate::report::{Chart, Resources, Round, Section, Series, charts, html, inde
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A folder is that of one run, of a plan, or of folders of runs. Two folders are compared, as before and after. \
+    after_help = "A folder holds one run, a plan, or folders of runs. Two folders are compared, as before and after. \
     The page is self-contained and has no script.\n\n\
     Examples:\n  \
     tailrace bench report results --html report.html --svg plots --png plots\n  \

@@ -190,7 +190,7 @@ fn legend(summary: &Summary) -> String {
         QUANTILES.iter().any(|quantile| matches!(described.told(*quantile), Told::LessThan(_)))
     }) {
         text.push_str(
-            "<: smaller than what the clocks may be wrong by; no more is known than that it is below this\n",
+            "<: smaller than the possible error of the clocks; it is known only that the value is below this\n",
         );
     }
     text

@@ -38,7 +38,7 @@ fn conversations_with_nsq_that_fail() {
     for (turns, expected) in [
         (vec![nsq_frame(1, "E_INVALID cannot")], "says E_INVALID cannot"),
         (vec![nsq_frame(0, r#"{"auth_required":true}"#)], "wants AUTH: expected --set secret="),
-        (vec![nsq_frame(0, "OK")], "answered wrongly: expected what nsqd can do, in JSON, found OK"),
+        (vec![nsq_frame(0, "OK")], "sent an unexpected answer: expected what nsqd can do, in JSON, found OK"),
         (
             vec![
                 nsq_frame(0, "_heartbeat_"),

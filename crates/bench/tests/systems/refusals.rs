@@ -95,7 +95,7 @@ fn stomp_brokers_say_why_in_a_header() {
             "ADDRESS says bob may not read: queue://a\\b nor\\x write\\",
         ),
         (b"ERROR\n\nno more room\nat all\0", "ADDRESS says no more room"),
-        (b"RECEIPT\nreceipt-id:1\n\n\0", "ADDRESS answered wrongly: expected CONNECTED, found RECEIPT\\nreceipt-id:1\\n\\n\\0"),
+        (b"RECEIPT\nreceipt-id:1\n\n\0", "ADDRESS sent an unexpected answer: expected CONNECTED, found RECEIPT\\nreceipt-id:1\\n\\n\\0"),
     ] {
         let turns = vec![Turn::Accept, hear(connect), say(frame)];
         assert_eq!(says("stomp", turns), expected);

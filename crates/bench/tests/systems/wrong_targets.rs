@@ -71,6 +71,6 @@ fn a_server_of_another_kind_is_noticed() {
     let server = EchoServer::start(EchoProtocol::Tcp).unwrap();
     for target in targets(&server.address().to_string()) {
         let error = set_up_fails(&target);
-        assert!(error.contains("answered wrongly"), "{}: {error}", target.system);
+        assert!(error.contains("sent an unexpected answer"), "{}: {error}", target.system);
     }
 }

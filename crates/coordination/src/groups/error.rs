@@ -113,7 +113,7 @@ pub enum GroupError {
         max: usize,
     },
     /// The coordinator cannot decide now. The client looks it up again.
-    #[error("the group is going away")]
+    #[error("the group is being deleted")]
     GroupDead,
     /// The group has members.
     #[error("group '{group}' is not empty")]

@@ -310,7 +310,7 @@ impl<D: Disk> Compaction<D> {
         if !is_gone && sources.iter().all(|segment| listed(segment) || replaced(segment)) {
             return result.inspect_err(|error| self.reader.condemn_by(error));
         }
-        Err(LogError::CompactionStopped { reason: "a segment was removed meanwhile" })
+        Err(LogError::CompactionStopped { reason: "a segment was removed in the meantime" })
     }
 }
 

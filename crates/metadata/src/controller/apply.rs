@@ -38,7 +38,9 @@ pub enum ApplyError {
         replicas: i16,
     },
     /// The record hands out producer ids that were handed out before.
-    #[error("metadata record hands out producer ids {first} to {next}, but those below {expected} are gone")]
+    #[error(
+        "metadata record hands out producer ids {first} to {next}, but those below {expected} were already handed out"
+    )]
     ProducerIds {
         /// The first id in the record.
         first: ProducerId,
@@ -64,7 +66,7 @@ pub enum ApplyError {
         error: ConfigError,
     },
     /// The record's feature levels are older than the applied ones.
-    #[error("metadata record gives features the epoch {found}, but {current} was there already")]
+    #[error("metadata record sets the features' epoch to {found}, but it is already {current}")]
     FeatureEpoch {
         /// The record's epoch.
         found: i64,

@@ -58,7 +58,7 @@ fn check_cluster(
         FeatureDirection::Upgrade if level < current => Err(FeatureError::IsDowngrade { name, current }),
         FeatureDirection::SafeDowngrade if level > current => Err(FeatureError::IsUpgrade { name, current }),
         FeatureDirection::SafeDowngrade if level < current => {
-            let reason = "nodes may rely on what it brought";
+            let reason = "nodes may rely on what that level introduced";
             Err(FeatureError::Fixed { name, level, current, reason })
         }
         FeatureDirection::Upgrade | FeatureDirection::SafeDowngrade => Ok(()),
@@ -86,7 +86,7 @@ fn check(current: &FeatureLevels, update: &FeatureUpdate) -> Result<(), FeatureE
     }
     let reason = match feature {
         Feature::Metadata => "its metadata has its own format",
-        Feature::Kraft => "tailrace has no quorum of Kafka's controllers",
+        Feature::Kraft => "there is no quorum of Kafka's controllers",
         Feature::EligibleLeaderReplicas | Feature::Group | Feature::Share | Feature::Transaction => {
             return Ok(());
         }

@@ -264,7 +264,7 @@ fn the_level_of_the_cluster_is_what_all_nodes_speak() {
     assert_eq!(rig.run(&to(4, Upgrade)), Ok(1));
     assert_eq!(rig.image().features().cluster_level(), 4);
     assert!(rig.refusal(&to(3, Upgrade)).contains("Can't downgrade the version"));
-    assert!(rig.refusal(&to(3, SafeDowngrade)).contains("nodes may rely on what it brought"));
+    assert!(rig.refusal(&to(3, SafeDowngrade)).contains("nodes may rely on what that level introduced"));
     assert!(rig.refusal(&again(2, |node| node.levels = (1, 3))).contains("the cluster is at 4"));
     assert_eq!(rig.run(&Command::FinalizeFeatures), Ok(0), "it stays where it is");
 }

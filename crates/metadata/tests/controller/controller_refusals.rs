@@ -379,7 +379,10 @@ fn records_that_contradict_the_image_are_refused() {
             MetadataRecord::BrokerConfigs { cluster: bad_configs, nodes: BTreeMap::new() },
             "broker settings changed at run time: Unknown",
         ),
-        (MetadataRecord::ProducerIds { first: ProducerId(5), next: ProducerId(6) }, "those below 0 are gone"),
+        (
+            MetadataRecord::ProducerIds { first: ProducerId(5), next: ProducerId(6) },
+            "those below 0 were already handed out",
+        ),
         (
             MetadataRecord::ProducerIds { first: ProducerId(0), next: ProducerId(0) },
             "hands out producer ids 0 to 0",

@@ -98,7 +98,7 @@ fn what_is_refused_changes_nothing() {
         ("group.version", 0, UnsafeDowngrade, "Unsafe downgrades are not supported"),
         ("metadata.version", 29, SafeDowngrade, "In tailrace it is always at 30"),
         ("metadata.version", 31, Upgrade, "supports the versions 7 to 30"),
-        ("kraft.version", 1, Upgrade, "tailrace has no quorum of Kafka's controllers"),
+        ("kraft.version", 1, Upgrade, "there is no quorum of Kafka's controllers"),
     ] {
         // Other updates in a refused request are not carried out either.
         let both = update(&[("share.version", 0, SafeDowngrade), (name, level, direction)]);

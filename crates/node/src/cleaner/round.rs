@@ -47,7 +47,7 @@ impl From<AppendError> for RoundError {
             AppendError::Full => Self::Full(error.to_string()),
             AppendError::Log(error) => error.into(),
             // The reason is reported elsewhere.
-            AppendError::Halted { .. } => Self::Stopped("the partition takes no writes"),
+            AppendError::Halted { .. } => Self::Stopped("the partition accepts no writes"),
             error => Self::Failed(error.to_string()),
         }
     }
@@ -98,7 +98,7 @@ fn clean(
             Ok(trim) => trim,
             Err(discarded) => {
                 discarded.run();
-                return Err(RoundError::Stopped("a segment was removed meanwhile"));
+                return Err(RoundError::Stopped("a segment was removed in the meantime"));
             }
         };
         let result = trim.run();

@@ -9,7 +9,7 @@ use super::format::FORMAT;
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// The data folder was written by a newer tailrace.
-    #[error("{} has format {found}; this tailrace knows up to {FORMAT}: start a newer tailrace", .path.display())]
+    #[error("{} has format {found}; this tailrace reads up to {FORMAT}: start a newer tailrace", .path.display())]
     NewerFormat {
         /// The file that records the format.
         path: PathBuf,

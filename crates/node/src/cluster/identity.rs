@@ -237,7 +237,7 @@ async fn begin(
     if !seeds.is_empty()
         && let Beginning::Joins(admission) = join::begin(peers, seeds, registration).await?
     {
-        tracing::info!(cluster_id = %admission.cluster_id, "this node was let into a cluster");
+        tracing::info!(cluster_id = %admission.cluster_id, "this node joined a cluster");
         return Ok(admission);
     }
     let replica = ReplicaId::new(config.node(), 1).0;

@@ -113,7 +113,7 @@ pub(crate) async fn begin(
         }
         if round % LOG_EVERY == 0 && !in_use {
             let trouble = trouble.unwrap_or_else(|| "no seed belongs to a cluster yet".to_owned());
-            tracing::info!(?seeds, %trouble, "waiting to be let into a cluster");
+            tracing::info!(?seeds, %trouble, "waiting to join a cluster");
         }
         rounds.pause().await;
     }
@@ -284,7 +284,7 @@ pub(super) async fn admit(here: &Arc<Node>, caller: &Caller, body: &[u8]) -> Res
     let answer = match registered.await {
         Ok(Ok(image)) => match admission(&image, node) {
             Some(admission) => {
-                tracing::info!(%caller, %node, "a node was let into the cluster");
+                tracing::info!(%caller, %node, "a node joined the cluster");
                 JoinAnswer::Admitted(admission)
             }
             None => JoinAnswer::Later("the cluster is being founded".to_owned()),

@@ -91,12 +91,12 @@ impl MetaFiles {
             Verdict::SaysAndIsWritten { value, reason } => {
                 if let Some(reason) = reason {
                     let file = self.path.display();
-                    tracing::warn!(%file, %reason, "rewriting the file that names the node from its copy");
+                    tracing::warn!(%file, %reason, "restoring the file that identifies the node from its copy");
                 }
                 (value, true)
             }
             Verdict::Lost(reason) => {
-                let reason = format!("it is damaged ({reason}), and so is its copy, or gone");
+                let reason = format!("it is damaged ({reason}), and its copy is damaged or missing");
                 return Err(self.failed("understand", &reason));
             }
         };

@@ -61,7 +61,7 @@ impl Journal {
         if let Some(damage) = &damage {
             tracing::error!(
                 file = %journal.path.display(), %damage,
-                "the journal of replicas is damaged: replicas whose folders are gone, too, may not be noticed"
+                "the journal of replicas is damaged: missing folders of replicas may go unnoticed"
             );
         }
         journal.shorten(damage.is_some())?;

@@ -58,13 +58,13 @@ pub(crate) enum OpenError {
     Foreign { dir: PathBuf, found: ReplicaId, expected: ReplicaId },
     /// The metadata are old: this node has just started, and has not heard from the controller.
     #[error(
-        "{} is of replica {known}, which came after {expected}: it is opened once newer metadata arrive",
+        "{} belongs to replica {known}, which is newer than {expected}: it is opened once newer metadata arrives",
         .dir.display()
     )]
     Later { dir: PathBuf, known: ReplicaId, expected: ReplicaId },
     /// A topic was deleted and another one created under its name, and this node's metadata may be too old to
     /// tell which of the two is current.
-    #[error("{} is of another topic of this name ({found}): it is opened once newer metadata arrive", .dir.display())]
+    #[error("{} belongs to another topic of this name ({found}): it is opened once newer metadata arrives", .dir.display())]
     OtherTopic { dir: PathBuf, found: TopicId },
 }
 
@@ -154,7 +154,7 @@ impl Opener {
             Err(error) => {
                 match &error {
                     OpenError::Later { .. } | OpenError::OtherTopic { .. } | OpenError::NotThere { .. } => {
-                        tracing::info!(partition = %id, reason = %error, "the partition waits")
+                        tracing::info!(partition = %id, reason = %error, "the partition is waiting")
                     }
                     error => tracing::error!(partition = %id, %error, "the partition is offline"),
                 }

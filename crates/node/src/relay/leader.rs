@@ -73,7 +73,7 @@ async fn relay(node: &Arc<Node>, group: RaftGroup, items: Vec<Item>, producer: O
     tell(told, &stored);
     match failure {
         None if left.is_empty() => node.relay.set_producer(group, Some(producer)),
-        None => fail(left, &NotStored::Unanswered("the leader's answer makes no sense".to_owned())),
+        None => fail(left, &NotStored::Unanswered("the leader's answer is malformed".to_owned())),
         Some(failure) => fail(left, &failure),
     }
 }
@@ -237,10 +237,10 @@ async fn put_to(here: &Arc<Node>, node: NodeId, group: RaftGroup, prepared: &Pre
     };
     select! {
         answer = peers.request(node, RequestKind::Append, body, left) => match answer {
-            Ok(answer) => StoreAnswer::decode(answer).unwrap_or_else(|| again(&"the leader's answer makes no sense")),
+            Ok(answer) => StoreAnswer::decode(answer).unwrap_or_else(|| again(&"the leader's answer is malformed")),
             Err(error) => again(&error),
         },
-        () = moved => again(&"the partition has another leader since"),
+        () = moved => again(&"the partition has a new leader"),
     }
 }
 

@@ -18,7 +18,7 @@ use tailrace_peers::RequestError;
 pub(crate) async fn serve(node: &Arc<Node>, caller: &Caller, body: Bytes) -> Result<Bytes, RequestError> {
     let failed = |reason: String| RequestError::Failed(reason);
     let (group, batches) =
-        wire::decode_request(body).ok_or_else(|| failed("the request makes no sense".to_owned()))?;
+        wire::decode_request(body).ok_or_else(|| failed("the request is malformed".to_owned()))?;
     let work = store_here(Arc::clone(node), caller.clone(), group, batches);
     let answer = task::spawn(work).await.map_err(|error| failed(error.to_string()))?;
     Ok(answer.encode())
@@ -64,7 +64,7 @@ impl Ended {
         match failure {
             AppendFailure::NotLeader => again("another node leads the partition"),
             AppendFailure::TooFewReplicas => again("too few replicas keep up"),
-            AppendFailure::Gone => again("the partition is going elsewhere"),
+            AppendFailure::Gone => again("the partition is closed here"),
             AppendFailure::Refused(error) => match error {
                 // This replica accepts no more, and opening it finds what reached its disk. Another one is
                 // about to lead.
@@ -124,7 +124,7 @@ async fn committed(handle: &PartitionHandle, appended: &Appended) -> Result<(), 
     let Some(committed) = handle.wait_committed(appended) else { return Ok(()) };
     match committed.await {
         Ok(WaitOutcome::Committed) => Ok(()),
-        Ok(WaitOutcome::Deposed) => Err("the partition has another leader since"),
+        Ok(WaitOutcome::Deposed) => Err("the partition has a new leader"),
         Ok(WaitOutcome::Halted) | Err(_) => Err("the partition stopped before the records were committed"),
     }
 }

@@ -158,7 +158,7 @@ impl LivePartition {
             let kept = live.keep_in_order(&node, &caller).await;
             if let Err(failure) = &kept {
                 let key = &live.key;
-                tracing::warn!(%caller, share_partition = %key, %failure, "could not keep a share-partition's state");
+                tracing::warn!(%caller, share_partition = %key, %failure, "could not store a share-partition's state");
                 live.give_up();
             }
             kept

@@ -172,7 +172,7 @@ fn skip_damaged(
 ) {
     sink.skipped(skipped.1.get().abs_diff(skipped.0.get()));
     let name = sink.name();
-    tracing::warn!(partition = %partition.id, "kept from {name}, because it is damaged: {range}");
+    tracing::warn!(partition = %partition.id, "not passed to {name}, because it is damaged: {range}");
 }
 
 /// Reads whole batches from `at` on, and returns the start of the next ones. `None` if there are none left.

@@ -188,7 +188,7 @@ async fn what_is_no_node_is_recognised_by_who_dials_it() {
         (b"INFO {\"server_id\":\"a\"}\r\n", "it sends NATS instead of a greeting"),
         (b"\x15\x03\x03\x00\x02\x02\x46", "it sends a TLS alert instead of a greeting"),
         (b"", "it closed the connection within the handshake (it may demand TLS)"),
-        (b"TRPEER\x01\x00\x01\x00\x02\x00ab", "its greeting makes no sense: it is too short"),
+        (b"TRPEER\x01\x00\x01\x00\x02\x00ab", "its greeting is malformed: it is too short"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();

@@ -31,7 +31,7 @@ pub enum InternalRecordError {
         reason: &'static str,
     },
     /// An unknown version of a key or value.
-    #[error("an internal record of {what} has version {found}, known are {lowest} to {highest}")]
+    #[error("an internal record of {what} has version {found}; supported are {lowest} to {highest}")]
     Version {
         /// The kind of record.
         what: &'static str,

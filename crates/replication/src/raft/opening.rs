@@ -89,7 +89,7 @@ pub(super) fn check_beginning<D: Disk>(
         return Ok(());
     }
     let reason =
-        format!("the log begins at offset {found}, expected {known} at most: the records between are gone");
+        format!("the log starts at offset {found}, expected {known} at most: the records between are gone");
     if ballot.members.voters == [ballot.replica] {
         notes.push(format!("{}: {reason}", dir.display()));
         return Ok(());

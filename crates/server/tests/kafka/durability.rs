@@ -202,7 +202,7 @@ async fn a_failed_sync_stops_the_partition_and_nothing_else() {
     for acks in [-1, 1] {
         let answer = client.produce_to("strict", 0, acks, numbered(4, 2, 50)).await;
         assert_eq!(error(answer.error_code), ErrorCode::KafkaStorageError);
-        assert!(answer.error_message.expect("a reason").contains("takes no writes"));
+        assert!(answer.error_message.expect("a reason").contains("accepts no writes"));
     }
     assert_eq!(tap.syncs("/strict-0/", ".log"), syncs, "a failed fdatasync must not be retried");
 
@@ -217,7 +217,7 @@ async fn a_failed_sync_stops_the_partition_and_nothing_else() {
     }
     let (status, body) = server.get("/healthz").await;
     assert_eq!(status, 503);
-    assert!(body.contains("strict-0 takes no writes") && body.contains("sync"), "{body}");
+    assert!(body.contains("strict-0 accepts no writes") && body.contains("sync"), "{body}");
     assert!(!body.contains("other-0"), "{body}");
     assert_eq!(server.metric("tailrace_fsync_failures_total").await, 1.0);
 }
@@ -334,7 +334,7 @@ async fn a_sync_that_fails_for_lack_of_space_is_not_tried_again() {
         assert_eq!(tap.syncs("/strict-0/", file), 0, "{file}");
         let (status, body) = server.get("/healthz").await;
         assert_eq!(status, 503, "{file}");
-        assert!(body.contains("strict-0 takes no writes"), "{body}");
+        assert!(body.contains("strict-0 accepts no writes"), "{body}");
     }
 }
 
@@ -412,7 +412,7 @@ async fn a_first_append_whose_epoch_cannot_be_made_durable_is_refused() {
         assert_eq!(client.produce_to("strict", 1, -1, numbered(0, 1, 50)).await.error_code, 0);
         let (status, body) = server.get("/healthz").await;
         assert_eq!(status, 503);
-        assert!(body.contains("strict-0 takes no writes") && body.contains("entries"), "{body}");
+        assert!(body.contains("strict-0 accepts no writes") && body.contains("entries"), "{body}");
     }
 }
 

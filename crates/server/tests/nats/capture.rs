@@ -446,7 +446,7 @@ async fn a_failing_disk_is_told_to_who_asked_and_counted_for_who_did_not() {
     let halted = error(&publish_for_ack(&client, "bad.1", "x").await);
     assert!(halted.contains("before the record was on stable storage"), "{halted}");
     let refused = error(&publish_for_ack(&client, "bad.2", "x").await);
-    assert!(refused.contains("takes no writes"), "{refused}");
+    assert!(refused.contains("accepts no writes"), "{refused}");
     client.publish("bad.3", "x".into()).await.unwrap();
     assert_eq!(publish_for_ack(&client, "good.1", "x").await, json!({ "stream": "good", "seq": 1 }));
     let refused = "tailrace_nats_capture_errors_total{reason=\"refused\"}";

@@ -404,7 +404,7 @@ fn a_replica_that_lost_its_beginning_and_its_checkpoint_is_not_whole() {
         // The first attempt has written a checkpoint, but that does not make it right.
         let error = open_with(&disk, small(), options(2, &[1, 2, 3])).unwrap_err().to_string();
         assert!(
-            error.contains("the log begins at offset") && error.contains("expected 0 at most"),
+            error.contains("the log starts at offset") && error.contains("expected 0 at most"),
             "{error}"
         );
     }

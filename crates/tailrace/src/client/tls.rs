@@ -21,7 +21,7 @@ pub(crate) struct TlsArguments {
     /// Use TLS, and trust servers with a certificate of these authorities (PEM)
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
-    /// Present this certificate (PEM), if the server demands one
+    /// Present this certificate (PEM), if the server requires one
     #[arg(long, value_name = "FILE", requires = "tls_ca", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// Private key of that certificate (PEM)

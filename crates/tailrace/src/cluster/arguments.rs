@@ -33,7 +33,7 @@ pub(super) enum ClusterVerb {
     /// Move all replicas off a node, and unregister it once it is stopped.
     #[command(
         after_help = "Examples:\n  tailrace cluster decommission 3\n  tailrace cluster decommission 3 --cancel\n\n\
-        After an interruption the moves go on by themselves. The same command waits for them again."
+        After an interruption the moves continue by themselves. The same command waits for them again."
     )]
     Decommission(DecommissionArguments),
     /// Verify the data on the disks of all nodes now, and show what is found.
@@ -44,11 +44,11 @@ pub(super) enum ClusterVerb {
         tailrace cluster scrub --rate 0 -o json"
     )]
     Scrub(ScrubArguments),
-    /// Show the damage in a topic while its nodes run, and give up the records that no replica has any more.
+    /// Show the damage in a topic while its nodes run, and give up the records that no replica still has.
     #[command(
         after_help = "Bytes that are put back in place are served again within seconds, without this command. `tailrace log repair` \
         restores them from a copy while the node is stopped. Giving up loses the records and keeps their offsets; the damaged \
-        bytes are kept in a separate file. Exit status 1 if some damage stays.\n\nExamples:\n  \
+        bytes are kept in a separate file. Exit status 1 if some damage remains.\n\nExamples:\n  \
         tailrace cluster repair --topic orders\n  tailrace cluster repair --topic orders --give-up --execute"
     )]
     Repair(RepairArguments),
@@ -131,7 +131,7 @@ pub(super) struct ScrubArguments {
     /// [default: the nodes' tailrace.scrub.bytes.per.second]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(super) rate: Option<u64>,
-    /// Longest wait for the end; the nodes go on after it [default: as long as it takes]
+    /// Longest wait for the end; the nodes continue after it [default: as long as it takes]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(super) wait: Option<Duration>,
     #[command(flatten)]
@@ -148,7 +148,7 @@ pub(super) struct RepairArguments {
     /// Only this partition
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
     pub(super) partition: Option<i32>,
-    /// Give up records that no replica has any more: their offsets stay, without records
+    /// Give up records that no replica still has: their offsets stay, without records
     #[arg(long)]
     pub(super) give_up: bool,
     /// Do it, instead of only showing the damage

@@ -25,7 +25,7 @@ pub(super) async fn run(
     }
     if !is_known(cluster, arguments.node).await? {
         match unregister(cluster, arguments.node).await? {
-            Unregistered::Done => return tell(arguments, 0, "forgotten", ExitCode::SUCCESS),
+            Unregistered::Done => return tell(arguments, 0, "unregistered", ExitCode::SUCCESS),
             Unregistered::Unknown => return Err(no_node(arguments.node)),
             Unregistered::There => {}
         }
@@ -48,17 +48,17 @@ pub(super) async fn run(
         moved += waiting.len();
     }
     note(&format!(
-        "node {} holds no replicas any more: stop it now, and it will be unregistered",
+        "node {} no longer holds replicas: stop it now, and it will be unregistered",
         arguments.node
     ));
     loop {
         // The node was known before. If the controller does not know it, an earlier request unregistered it,
         // and its response was lost.
         if unregister(cluster, arguments.node).await? != Unregistered::There {
-            return tell(arguments, moved, "forgotten", ExitCode::SUCCESS);
+            return tell(arguments, moved, "unregistered", ExitCode::SUCCESS);
         }
         if left().is_zero() {
-            return tell(arguments, moved, "empty, and still there", ExitCode::FAILURE);
+            return tell(arguments, moved, "empty, but still registered", ExitCode::FAILURE);
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }

@@ -60,7 +60,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &ScrubArguments) -> Re
 
 fn leave(watch: &mut Watch, stop: Stop) -> ExitCode {
     watch.clear();
-    note("the nodes go on scrubbing; `tailrace cluster status` shows their progress");
+    note("the nodes continue scrubbing; `tailrace cluster status` shows their progress");
     ended(Some(stop))
 }
 

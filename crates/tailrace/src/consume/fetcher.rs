@@ -320,7 +320,10 @@ impl Fetcher {
             );
         }
         let topic = &self.topic.name;
-        note(&format!("{topic}-{partition}: offsets {} to {earliest} were deleted meanwhile", range.from));
+        note(&format!(
+            "{topic}-{partition}: offsets {} to {earliest} were deleted in the meantime",
+            range.from
+        ));
         range.from = earliest;
         Ok(())
     }

@@ -173,7 +173,7 @@ impl Printer {
 
     fn leave_out(&mut self, what: &str, first: i64, last: i64) -> Result<(), Failure> {
         if !self.rules.skips_damaged {
-            return Err(format!("{what}; --skip-damaged goes on after offset {last}").into());
+            return Err(format!("{what}; --skip-damaged continues after offset {last}").into());
         }
         self.flush()?;
         self.printed.skipped += 1;

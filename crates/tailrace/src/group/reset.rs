@@ -81,10 +81,11 @@ fn check_idle(group: Option<&Group>) -> Result<(), Failure> {
 fn explained(error: ClientError, group: &str) -> Failure {
     let joined = [ErrorCode::UnknownMemberId, ErrorCode::NonEmptyGroup, ErrorCode::RebalanceInProgress];
     match error.code() {
-        Some(code) if joined.contains(&code) => {
-            format!("a consumer joined group '{group}' meanwhile; stop its consumers first ({})", code.name())
-                .into()
-        }
+        Some(code) if joined.contains(&code) => format!(
+            "a consumer joined group '{group}' in the meantime; stop its consumers first ({})",
+            code.name()
+        )
+        .into(),
         _ => error.into(),
     }
 }

@@ -84,7 +84,7 @@ pub(super) async fn offsets(
             let inside = wanted.clamp(earliest, latest.max(earliest));
             if inside != wanted {
                 note(&format!(
-                    "{}-{partition} holds offsets {earliest} up to, not including, {latest}: {inside} is taken for {wanted}",
+                    "{}-{partition} holds offsets {earliest} up to, not including, {latest}: {inside} is used instead of {wanted}",
                     topic.name
                 ));
             }

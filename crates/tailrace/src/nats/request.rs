@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &RequestArguments) -> Result<ExitCode, Failure> {
         let max = connection.info().max_payload;
         if bytes > max {
             return Err(format!(
-                "the question has {bytes} bytes, headers included; the server takes {max} at most"
+                "the request has {bytes} bytes, headers included; the server accepts {max} at most"
             )
             .into());
         }

@@ -25,7 +25,7 @@ const DRAIN: Duration = Duration::from_secs(1);
     tailrace sub 'metrics.>' -o json | jq .payload\n  \
     tailrace sub answer --count 1 --wait 10s --raw\n\n\
     It shows messages that are published while it runs, until Ctrl-C. If the connection breaks it reconnects, and \
-    misses what is published meanwhile. Topics store what they capture: see `tailrace consume`.")]
+    misses what is published in the meantime. Topics store what they capture: see `tailrace consume`.")]
 pub(crate) struct SubscribeArguments {
     /// Subjects to subscribe to, such as 'orders.>'
     #[arg(value_name = "SUBJECT", required = true, value_parser = subject::pattern)]

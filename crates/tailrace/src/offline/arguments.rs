@@ -25,7 +25,7 @@ pub(super) enum LogVerb {
     )]
     Verify(VerifyArguments),
     /// Show how a damaged data folder can be repaired, and do it with --execute; exit status 1 if some damage
-    /// stays.
+    /// remains.
     #[command(
         after_help = "Derived data is rewritten: indexes, headers, partition.meta, a checkpoint. Damaged records are \
         restored from a copy (--from), or given up (--give-up): their offsets stay, and the damaged bytes are kept in a \

@@ -309,7 +309,7 @@ impl Accumulator {
             format!("the batch that starts at record {first}")
         };
         Err(format!(
-            "{which} takes {}, but the topic takes batches of at most {max} bytes: compress it, split it, or raise the \
+            "{which} takes {}, but the topic accepts batches of at most {max} bytes: compress it, split it, or raise the \
              topic's max.message.bytes with `tailrace topic alter`",
             units::bytes(bytes as f64),
         )

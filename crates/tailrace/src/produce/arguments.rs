@@ -80,7 +80,7 @@ pub(crate) struct ProduceArguments {
     /// Send without a producer id: a retried batch may be stored twice
     #[arg(long)]
     pub(super) no_idempotence: bool,
-    /// Show progress on standard error even if it is no terminal
+    /// Show progress on standard error even if it is not a terminal
     #[arg(long, conflicts_with = "quiet")]
     progress: bool,
     /// No progress and no summary

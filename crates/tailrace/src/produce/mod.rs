@@ -121,7 +121,7 @@ async fn producer(
     retrying(cluster, async |cluster| {
         let answer = cluster.any().await?.call(&request).await?;
         check(answer.error_code, None, || {
-            "cannot get a producer id (--no-idempotence does without)".to_owned()
+            "cannot get a producer id (not needed with --no-idempotence)".to_owned()
         })?;
         Ok(Some(Producer { id: ProducerId(answer.producer_id), epoch: ProducerEpoch(answer.producer_epoch) }))
     })

@@ -118,7 +118,7 @@ impl Sender {
         self.refresh_at = None;
         match find_topic(&mut self.cluster, &self.topic.name).await {
             Ok(topic) if topic.id != self.topic.id => Err(ClientError::refused(
-                format!("topic '{}' was deleted and created again meanwhile", topic.name),
+                format!("topic '{}' was deleted and recreated in the meantime", topic.name),
                 ErrorCode::UnknownTopicId.code(),
                 None,
             )),

@@ -86,7 +86,7 @@ async fn of_node(
     })
     .await?;
     if let Some(state) = answer.unknown_state_filters.first() {
-        return Err(format!("the server knows no state '{state}'").into());
+        return Err(format!("the server does not know the state '{state}'").into());
     }
     let listed = answer.transaction_states.into_iter().map(|one| Listed {
         transactional_id: one.transactional_id,

@@ -157,7 +157,7 @@ fn secrets_stay_out_of_results_reports_and_messages() {
     let mut seen = String::new();
     for (name, system, version, expected) in [
         ("works", tcp, "sh", "p99"),
-        ("answers", stomp, "sh", "answered wrongly"),
+        ("answers", stomp, "sh", "sent an unexpected answer"),
         ("version", tcp, "false", "'false -c echo 7 --key=*** --token ***' reported no version"),
     ] {
         std::fs::write(&plan, text.replace("SYSTEM", system).replace("VERSION", version)).unwrap();

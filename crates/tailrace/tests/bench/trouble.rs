@@ -126,7 +126,7 @@ fn between_two_runs() {
     interrupt(&child);
     let output = ended(child);
     let text = failure(&output, 1);
-    assert!(text.ends_with("tailrace: interrupted: the same command goes on from here\n"), "{text}");
+    assert!(text.ends_with("tailrace: interrupted: the same command continues from here\n"), "{text}");
     // The result of the first round is printed.
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(shown.contains("acknowledgement") && shown.contains(" of 1"), "{shown}");
@@ -158,7 +158,7 @@ fn while_a_server_is_not_ready() {
     interrupt(&child);
     let text = failure(&ended(child), 1);
     assert!(text.contains("sh does not listen at 127.0.0.1:1: the wait was interrupted; see "), "{text}");
-    assert!(text.ends_with("tailrace: interrupted: the same command goes on from here\n"), "{text}");
+    assert!(text.ends_with("tailrace: interrupted: the same command continues from here\n"), "{text}");
     assert!(!Path::new(&process).exists(), "the server was left behind");
 }
 
@@ -275,7 +275,7 @@ fn trouble_that_cannot_be_made_fails_the_run() {
     let mut child = command(&[&["bench", "run"][..], &plan.words()[..]].concat());
     let output = child.env("PATH", "/nonexistent").output().unwrap();
     let text = failure(&output, 1);
-    assert!(text.contains("noop, w, round 1: netem cannot be made here: cannot run ip"), "{text}");
+    assert!(text.contains("noop, w, round 1: netem cannot be set up here: cannot run ip"), "{text}");
     assert!(text.contains("--without-trouble-if-impossible runs without it"), "{text}");
     assert!(text.ends_with("tailrace: 1 runs failed; the same command tries them again\n"), "{text}");
     assert!(!plan.file("noop/w/round-1/result.json").exists());
@@ -350,7 +350,7 @@ fn packets_are_lost_on_purpose_or_the_run_says_why_not() {
     let median = result["latency"]["receipt"]["quantiles_ns"]["0.5"].as_u64().unwrap();
     let (shown, address) = (result.to_string(), result["address"].as_str().unwrap());
     if let Some(reason) = told.strip_prefix(asked).unwrap().strip_prefix(" NOT DONE: ") {
-        assert!(text.contains(&format!("the run goes on without netem: {reason}")), "{text}");
+        assert!(text.contains(&format!("the run continues without netem: {reason}")), "{text}");
         assert!(address.starts_with("127.0.0.1:") && result["trouble_not_made"][0] == told, "{shown}");
         eprintln!("not tried: {reason}");
     } else {

@@ -264,7 +264,7 @@ fn a_node_with_an_empty_folder_waits_until_the_old_one_is_known_to_be_gone() {
     assert!(began.elapsed() > Duration::from_secs(5), "it came back within the session of the old one");
     let said = std::fs::read_to_string(&log).unwrap();
     assert_eq!(said.matches("not yet that its previous holder is gone").count(), 1, "{said}");
-    assert!(!said.contains("waiting to be let into a cluster"), "{said}");
+    assert!(!said.contains("waiting to join a cluster"), "{said}");
     eventually("its replicas count again", || {
         // The replicas of the metadata log and of the topic.
         members_changed(dir.path(), "change=Remove") >= removed + 2

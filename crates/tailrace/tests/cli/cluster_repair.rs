@@ -386,7 +386,7 @@ fn a_node_is_emptied_and_forgotten() {
         leaving.join().unwrap()
     });
     let report: Value = serde_json::from_slice(&success(output)).unwrap();
-    assert_eq!(report["state"].as_str(), Some("forgotten"), "{report}");
+    assert_eq!(report["state"].as_str(), Some("unregistered"), "{report}");
     let ids: Vec<_> =
         status(&nodes[&1])["nodes"].as_array().unwrap().iter().map(|node| node["id"].clone()).collect();
     assert_eq!(ids, [1, 2]);

@@ -125,7 +125,7 @@ fn consume_writes_the_whole_batches_before_a_damaged_one_and_names_it() {
     let output = server.run(&["consume", "t"]);
     let said = failure(&output, 1);
     assert!(said.contains("t-0 is damaged at offset 3: ") && said.contains("checksum"), "{said}");
-    assert!(said.contains("--skip-damaged goes on after offset 5"), "{said}");
+    assert!(said.contains("--skip-damaged continues after offset 5"), "{said}");
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "a0\na1\na2\n");
 }
 
@@ -153,7 +153,7 @@ fn consume_names_what_the_server_knows_to_be_damaged_and_goes_on_behind_it_if_to
     let output = server.run(&["consume", "t"]);
     let said = failure(&output, 1);
     assert!(said.contains("t-0 is damaged at offset 3: ") && said.contains("CORRUPT_MESSAGE"), "{said}");
-    assert!(said.contains("--skip-damaged goes on after offset 5"), "{said}");
+    assert!(said.contains("--skip-damaged continues after offset 5"), "{said}");
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "a0\na1\na2\n");
     assert!(
         began.elapsed() < std::time::Duration::from_secs(5),

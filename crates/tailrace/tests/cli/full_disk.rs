@@ -244,7 +244,7 @@ fn a_metadata_log_that_found_no_room_goes_on_when_there_is_some() {
     disk.fill(160 << 20);
     let health = |node: &Node| http_get(&node.server.http, "/healthz");
     let mut changes = 0;
-    while !health(&nodes[&3]).contains("the metadata log takes no writes") {
+    while !health(&nodes[&3]).contains("the metadata log accepts no writes") {
         changes += 1;
         assert!(changes < 300, "the disk is never full");
         let list: Vec<_> = (0..4_000).map(|partition| format!("{}:1", partition + changes)).collect();

@@ -102,7 +102,7 @@ fn a_scrub_that_is_not_waited_for_any_more_goes_on() {
     waiting.interrupt();
     let (status, _, said) = waiting.end();
     assert_eq!(status, Some(130), "{said}");
-    assert!(said.contains("the nodes go on scrubbing"), "{said}");
+    assert!(said.contains("the nodes continue scrubbing"), "{said}");
     let status = || server.output(&["cluster", "status", "--http", &server.http]);
     until("the node says that it scrubs", || status().contains("node 1 is scrubbing: "));
     let shown = status();

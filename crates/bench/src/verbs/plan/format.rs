@@ -297,7 +297,7 @@ mod tests {
             (
                 "rounds = 2\npause = '0s'\n[[system]]\nsystem = 'nats'",
                 "rounds = 2\n[trouble]\nboth = 'latency=1ms'\n[[system]]\nsystem = 'kafka'",
-                "system n: Kafka's clients go where servers say that they are, past the proxy",
+                "system n: Kafka's clients connect to the addresses that servers advertise, past the proxy",
             ),
             ("address = 'h:1'\n", "", "start needs an address"),
             ("rounds = 2", "rounds = 2\nagents = ['h:1']", "agents and agent-key-file go together"),

@@ -56,7 +56,7 @@ pub(super) fn run(path: &Path, arguments: &RunArguments) -> Result<ExitCode, Fai
     }
     super::report::leave_page(out, arguments.output)?;
     if stop.load(Ordering::Relaxed) {
-        return Err("interrupted: the same command goes on from here".into());
+        return Err("interrupted: the same command continues from here".into());
     }
     let mut complaints = worthless(&plan, &turns, out);
     if failed > 0 {

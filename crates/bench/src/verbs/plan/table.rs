@@ -97,7 +97,7 @@ pub(super) fn render(results: &Value, rounds: u32) -> String {
     }
     let mut text = table.render();
     text.push_str(&format!(
-        "median (least..greatest) over valid rounds; {rounds} rounds hold the true median between them with {:.0} %; `bench compare` tells \
+        "median (least..greatest) over valid rounds; with {rounds} rounds the true median is between them with {:.0} % confidence; `bench compare` tells \
          noise from difference\n{}\n",
         held(rounds) * 100.0,
         Mishaps::LEGEND
@@ -201,7 +201,10 @@ mod tests {
         // Neither tells p99. The losses are next to it.
         assert_eq!(line.split_whitespace().filter(|cell| *cell == "-").count(), 2, "{text}");
         assert!(text.lines().next().unwrap().contains("LOST") && line.contains("  32  "), "{text}");
-        assert!(text.contains("2 rounds hold the true median between them with 50 %"), "{text}");
+        assert!(
+            text.contains("with 2 rounds the true median is between them with 50 % confidence"),
+            "{text}"
+        );
     }
 
     #[test]

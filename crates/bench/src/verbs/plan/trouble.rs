@@ -182,7 +182,7 @@ impl TroublePlan {
             return Err(format!("system {system}: trouble on the way needs an address").into());
         }
         if !self.proxy.is_empty() && passes_proxies(run) {
-            let reason = "Kafka's clients go where servers say that they are, past the proxy: expected the system kafka \
+            let reason = "Kafka's clients connect to the addresses that servers advertise, past the proxy: expected the system kafka \
                           with set = { advertised = \"false\" }";
             return Err(format!("system {system}: {reason}").into());
         }
@@ -220,11 +220,11 @@ impl TroublePlan {
             }
             Err(reason) if allowed => {
                 let told = format!("{} NOT DONE: {reason}", netem.told());
-                note(&format!("the run goes on without netem: {reason}"));
+                note(&format!("the run continues without netem: {reason}"));
                 Ok(Surroundings { told: Some(told.clone()), namespace: None, not_made: Some(told) })
             }
             Err(reason) => Err(format!(
-                "netem cannot be made here: {reason}; --without-trouble-if-impossible runs without it"
+                "netem cannot be set up here: {reason}; --without-trouble-if-impossible runs without it"
             )
             .into()),
         }

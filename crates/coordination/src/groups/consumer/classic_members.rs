@@ -278,7 +278,7 @@ impl Turn<'_> {
             return inconsistent("this is a group of consumers");
         }
         if request.protocol.as_deref().is_some_and(|found| found != protocol) {
-            return inconsistent("it is not the one that the member was told when it joined");
+            return inconsistent("it is not the one that the member was given when it joined");
         }
         let is_behind = member.standing.epoch < self.group.target_epoch;
         if is_behind && member.standing.state != MemberState::Unrevoked {

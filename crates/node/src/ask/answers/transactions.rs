@@ -65,8 +65,8 @@ impl Answers for EnterTransaction {
                 Err(NotEntered::Refused(error))
             }
             reply => {
-                tracing::error!(?reply, "the transaction coordinator gave an answer of the wrong kind");
-                let reason = "the coordinator gave an answer of the wrong kind".to_owned();
+                tracing::error!(?reply, "the transaction coordinator gave an unexpected answer");
+                let reason = "the coordinator gave an unexpected answer".to_owned();
                 Err(NotEntered::Coordinator(CoordinatorFailure::Unavailable(reason)))
             }
         }

@@ -13,7 +13,7 @@
 //! | something has to be synced | the flusher gets it | no |
 //! | a segment was started or closed | the next sync writes a checkpoint | no |
 //! | a mark moved | waiters are answered and woken | no |
-//! | it takes no more writes | all waiters hear of it | no |
+//! | it accepts no more writes | all waiters hear of it | no |
 //! | it panicked | the partition is taken out of service | no |
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -254,7 +254,7 @@ impl PartitionHandle {
                 let what = if self.is_replica() {
                     "the replica has stopped"
                 } else {
-                    "the partition takes no more writes"
+                    "the partition accepts no more writes"
                 };
                 tracing::error!(partition = %self.id, %reason, "{what}");
                 self.stop_waiters();

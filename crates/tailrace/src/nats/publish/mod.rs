@@ -150,7 +150,7 @@ impl Publisher {
         let max = self.connection.info().max_payload;
         if bytes > max {
             return Err(format!(
-                "message {} has {bytes} bytes, headers included; the server takes {max} at most",
+                "message {} has {bytes} bytes, headers included; the server accepts {max} at most",
                 self.messages + 1
             )
             .into());

@@ -224,7 +224,7 @@ impl Replier<'_> {
         let max = connection.info().max_payload;
         if bytes > max {
             return Err(
-                format!("the answer has {bytes} bytes, headers included; the server takes {max}").into()
+                format!("the answer has {bytes} bytes, headers included; the server accepts {max}").into()
             );
         }
         let subject = done.request.reply().unwrap_or_default();
