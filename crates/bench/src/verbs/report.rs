@@ -267,7 +267,7 @@ fn folders(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 fn make(folder: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder)
-        .map_err(|error| format!("cannot make {}: {}", folder.display(), plain(&error)).into())
+        .map_err(|error| format!("cannot create {}: {}", folder.display(), plain(&error)).into())
 }
 
 fn name(path: &Path) -> String {

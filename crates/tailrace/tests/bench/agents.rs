@@ -276,7 +276,7 @@ fn receipts_that_the_clocks_cannot_tell_are_neither_printed_nor_valid() {
     assert!(bound >= 50.0, "{shown}");
     let printed = cells[1..10].iter().filter_map(|cell| cell.parse::<f64>().ok());
     assert!(printed.into_iter().all(|milliseconds| milliseconds >= bound - 0.001), "{bound} {shown}");
-    assert!(shown.contains("<: smaller than what the clocks may be wrong by"), "{shown}");
+    assert!(shown.contains("<: smaller than the possible error of the clocks"), "{shown}");
     assert!(shown.contains("INVALID: ") && !shown.contains("\nvalid"), "{shown}");
     // They are not in files or on the page, either.
     let csv = std::fs::read_to_string(out.join("percentiles.csv")).unwrap();

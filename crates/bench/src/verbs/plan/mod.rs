@@ -168,7 +168,7 @@ fn one(
             .map_err(|error| format!("cannot clear {}: {}", folder.display(), plain(&error)))?;
     }
     fs::create_dir_all(folder)
-        .map_err(|error| format!("cannot make {}: {}", folder.display(), plain(&error)))?;
+        .map_err(|error| format!("cannot create {}: {}", folder.display(), plain(&error)))?;
     let mut run = plan.run(turn.system, turn.workload, surroundings.host())?;
     run.trouble.extend(surroundings.told.clone());
     run.trouble_not_made.extend(surroundings.not_made.clone());
