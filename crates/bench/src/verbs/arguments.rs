@@ -115,8 +115,8 @@ pub(crate) struct RunArguments {
     /// How long after its sending a message times out
     #[arg(long, default_value = "30s", value_parser = parse_duration)]
     timeout: Duration,
-    /// Whether to reconnect broken connections; messages that are due in the meantime wait, and count from when
-    /// they were due
+    /// Whether to reconnect broken connections; messages that are due in the meantime wait, and count from
+    /// when they were due
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Always)]
     reconnect: When,
     /// Longest wait for the last answers
