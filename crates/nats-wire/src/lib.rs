@@ -8,6 +8,24 @@
 //!
 //! The behaviour is that of nats-server 2.15, including its tolerance: verbs in any case, tabs for blanks, a
 //! bare LF for CRLF.
+//!
+//! ```
+//! use tailrace_nats_wire::{ClientOp, ClientParser, Delivery, Limits, Step, write_delivery};
+//!
+//! let mut parser = ClientParser::new(Limits::default());
+//! // The payload is not complete yet: the parser says how many bytes it needs in total.
+//! assert_eq!(parser.next(b"PUB orders.eu 5\r\nhel")?, Step::More(23));
+//!
+//! let received = b"PUB orders.eu 5\r\nhello\r\nPING\r\n";
+//! let Step::Done(ClientOp::Publish(message), consumed) = parser.next(received)? else { panic!() };
+//! assert_eq!((message.subject, message.payload), (&b"orders.eu"[..], &b"hello"[..]));
+//! assert_eq!(parser.next(&received[consumed..])?, Step::Done(ClientOp::Ping, 6));
+//!
+//! let mut sent = Vec::new();
+//! write_delivery(&mut sent, &Delivery { message, sid: b"7" });
+//! assert_eq!(sent, b"MSG orders.eu 7 5\r\nhello\r\n");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod arguments;
 mod client_op;

@@ -5,7 +5,7 @@
 //! Fronts connect clients to it ([`Fronts`]), but the node needs none.
 //!
 //! `examples/embedded.rs` embeds a node in a program: it creates a topic, appends, reads, learns what is
-//! committed, and stops.
+//! committed, and stops. `tests/embedded.rs` runs it.
 //!
 //! A node runs in the world that is installed (`tailrace_env`). A program that embeds one first calls
 //! `tailrace_runtime::install()`.
