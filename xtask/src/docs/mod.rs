@@ -5,8 +5,7 @@ mod prose;
 mod texts;
 
 use std::fs;
-
-use tailrace_config::configuration_markdown;
+use std::process::{Command, Stdio};
 
 use crate::run::root;
 
@@ -17,7 +16,7 @@ const COMPLAINTS_MAX: usize = 50;
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     match arguments {
-        [] => fs::write(root().join(CONFIGURATION), configuration_markdown())
+        [] => fs::write(root().join(CONFIGURATION), reference()?)
             .map_err(|error| format!("{CONFIGURATION}: {error}")),
         [flag] if flag == "--check" => check(),
         _ => Err("usage: cargo xtask docs [--check]".to_owned()),
@@ -40,10 +39,25 @@ fn check() -> Result<(), String> {
 fn generated() -> Result<Vec<String>, String> {
     let found = fs::read_to_string(root().join(CONFIGURATION))
         .map_err(|error| format!("{CONFIGURATION}: {error}"))?;
-    let is_current = found == configuration_markdown();
+    let is_current = found == reference()?;
     Ok(if is_current {
         Vec::new()
     } else {
         vec![format!("{CONFIGURATION}: out of date: run cargo xtask docs")]
     })
+}
+
+/// Returns the reference of the settings, which `tailrace-config` prints. A dependency on that crate would
+/// make every task compile it first.
+fn reference() -> Result<String, String> {
+    let output = Command::new("cargo")
+        .args(["run", "--quiet", "-p", "tailrace-config", "--example", "reference"])
+        .stderr(Stdio::inherit())
+        .current_dir(root())
+        .output()
+        .map_err(|error| format!("cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("the reference of the settings: {}", output.status));
+    }
+    String::from_utf8(output.stdout).map_err(|error| format!("the reference of the settings: {error}"))
 }
