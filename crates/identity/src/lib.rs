@@ -1,4 +1,5 @@
-//! Authentication and authorization: principals, users with their credentials, and rules.
+//! Authentication and authorization: principals, users with their credentials, and rules. And the rates at
+//! which those may be served.
 //!
 //! This crate knows no protocol and does not block. [`Users`] takes the text of a users file and the
 //! credentials that a client presents, and returns the user they belong to. If that takes long, it returns
@@ -12,6 +13,7 @@
 mod errors;
 mod nkey;
 mod principal;
+mod rate;
 mod rules;
 mod secret;
 #[cfg(test)]
@@ -22,6 +24,7 @@ mod users_file;
 
 pub use errors::{CredentialError, Denied, UsersFileError};
 pub use principal::Principal;
+pub use rate::{Bill, Idle, RateAccount};
 pub use rules::{ResponseLimits, Rules};
 pub use user::User;
 pub use users::{Check, Credential, SlowCheck, Users};
