@@ -8,9 +8,10 @@
 //! at a time: it is granted all that it needs.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use tailrace_types::i64_of;
 
@@ -32,6 +33,7 @@ pub const SMALL_FRAME_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct RequestBudget {
     total: usize,
+    /// All assertions under this lock come before any change, so a panic leaves it consistent.
     state: Mutex<BudgetState>,
     /// Shows the bytes reserved now.
     gauge: Gauge,
@@ -86,7 +88,7 @@ impl RequestBudget {
 
     /// Reserves `bytes` without waiting, even beyond the budget.
     pub fn take(self: &Arc<Self>, bytes: usize) -> Reservation {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.used += bytes;
         self.show(&mut state);
         Reservation { budget: Arc::clone(self), bytes, is_guest: false }
@@ -94,22 +96,17 @@ impl RequestBudget {
 
     /// True if a ticket waits.
     pub fn has_line(&self) -> bool {
-        !self.lock().line.is_empty()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BudgetState> {
-        // All assertions under this lock come before any change, so a poisoned state is still consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        !self.state.lock().line.is_empty()
     }
 
     /// Bytes reserved now.
     pub fn used(&self) -> usize {
-        self.lock().used
+        self.state.lock().used
     }
 
     /// Returns the most bytes that were reserved since the previous call.
     pub fn take_most(&self) -> usize {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let used = state.used;
         std::mem::replace(&mut state.most, used)
     }
@@ -159,7 +156,7 @@ impl Ticket {
     /// whole budget is admitted when nothing else is reserved, so that no setting can lock out a client for
     /// good.
     pub(crate) fn poll_reserve(&mut self, bytes: usize, cx: &Context<'_>) -> Poll<Reservation> {
-        let mut state = self.budget.lock();
+        let mut state = self.budget.state.lock();
         let is_first = match state.line.front() {
             Some((first, _)) => Some(*first) == self.number,
             None => true,
@@ -188,7 +185,7 @@ impl Ticket {
         whole: usize,
         cx: &Context<'_>,
     ) -> Poll<()> {
-        let mut state = self.budget.lock();
+        let mut state = self.budget.state.lock();
         // A frame already beyond the bound does not queue: others may be waiting for it.
         let is_first = reservation.is_guest
             || match state.line.front() {
@@ -223,7 +220,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if let Some(number) = self.number {
-            let mut state = self.budget.lock();
+            let mut state = self.budget.state.lock();
             state.line.retain(|(own, _)| *own != number);
             state.wake_first();
         }
@@ -245,7 +242,7 @@ impl Reservation {
     /// Sets the reservation to the size that turned out to be needed. More is taken without waiting, since
     /// the memory is already in use.
     pub fn set(&mut self, bytes: usize) {
-        let mut state = self.budget.lock();
+        let mut state = self.budget.state.lock();
         state.used = state.used_with(self.bytes, bytes);
         self.bytes = bytes;
         self.budget.show(&mut state);
@@ -255,7 +252,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let mut state = self.budget.lock();
+        let mut state = self.budget.state.lock();
         let left = state.used.checked_sub(self.bytes);
         state.used = left.unwrap_or(0);
         state.has_guest &= !self.is_guest;
@@ -394,7 +391,7 @@ mod tests {
         let mut waits = budget.ticket();
         let reservation = budget.take(90);
         assert!(taken(&mut waits, 30).is_none());
-        budget.lock().used = 80;
+        budget.state.lock().used = 80;
         let given_back = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(reservation)));
         let reason = given_back.expect_err("less is used than was taken");
         let reason = reason.downcast_ref::<&str>();
@@ -408,7 +405,7 @@ mod tests {
         let budget = budget();
         let mut reservation = budget.take(90);
         // Dropping the reservation releases it, during that panic.
-        budget.lock().used = 80;
+        budget.state.lock().used = 80;
         reservation.set(10);
     }
 

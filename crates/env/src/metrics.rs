@@ -1,8 +1,7 @@
 //! The Prometheus registry in which all parts of a server register their metrics. docs/operations.md lists
 //! every metric.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::histogram::Histogram;
@@ -41,12 +40,12 @@ impl Default for Metrics {
 impl Metrics {
     /// Registers the metrics of a part of the server.
     pub fn add(&self, register: impl FnOnce(&mut Registry)) {
-        register(&mut self.lock());
+        register(&mut self.registry.lock());
     }
 
     /// Registers a source of values that are read when Prometheus scrapes.
     pub fn register_collector(&self, collector: Box<dyn Collector>) {
-        self.lock().register_collector(collector);
+        self.registry.lock().register_collector(collector);
     }
 
     /// Renders the page for `/metrics`.
@@ -55,11 +54,7 @@ impl Metrics {
     /// None in practice: writing to a string does not fail.
     pub fn page(&self) -> Result<String, std::fmt::Error> {
         let mut page = String::with_capacity(32 * 1024);
-        prometheus_client::encoding::text::encode(&mut page, &self.lock())?;
+        prometheus_client::encoding::text::encode(&mut page, &self.registry.lock())?;
         Ok(page)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

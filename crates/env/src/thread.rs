@@ -3,8 +3,10 @@
 use std::any::Any;
 use std::io;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
+
+use parking_lot::Mutex;
 
 use crate::time::{Duration, Instant};
 use crate::world::{Join, Park, current};
@@ -114,14 +116,14 @@ struct BellState {
 impl Bell {
     /// Ends all current pauses. Later pauses return at once.
     pub fn ring(&self) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.rung = true;
         state.waiting.wake_all();
     }
 
     /// True once it has rung.
     pub fn has_rung(&self) -> bool {
-        self.lock().rung
+        self.0.lock().rung
     }
 
     /// Blocks for `duration` or until the bell rings. True if it has rung.
@@ -130,19 +132,15 @@ impl Bell {
     /// If there is no world.
     pub fn pause(&self, duration: Duration) -> bool {
         let end = Instant::now() + duration;
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         while !state.rung && Instant::now() < end {
             let place = state.waiting.add();
             drop(state);
             place.park(Some(end.age()));
-            state = self.lock();
+            state = self.0.lock();
             state.waiting.remove(&place);
         }
         state.rung
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BellState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -13,7 +13,6 @@ use crate::error::{IoContext, LogError};
 use crate::format::checkpoint::Checkpoint;
 use crate::format::names::{self, Kind};
 use crate::format::snapshot;
-use crate::lock::lock;
 use crate::reader::LogReader;
 use crate::sections::Sections;
 use crate::segment::Segment;
@@ -46,7 +45,7 @@ impl<D: Disk> CheckpointPlan<D> {
         for (segment, rows) in &self.rows {
             unless_gone(reader, segment, sync_rows(reader, segment, *rows))?;
         }
-        let mut file = lock(&reader.checkpoint);
+        let mut file = reader.checkpoint.lock();
         if file.sequence >= self.sequence {
             return Ok(());
         }

@@ -7,14 +7,14 @@
 //! epochs, without the batches.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tailrace_types::Offset;
 
 use crate::error::LogError;
-use crate::lock::lock;
 
 /// The most ranges per partition, at 200 bytes each. Beyond that, neighbouring ranges are merged, including
 /// intact batches between them.
@@ -152,7 +152,7 @@ impl DamageMap {
     pub(crate) fn add_found(&self, range: &DamagedRange) -> bool {
         let is_new = self.add(range);
         if is_new {
-            let mut found = lock(&self.found);
+            let mut found = self.found.lock();
             if found.len() < DAMAGED_RANGES_MAX {
                 found.push(range.damage.clone());
             }
@@ -164,7 +164,7 @@ impl DamageMap {
     /// Returns what reads have found since the last call. Cheap if there is nothing.
     pub(crate) fn take_found(&self) -> Vec<Damage> {
         if self.has_found.load(Relaxed) && self.has_found.swap(false, Acquire) {
-            std::mem::take(&mut lock(&self.found))
+            std::mem::take(&mut self.found.lock())
         } else {
             Vec::new()
         }

@@ -14,7 +14,6 @@ use crate::epochs::EpochTable;
 use crate::error::{IoContext, LogError};
 use crate::format::checkpoint::Checkpoint;
 use crate::format::names::{self, Kind};
-use crate::lock::lock;
 use crate::log::Log;
 use crate::reader::SegmentList;
 use crate::reserved::Reserved;
@@ -88,7 +87,7 @@ impl<D: Disk> Log<D> {
         }
         // Written before the copy counts, so that the copy is never taken for complete.
         self.reader.write_damage(&target.lost)?;
-        let mut file = lock(&self.reader.checkpoint);
+        let mut file = self.reader.checkpoint.lock();
         // The snapshots belong to the old log. Remove them for good before the copy counts.
         for offset in std::mem::take(&mut file.snapshots) {
             remove_if_there(disk, &names::path(&self.reader.dir, offset, Kind::Snapshot))?;

@@ -50,7 +50,6 @@ mod install;
 mod invariants_test;
 mod known_damage;
 mod listing;
-mod lock;
 mod log;
 mod markers;
 mod mend;

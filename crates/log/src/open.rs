@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Release};
-use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tailrace_types::{Offset, RaftIndex, TimestampMs};
 
 use crate::checkpoint_file::{CheckpointFile, SnapshotContent};
@@ -115,9 +116,9 @@ impl<D: Disk> Log<D> {
             // state after these.
             disk.sync_dir(&self.reader.dir).context("sync", &self.reader.dir)?;
         }
-        crate::lock::lock(&self.reader.checkpoint).snapshots = usable.to_vec();
+        self.reader.checkpoint.lock().snapshots = usable.to_vec();
         recovery.snapshot = self.snapshot(end, &mut recovery.notes)?;
-        crate::lock::lock(&self.reader.checkpoint).newest =
+        self.reader.checkpoint.lock().newest =
             recovery.snapshot.as_ref().map(|(offset, sections)| SnapshotContent::of(*offset, sections));
         if !recovery.clean {
             // Removed segments must not come back next to what is appended from here on.
@@ -170,7 +171,7 @@ impl<D: Disk> Log<D> {
         upto: Offset,
         notes: &mut Vec<String>,
     ) -> Result<Option<(Offset, Sections)>, LogError> {
-        let there = crate::lock::lock(&self.reader.checkpoint).snapshots.clone();
+        let there = self.reader.checkpoint.lock().snapshots.clone();
         // After an older snapshot, the end of a transaction that is open in it may be missing, due to
         // compaction or because the segments were removed.
         let oldest = self.reader.compacted_end().max(self.reader.first_kept());
@@ -394,8 +395,7 @@ fn assemble<D: Disk>(
         checkpoint: Mutex::new(CheckpointFile { written: checkpoint, ..CheckpointFile::default() }),
     };
     // A checkpoint exists only if the folder's name was synced before it.
-    let folder_synced =
-        !created && listing.has_identity && crate::lock::lock(&reader.checkpoint).written.is_some();
+    let folder_synced = !created && listing.has_identity && reader.checkpoint.lock().written.is_some();
     reader.folder_synced.store(folder_synced, Release);
     Log {
         reader: Arc::new(reader),

@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use tailrace_types::usize_of;
 
 use crate::disk::{DirEntry, Disk, DiskFile, OpenMode};
-use crate::lock::lock;
 
 /// Written bytes are kept in pages of this size.
 const PAGE: u64 = 4096;
@@ -72,11 +72,11 @@ impl<D: Disk> Overlay<D> {
     }
 
     fn changed(&self, path: &Path) -> Option<Option<OverlayFile<D>>> {
-        lock(&self.0.changed).get(path).cloned()
+        self.0.changed.lock().get(path).cloned()
     }
 
     fn change(&self, path: &Path, file: Option<OverlayFile<D>>) {
-        lock(&self.0.changed).insert(path.to_owned(), file);
+        self.0.changed.lock().insert(path.to_owned(), file);
     }
 
     /// Returns the file as seen through the overlay, and keeps it open.
@@ -144,7 +144,7 @@ impl<D: Disk> Disk for Overlay<D> {
     }
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
-        let changed = lock(&self.0.changed);
+        let changed = self.0.changed.lock();
         let is_unchanged = |entry: &DirEntry| !changed.contains_key(&path.join(&entry.name));
         let mut entries: Vec<_> = self.0.disk.read_dir(path)?.into_iter().filter(is_unchanged).collect();
         for (file, _) in changed.iter().filter(|(file, there)| there.is_some() && file.parent() == Some(path))
@@ -210,7 +210,7 @@ impl<D: Disk> Contents<D> {
 
 impl<D: Disk> DiskFile for OverlayFile<D> {
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
-        let state = lock(&self.0.state);
+        let state = self.0.state.lock();
         let left = state.len.saturating_sub(position);
         let want = usize_of(left).min(buf.len());
         let is_plain = position + want as u64 <= state.below_len
@@ -231,7 +231,7 @@ impl<D: Disk> DiskFile for OverlayFile<D> {
     }
 
     fn write_all_at(&self, bufs: &[IoSlice<'_>], mut position: u64) -> io::Result<()> {
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         for buf in bufs {
             self.0.write(&mut state, buf, position)?;
             position += buf.len() as u64;
@@ -252,7 +252,7 @@ impl<D: Disk> DiskFile for OverlayFile<D> {
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.state.lock();
         if bytes < state.len {
             state.below_len = state.below_len.min(bytes);
             let gone = state.pages.split_off(&bytes.next_multiple_of(PAGE));
@@ -267,7 +267,7 @@ impl<D: Disk> DiskFile for OverlayFile<D> {
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(lock(&self.0.state).len)
+        Ok(self.0.state.lock().len)
     }
 }
 

@@ -5,12 +5,13 @@
 //! the generation, and is repeated.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
-use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tailrace_types::{LeaderEpoch, LogEnd, Offset};
 
 use crate::checkpoint_file::CheckpointFile;

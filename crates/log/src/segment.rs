@@ -5,12 +5,13 @@
 //! object, so that an older plan cannot claim anything about the bytes written after the truncation.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
-use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use tailrace_types::{Offset, RaftIndex, TimestampMs};
 
 use crate::disk::Disk;
@@ -18,7 +19,6 @@ use crate::error::{IoContext, LogError};
 use crate::format::checkpoint::SegmentEntry;
 use crate::format::names::{self, Kind};
 use crate::format::row::{ROW_BYTES, Row, row_position};
-use crate::lock::lock;
 use crate::reach::Reach;
 use crate::verified::Verified;
 
@@ -281,7 +281,7 @@ impl<D: Disk> Segment<D> {
     /// Stores damage of the `.log` for the next reader.
     pub(crate) fn suspect(&self, suspects: Vec<Suspect>) {
         if !suspects.is_empty() {
-            lock(&self.suspects).extend(suspects);
+            self.suspects.lock().extend(suspects);
             self.has_suspects.store(true, Release);
         }
     }
@@ -290,7 +290,7 @@ impl<D: Disk> Segment<D> {
         if !self.has_suspects.load(Acquire) {
             return Vec::new();
         }
-        let mut suspects = lock(&self.suspects);
+        let mut suspects = self.suspects.lock();
         self.has_suspects.store(false, Release);
         std::mem::take(&mut *suspects)
     }

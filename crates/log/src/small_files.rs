@@ -14,7 +14,6 @@ use crate::format::checkpoint::{self, Checkpoint};
 use crate::format::names::{self, Kind};
 use crate::format::segment_header::{self, Compacted, SegmentHeader};
 use crate::format::{identity, snapshot};
-use crate::lock::lock;
 use crate::log::Log;
 use crate::reader::LogReader;
 use crate::sections::Sections;
@@ -59,7 +58,7 @@ impl<D: Disk> Log<D> {
         let checkpoint = self.reader.checkpoint_differs()?;
         if checkpoint.is_some() || !snapshots.is_empty() {
             // An identical checkpoint would not be written.
-            lock(&self.reader.checkpoint).written = None;
+            self.reader.checkpoint.lock().written = None;
             self.checkpoint(sections)?;
         }
         found.extend(checkpoint.into_iter().chain(snapshots));
@@ -85,7 +84,7 @@ impl<D: Disk> LogReader<D> {
     }
 
     fn checkpoint_differs(&self) -> Result<Option<Damage>, LogError> {
-        let written = lock(&self.checkpoint);
+        let written = self.checkpoint.lock();
         let Some(expected) = &written.written else { return Ok(None) };
         let file = self.dir.join(names::CHECKPOINT);
         let read = read_file(self.store.disk(), &file, checkpoint::BYTES_MAX).context("read", &file);
@@ -101,7 +100,7 @@ impl<D: Disk> LogReader<D> {
 
     /// Removes snapshots that cannot be read from the list and from the disk, and returns their damage.
     fn damaged_snapshots(&self) -> Result<Vec<Damage>, LogError> {
-        let mut written = lock(&self.checkpoint);
+        let mut written = self.checkpoint.lock();
         let (disk, mut found) = (self.store.disk(), Vec::new());
         for offset in written.snapshots.clone() {
             let file = names::path(&self.dir, offset, Kind::Snapshot);

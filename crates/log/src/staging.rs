@@ -66,7 +66,7 @@ impl<D: Disk> Log<D> {
         epoch_max: LeaderEpoch,
     ) -> Result<Staging<D>, LogError> {
         self.check_writable()?;
-        if crate::lock::lock(&self.reader.checkpoint).written.is_none() {
+        if self.reader.checkpoint.lock().written.is_none() {
             self.checkpoint(None)?;
         }
         // A round of compaction under way writes the generation after the current one.

@@ -8,12 +8,12 @@
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::{Mutex, MutexGuard};
 use tailrace_types::usize_of;
 
 use crate::disk::Disk;
-use crate::lock::lock;
 use crate::segment::Segment;
 use crate::verified::{VerifyReads, VerifySetting};
 
@@ -74,7 +74,7 @@ impl<D: Disk> LogStore<D> {
 
     /// The number of segments in the table whose files are open.
     pub fn open_segments(&self) -> usize {
-        lock(&self.open.clock).iter().filter(|s| s.upgrade().is_some_and(|s| s.is_open())).count()
+        self.open.clock.lock().iter().filter(|s| s.upgrade().is_some_and(|s| s.is_open())).count()
     }
 
     /// Returns the lock that serializes the opening of the segment's files.
@@ -82,12 +82,12 @@ impl<D: Disk> LogStore<D> {
         let mut hasher = DefaultHasher::new();
         segment.dir().hash(&mut hasher);
         segment.base_offset.get().hash(&mut hasher);
-        lock(&self.open.opening[usize_of(hasher.finish()) % OPENING_LOCKS])
+        self.open.opening[usize_of(hasher.finish()) % OPENING_LOCKS].lock()
     }
 
     /// Adds a segment that was just opened, and closes others if there are too many.
     pub(crate) fn admit(&self, segment: &Arc<Segment<D>>) {
-        let mut clock = lock(&self.open.clock);
+        let mut clock = self.open.clock.lock();
         clock.push_back(Arc::downgrade(segment));
         self.open.tracked.store(clock.len(), Relaxed);
         drop(clock);
@@ -99,7 +99,7 @@ impl<D: Disk> LogStore<D> {
         if self.open.tracked.load(Relaxed) <= self.open.segments_max {
             return;
         }
-        let mut clock = lock(&self.open.clock);
+        let mut clock = self.open.clock.lock();
         // Two rounds, because the first may find every segment in use and only clear its mark.
         let mut visits = 2 * clock.len();
         while clock.len() > self.open.segments_max && visits > 0 {

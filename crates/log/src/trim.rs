@@ -194,7 +194,7 @@ impl<D: Disk> Log<D> {
         if going > 0 {
             return Some(self.trim(going, start, sections));
         }
-        let written = crate::lock::lock(&self.reader.checkpoint).written.as_ref().map(|c| c.log_start);
+        let written = self.reader.checkpoint.lock().written.as_ref().map(|c| c.log_start);
         let raised = self.log_start() > written.unwrap_or_default();
         raised.then(|| self.trim(0, self.log_start(), None))
     }

@@ -12,7 +12,6 @@ use crate::epochs::EpochTable;
 use crate::error::{IoContext, LogError};
 use crate::format::names::{self, Kind};
 use crate::format::row::{Row, row_position};
-use crate::lock::lock;
 use crate::log::{Log, rows_to_sync};
 use crate::reader::{SegmentList, segment_of};
 use crate::reserved::Reserved;
@@ -188,7 +187,7 @@ impl<D: Disk> Log<D> {
     }
 
     fn remove_snapshots_after(&self, end: Offset) -> Result<(), LogError> {
-        let mut file = lock(&self.reader.checkpoint);
+        let mut file = self.reader.checkpoint.lock();
         let stay = file.snapshots.partition_point(|offset| *offset <= end);
         for offset in file.snapshots.drain(stay..) {
             remove_if_there(

@@ -1,9 +1,8 @@
 //! Tracks which bytes of a segment were found intact, and which must be checked.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
-use crate::lock::lock;
+use parking_lot::Mutex;
 
 /// The most spans kept per segment. Beyond that, the shortest is dropped and checked again.
 const SPANS_MAX: usize = 64;
@@ -51,13 +50,13 @@ impl Verified {
     /// Returns the end of the span that holds `position`, or `position` itself.
     pub(crate) fn end_from(&self, position: u32) -> u32 {
         self.was_read.store(true, Relaxed);
-        let spans = lock(&self.spans);
+        let spans = self.spans.lock();
         let next = spans.partition_point(|span| span.1 <= position);
         spans.get(next).filter(|span| span.0 <= position).map_or(position, |span| span.1)
     }
 
     pub(crate) fn add(&self, from: u32, upto: u32) {
-        let mut spans = lock(&self.spans);
+        let mut spans = self.spans.lock();
         let first = spans.partition_point(|span| span.1 < from);
         let count = spans[first..].iter().take_while(|span| span.0 <= upto).count();
         let merged = spans[first..first + count]
@@ -80,7 +79,7 @@ impl Verified {
 
     /// Forgets everything, because another file may have replaced the checked one.
     pub(crate) fn forget(&self) {
-        *lock(&self.spans) = Vec::new();
+        *self.spans.lock() = Vec::new();
     }
 }
 
@@ -98,9 +97,9 @@ mod tests {
         verified.add(200, 300);
         assert_eq!(ends([0, 100, 199, 200, 300, 400]), [0, 400, 400, 400, 400, 400]);
         verified.add(50, 500);
-        assert_eq!(*lock(&verified.spans), [(50, 500)]);
+        assert_eq!(*verified.spans.lock(), [(50, 500)]);
         (1..=SPANS_MAX as u32).for_each(|number| verified.add(number * 1000, number * 1000 + number));
-        assert_eq!(lock(&verified.spans).len(), SPANS_MAX);
+        assert_eq!(verified.spans.lock().len(), SPANS_MAX);
         assert_eq!(verified.end_from(1000), 1000, "the shortest");
         assert_eq!(verified.end_from(2000), 2002);
     }
@@ -111,8 +110,8 @@ mod tests {
         verified.add(0, 10);
         assert_eq!(verified.end_from(0), 10);
         verified.forget_unless_read();
-        assert_eq!(*lock(&verified.spans), [(0, 10)]);
+        assert_eq!(*verified.spans.lock(), [(0, 10)]);
         verified.forget_unless_read();
-        assert!(lock(&verified.spans).is_empty());
+        assert!(verified.spans.lock().is_empty());
     }
 }

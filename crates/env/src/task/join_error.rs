@@ -1,7 +1,8 @@
 //! The error of a task that gave no result.
 
 use std::any::Any;
-use std::sync::Mutex;
+
+use parking_lot::Mutex;
 
 type Panic = Box<dyn Any + Send>;
 
@@ -29,7 +30,7 @@ impl JoinError {
     /// The error itself if the task was dropped.
     pub(crate) fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.0 {
-            Some(panic) => Ok(panic.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)),
+            Some(panic) => Ok(panic.into_inner()),
             None => Err(self),
         }
     }

@@ -126,7 +126,7 @@ impl<D: Disk> Log<D> {
         if (cleanable.end <= first_dirty && !cleanable.expired) || self.compaction.upgrade().is_some() {
             return Ok(None);
         }
-        if !is_durable(&segments, crate::lock::lock(&reader.checkpoint).written.as_ref()) {
+        if !is_durable(&segments, reader.checkpoint.lock().written.as_ref()) {
             self.checkpoint(None)?;
         }
         let token = Arc::new(());
