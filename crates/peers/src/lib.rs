@@ -39,12 +39,13 @@ mod tests;
 mod types;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tailrace_env::time::{Duration, Instant};
 use tailrace_env::{select, task, time};
 
 use arc_swap::ArcSwap;
 use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
 use tailrace_env::sync::watch;
 use tailrace_env::task::JoinHandle;
 use tailrace_replication::raft::PeerMessage;
@@ -118,7 +119,7 @@ impl Peers {
     pub fn serve(&self, port: Port, receiver: Arc<dyn PeerReceiver>) -> JoinHandle<()> {
         let accepting = accept::serve(port.0, Arc::clone(&self.shared), Arc::clone(&receiver));
         let task = self.shared.spawner.spawn(accepting);
-        let mut wanted = self.shared.wanted();
+        let mut wanted = self.shared.wanted.lock();
         wanted.receiver = Some(receiver);
         self.adjust(&wanted);
         task
@@ -127,7 +128,7 @@ impl Peers {
     /// Sets the other nodes. This one may be among them and is ignored. Dials new ones, closes links to those
     /// that are no longer named, and dials those with a new address there.
     pub fn set_nodes(&self, nodes: Vec<PeerNode>) {
-        let mut wanted = self.shared.wanted();
+        let mut wanted = self.shared.wanted.lock();
         wanted.nodes = nodes;
         self.adjust(&wanted);
     }
@@ -337,7 +338,7 @@ impl Peers {
     /// [`PeerError::Stopped`] or [`PeerError::Disconnected`]. Drops the receiver.
     pub async fn stop(&self) {
         let links = {
-            let mut wanted = self.shared.wanted();
+            let mut wanted = self.shared.wanted.lock();
             *wanted = WantedLinks::default();
             self.shared.links.load_full()
         };

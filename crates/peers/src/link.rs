@@ -1,9 +1,10 @@
 //! The link to one other node, as senders see it. `dialler` keeps it up.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use tailrace_env::sync::Notify;
 use tailrace_env::task::JoinHandle;
 
@@ -38,7 +39,7 @@ impl Link {
 
     /// Sets the task that dials the node. The link ends with it.
     pub(super) fn set_task(&self, task: JoinHandle<()>) {
-        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+        *self.task.lock() = Some(task);
     }
 
     pub(super) fn session(&self) -> Option<Arc<Session>> {
@@ -87,7 +88,7 @@ impl Link {
 
     /// Ends the link.
     pub(super) fn end(&self) -> Option<JoinHandle<()>> {
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let task = self.task.lock().take();
         task.inspect(JoinHandle::abort)
     }
 }

@@ -6,11 +6,11 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use tailrace_env::time;
 use tailrace_env::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use parking_lot::{Mutex, MutexGuard};
 use tailrace_env::io::{AsyncWrite, AsyncWriteExt as _};
 use tailrace_env::sync::Notify;
 use tailrace_replication::raft::{Heartbeat, PeerMessage};
@@ -192,7 +192,7 @@ impl Outgoing {
         room: usize,
         write: impl FnOnce(&mut BytesMut),
     ) -> Result<(), Unsent> {
-        let mut lanes = self.lock();
+        let mut lanes = self.lanes.lock();
         if !lanes.is_open() {
             return Err(Unsent::Closed);
         }
@@ -222,7 +222,7 @@ impl Outgoing {
 
     /// Returns the bytes for NATS clients that wait.
     pub(super) fn nats_bytes(&self) -> usize {
-        self.lock().nats_bytes
+        self.lanes.lock().nats_bytes
     }
 
     /// Waits until no more than `bytes` for NATS clients wait.
@@ -239,7 +239,7 @@ impl Outgoing {
 
     /// Queues an answer, however much waits: the reader of requests waits for [`Outgoing::room_below`] first.
     pub(super) fn push_answer(&self, id: u64, detail: u8, body: Bytes) {
-        let lanes = self.lock();
+        let lanes = self.lanes.lock();
         if lanes.is_open() {
             self.push_body(lanes, FrameKind::Answer, id, detail, body);
         }
@@ -254,7 +254,7 @@ impl Outgoing {
 
     /// Cancels a request: removes it from the queue, or tells the other end if it is already in flight.
     pub(super) fn cancel(&self, id: u64) {
-        let mut lanes = self.lock();
+        let mut lanes = self.lanes.lock();
         if let Some(at) = lanes.bodies.iter().position(|body| body.id == id) {
             if let Some(body) = lanes.bodies.remove(at) {
                 lanes.take_off(BODY_HEAD_BYTES + body.body.len());
@@ -268,7 +268,7 @@ impl Outgoing {
     /// Queues a frame that carries a number. There are never many: each answers one, or belongs to a request
     /// or a tick.
     pub(super) fn push_control(&self, kind: FrameKind, number: u64) {
-        let mut lanes = self.lock();
+        let mut lanes = self.lanes.lock();
         if lanes.is_open() {
             frame::put_number(&mut lanes.control, kind, number);
             lanes.control_frames.push(kind);
@@ -278,13 +278,13 @@ impl Outgoing {
 
     /// Drops the backlog, and accepts nothing more.
     pub(super) fn close(&self) {
-        *self.lock() = Lanes { closed: true, ..Lanes::default() };
+        *self.lanes.lock() = Lanes { closed: true, ..Lanes::default() };
         self.taken.notify_waiters();
     }
 
     /// Reports whether more than `bytes` wait.
     pub(super) fn is_above(&self, bytes: usize) -> bool {
-        self.lock().waiting_bytes() > bytes
+        self.lanes.lock().waiting_bytes() > bytes
     }
 
     /// Waits until fewer than `bytes` wait.
@@ -294,7 +294,7 @@ impl Outgoing {
 
     /// Accepts nothing more, and sends the backlog. Then it is the other end's turn to close.
     pub(super) fn finish(&self) {
-        self.lock().finishing = true;
+        self.lanes.lock().finishing = true;
         self.work.notify_one();
     }
 
@@ -309,7 +309,7 @@ impl Outgoing {
             let mut taken = std::pin::pin!(taken);
             taken.as_mut().enable();
             {
-                let lanes = self.lock();
+                let lanes = self.lanes.lock();
                 if lanes.closed || holds(&lanes) {
                     return;
                 }
@@ -354,7 +354,7 @@ impl Outgoing {
 
     /// Moves what is next from the lanes to the batch. False if there is nothing.
     fn take(&self, batch: &mut Batch, metrics: &PeerMetrics) -> bool {
-        let mut lanes = self.lock();
+        let mut lanes = self.lanes.lock();
         if lanes.is_empty() {
             return false;
         }
@@ -394,7 +394,7 @@ impl Outgoing {
 
     /// Records that all that was taken has reached the socket.
     fn settle(&self) -> Settled {
-        let mut lanes = self.lock();
+        let mut lanes = self.lanes.lock();
         lanes.writing = false;
         match (lanes.is_empty(), lanes.finishing) {
             (false, _) => Settled::More,
@@ -404,7 +404,7 @@ impl Outgoing {
     }
 
     fn room(&self, bytes: usize) -> Result<MutexGuard<'_, Lanes>, Unsent> {
-        let lanes = self.lock();
+        let lanes = self.lanes.lock();
         if !lanes.is_open() {
             return Err(Unsent::Closed);
         }
@@ -422,10 +422,6 @@ impl Outgoing {
         if !writing {
             self.work.notify_one();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Lanes> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -502,7 +498,7 @@ mod tests {
     fn no_more_is_taken_than_waits() {
         let outgoing = Outgoing::new(1 << 20);
         assert!(outgoing.push_request(7, 0, Bytes::from_static(b"body")).is_ok());
-        outgoing.lock().bytes = 3;
+        outgoing.lanes.lock().bytes = 3;
         outgoing.cancel(7);
     }
 }

@@ -1,10 +1,11 @@
 //! Tracks which nodes are connected, and whether two of them claim the same id.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tailrace_env::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tailrace_env::sync::Notify;
 use tailrace_types::NodeId;
 
@@ -57,7 +58,7 @@ impl Presence {
         direction: Direction,
     ) -> Result<ConnectionPlace, Refusal> {
         let now = self.now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let (number, nodes) = &mut *state;
         let has_incoming =
             |present: &Present| present.seats.iter().any(|seat| seat.direction == Direction::Incoming);
@@ -92,10 +93,6 @@ impl Presence {
 
     fn now(&self) -> u64 {
         millis(self.began.elapsed())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (u64, HashMap<NodeId, Present>)> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -135,7 +132,7 @@ impl ConnectionPlace {
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        let mut state = self.presence.lock();
+        let mut state = self.presence.state.lock();
         if let Some(present) = state.1.get_mut(&self.node) {
             present.seats.retain(|seat| seat.number != self.number);
             if present.seats.is_empty() {

@@ -1,8 +1,9 @@
 //! Limits log lines that a stranger could cause without end to one per interval and reason.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use tailrace_env::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Interval between two lines with one reason.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -16,7 +17,7 @@ impl Quiet {
     /// Returns how many lines with this reason were left out before this one. `None` if this one is left out,
     /// too.
     pub(super) fn may_log(&self, reason: &'static str) -> Option<u64> {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.0.lock();
         match lines.get_mut(reason) {
             Some((last, left_out)) if last.elapsed() < INTERVAL => {
                 *left_out += 1;
@@ -40,7 +41,7 @@ mod tests {
         assert_eq!(quiet.may_log("a"), None);
         assert_eq!(quiet.may_log("b"), Some(0));
         let before = Instant::now().checked_sub(INTERVAL).unwrap();
-        quiet.0.lock().unwrap().get_mut("a").unwrap().0 = before;
+        quiet.0.lock().get_mut("a").unwrap().0 = before;
         assert_eq!(quiet.may_log("a"), Some(2));
     }
 }

@@ -1,11 +1,12 @@
 //! The dialler's side of one connection: what it sends, and the answers it waits for.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tailrace_env::time::{Duration, Instant};
 use tailrace_env::{select, time, time::MissedTicks};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tailrace_env::io::AsyncRead;
 use tailrace_env::sync::oneshot;
 use tailrace_types::take_off;
@@ -75,7 +76,7 @@ impl Session {
     /// Fails all requests in flight.
     pub(super) fn close(&self, reason: &str) {
         self.outgoing.close();
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         waiting.ended.get_or_insert_with(|| reason.to_owned());
         waiting.bytes = 0;
         waiting.answers.clear();
@@ -121,7 +122,7 @@ impl Session {
 
     /// Delivers an answer, or drops it if its request was canceled.
     fn answered(&self, id: u64, outcome: Outcome) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         if let Some((answer, bytes)) = waiting.answers.remove(&id) {
             take_off(&mut waiting.bytes, bytes, "bytes of requests without an answer");
             drop(waiting);
@@ -150,12 +151,12 @@ impl Session {
         match time::timeout(timeout, answer).await {
             Err(_) => Err(PeerError::TimedOut(timeout)),
             Ok(Ok(outcome)) => Ok(outcome?),
-            Ok(Err(_)) => Err(PeerError::Disconnected(self.lock().ended.clone().unwrap_or_default())),
+            Ok(Err(_)) => Err(PeerError::Disconnected(self.waiting.lock().ended.clone().unwrap_or_default())),
         }
     }
 
     fn register(&self, bytes: usize) -> Result<(u64, oneshot::Receiver<Outcome>), PeerError> {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         if waiting.ended.is_some() {
             return Err(PeerError::NotConnected(self.peer.node));
         }
@@ -171,10 +172,6 @@ impl Session {
         waiting.answers.insert(id, (sender, bytes));
         Ok((id, receiver))
     }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 fn micros(duration: Duration) -> u64 {
@@ -189,7 +186,7 @@ struct GivenUp<'a> {
 
 impl Drop for GivenUp<'_> {
     fn drop(&mut self) {
-        let mut waiting = self.session.lock();
+        let mut waiting = self.session.waiting.lock();
         if let Some((_, bytes)) = waiting.answers.remove(&self.id) {
             // Not during a panic: a second one would end the process.
             if !std::thread::panicking() {

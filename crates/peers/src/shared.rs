@@ -1,9 +1,10 @@
 //! What all connections of one node share.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tailrace_env::sync::watch;
 use tailrace_tls::PeerTls;
 use tailrace_types::NodeId;
@@ -50,9 +51,5 @@ impl Shared {
         if let Some(link) = self.links.load().get(&node) {
             link.nudge();
         }
-    }
-
-    pub(super) fn wanted(&self) -> MutexGuard<'_, WantedLinks> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
