@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -65,7 +66,7 @@ impl Collector for GroupCollector {
         ] {
             gauge(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
         }
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         seen.raise_to(counts);
         for (name, help, value) in [
             ("classic_group_rebalances", "Rebalances of classic groups completed", seen.classic_rebalances),

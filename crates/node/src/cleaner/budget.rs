@@ -1,6 +1,6 @@
 //! `log.cleaner.io.max.bytes.per.second`, for all threads together.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use tailrace_env::time::{Duration, Instant};
 
 /// How far reads and writes may run ahead of the rate: a tenth of a second's worth.
@@ -43,7 +43,7 @@ impl Budget {
     /// Spends `bytes`.
     pub(super) fn spend(&self, bytes: u64, rate: f64, now: Instant) -> Bill {
         let rate = sensible(rate);
-        let mut account = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut account = self.0.lock();
         account.earn(rate, now);
         account.spent += (bytes as f64).min(rate * COST_MAX.as_secs_f64());
         Bill(account.spent)
@@ -52,7 +52,7 @@ impl Budget {
     /// Returns how long to wait before continuing, if the rate stays the same.
     pub(super) fn wait(&self, bill: Bill, rate: f64, now: Instant) -> Duration {
         let rate = sensible(rate);
-        let mut account = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut account = self.0.lock();
         account.earn(rate, now);
         let seconds = (bill.0 - account.earned).max(0.0) / rate;
         Duration::try_from_secs_f64(seconds).unwrap_or(COST_MAX).saturating_sub(AHEAD)

@@ -13,10 +13,11 @@ mod round;
 mod threads;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tailrace_env::thread::{Bell, Thread};
 use tailrace_env::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tailrace_log::Trim;
 use tailrace_types::{TopicId, TopicPartition};
 
@@ -66,30 +67,19 @@ impl Cleaner {
     /// at most one read or write and one sync.
     pub(crate) fn stop(&self) {
         self.shared.stop.ring();
-        let threads = std::mem::take(&mut *self.lock_threads());
+        let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             if thread.join().is_err() {
                 tracing::error!("a cleaner thread panicked");
             }
         }
         // The next start removes their segments.
-        self.shared.lock().unfinished.clear();
+        self.shared.state.lock().unfinished.clear();
     }
 
     /// Lists partitions that cannot be compacted, with the reason.
     pub(crate) fn uncleanable(&self) -> Vec<(TopicPartition, String)> {
-        let state = self.shared.lock();
+        let state = self.shared.state.lock();
         state.uncleanable.iter().map(|(which, reason)| (which.0.clone(), reason.clone())).collect()
-    }
-
-    fn lock_threads(&self) -> MutexGuard<'_, Vec<Thread>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, CleanerState> {
-        // Every critical section leaves the state consistent even if it were to panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -46,7 +46,7 @@ impl Shared {
     /// Takes the dirtiest partition that no other thread has.
     pub(super) fn take_candidate(&self, node: &Node) -> Option<Candidate> {
         let (topics, config, now) = (node.topics(), node.config(), node.now());
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.forget_others(|which| {
             let topic = topics.by_name(which.0.topic.as_str()).filter(|topic| topic.id == which.1);
             topic.is_some_and(|topic| topic.config.cleanup_policy.compact)

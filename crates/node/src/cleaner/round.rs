@@ -105,7 +105,7 @@ fn clean(
         finish(handle, &trim, &result);
         if let Err(error) = result {
             if error.is_no_space() {
-                shared.lock().unfinished.push((Arc::clone(handle), trim));
+                shared.state.lock().unfinished.push((Arc::clone(handle), trim));
             }
             return Err(error.into());
         }

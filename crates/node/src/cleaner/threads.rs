@@ -29,7 +29,7 @@ impl Cleaner {
         }
         let (shared, weak) = (Arc::clone(&self.shared), Arc::downgrade(node));
         let manager = thread::spawn("cleaner", move || manage(&shared, &weak))?;
-        self.lock_threads().push(manager);
+        self.threads.lock().push(manager);
         Ok(())
     }
 }
@@ -108,7 +108,7 @@ impl Shared {
         let result = round::run(self, node, candidate, &mut map);
         let which = candidate.which.clone();
         let partition = &candidate.handle.id;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.taken.retain(|taken| *taken != which);
         match result {
             Ok(stats) => {
@@ -136,13 +136,13 @@ impl Shared {
 
     /// Retries to make exchanges durable that failed on a full disk.
     fn finish_unfinished(&self) {
-        let unfinished = std::mem::take(&mut self.lock().unfinished);
+        let unfinished = std::mem::take(&mut self.state.lock().unfinished);
         for (handle, trim) in unfinished {
             let result = trim.run();
             let full = result.as_ref().is_err_and(tailrace_log::LogError::is_no_space);
             round::finish(&handle, &trim, &result);
             if full {
-                self.lock().unfinished.push((handle, trim));
+                self.state.lock().unfinished.push((handle, trim));
             }
         }
     }

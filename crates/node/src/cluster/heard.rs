@@ -1,9 +1,9 @@
 //! What this node knows about others from their messages: that they are up, and their addresses.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use tailrace_env::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tailrace_types::NodeId;
 
 /// When each other node was last heard from. Empty in a standalone server.
@@ -18,32 +18,27 @@ pub(crate) struct Heard {
 impl Heard {
     /// Records that a message of the node has just arrived.
     pub(super) fn note(&self, node: NodeId) {
-        lock(&self.at).insert(node, Instant::now());
+        self.at.lock().insert(node, Instant::now());
     }
 
     /// Returns how long a node has been silent. `None` if it was never heard from.
     pub(crate) fn silence(&self, node: NodeId) -> Option<Duration> {
-        lock(&self.at).get(&node).map(Instant::elapsed)
+        self.at.lock().get(&node).map(Instant::elapsed)
     }
 
     /// Returns all nodes that were heard from.
     pub(super) fn nodes(&self) -> Vec<NodeId> {
-        lock(&self.at).keys().copied().collect()
+        self.at.lock().keys().copied().collect()
     }
 
     /// Records the address that a node announces. True if it is new.
     pub(super) fn note_address(&self, node: NodeId, address: String) -> bool {
-        let before = lock(&self.addresses).insert(node, address.clone());
+        let before = self.addresses.lock().insert(node, address.clone());
         before.as_ref() != Some(&address)
     }
 
     /// Returns the address that a node announced.
     pub(super) fn address(&self, node: NodeId) -> Option<String> {
-        lock(&self.addresses).get(&node).cloned()
+        self.addresses.lock().get(&node).cloned()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing under these locks can panic half-way.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

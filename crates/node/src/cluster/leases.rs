@@ -2,8 +2,8 @@
 //! of them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tailrace_replication::raft::{Beats, Lease};
 use tailrace_types::{NodeId, RaftGroup};
 
@@ -51,47 +51,43 @@ impl Leases {
     }
 
     pub(crate) fn heard(&self, node: NodeId, lease: u64) {
-        let is_new = lock(&self.beats).heard(node, lease);
+        let is_new = self.beats.lock().heard(node, lease);
         self.changed.fetch_or(is_new, Ordering::AcqRel);
     }
 
     pub(crate) fn lost(&self, node: NodeId) {
-        let counts = lock(&self.beats).lost(node);
+        let counts = self.beats.lock().lost(node);
         self.changed.fetch_or(counts, Ordering::AcqRel);
     }
 
     /// Advances by one tick. True if sleeping replicas have to be checked, because some may rely on a node
     /// that is gone.
     pub(crate) fn tick(&self) -> bool {
-        let fell_silent = lock(&self.beats).tick();
+        let fell_silent = self.beats.lock().tick();
         self.changed.swap(false, Ordering::AcqRel) || fell_silent
     }
 
     pub(crate) fn hold(&self, leases: &[Lease]) -> bool {
-        let beats = lock(&self.beats);
+        let beats = self.beats.lock();
         leases.iter().all(|lease| beats.holds(lease))
     }
 
     /// Reports whether another node is up.
     pub(crate) fn hears_others(&self) -> bool {
-        !lock(&self.beats).is_empty()
+        !self.beats.lock().is_empty()
     }
 
     /// Records that a sleeping replica has woken.
     pub(crate) fn woke(&self, group: RaftGroup) {
-        lock(&self.woken).push(group);
+        self.woken.lock().push(group);
     }
 
     /// Takes the groups that have woken since the last call.
     pub(crate) fn take_woken(&self) -> Vec<RaftGroup> {
-        std::mem::take(&mut *lock(&self.woken))
+        std::mem::take(&mut *self.woken.lock())
     }
 }
 
 fn fresh() -> u64 {
     random::u64().max(NONE + 1)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

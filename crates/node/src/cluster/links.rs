@@ -1,10 +1,11 @@
 //! Messages of partitions to other nodes, and the leader of each partition.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use tailrace_env::time::{Duration, Instant};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tailrace_config::BrokerConfig;
 use tailrace_env::sync::watch;
@@ -159,7 +160,7 @@ impl Links {
         leads: Option<LeaderEpoch>,
     ) {
         if let Some(epoch) = leads {
-            self.lock().announce(group, replica, epoch);
+            self.leaders.lock().announce(group, replica, epoch);
             if let Some(peers) = self.peers.get() {
                 peers.send_leading(false, &[(group, epoch)]);
             }
@@ -175,7 +176,7 @@ impl Links {
         groups: Vec<(RaftGroup, LeaderEpoch)>,
         image: &MetadataImage,
     ) {
-        let (mut leaders, mut early) = (self.lock(), self.lock_early());
+        let (mut leaders, mut early) = (self.leaders.lock(), self.early.lock());
         for (group, epoch) in groups {
             let replica = match image.topic_by_id(group.topic) {
                 // Also for a node that the metadata do not name yet: without a controller they never will.
@@ -197,43 +198,35 @@ impl Links {
 
     /// Records the announcements that arrived before the metadata named their topics and replicas.
     pub(crate) fn place_early(&self, image: &MetadataImage) {
-        let early = std::mem::take(&mut *self.lock_early());
+        let early = std::mem::take(&mut *self.early.lock());
         for (group, Early { from, epoch, since }) in early {
             if since.elapsed() >= EARLY_AGE_MAX {
                 continue;
             }
             self.announced(from, vec![(group, epoch)], image);
-            if let Some(still) = self.lock_early().get_mut(&group) {
+            if let Some(still) = self.early.lock().get_mut(&group) {
                 still.since = still.since.min(since);
             }
         }
     }
 
-    fn lock_early(&self) -> MutexGuard<'_, HashMap<RaftGroup, Early>> {
-        self.early.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the leader of a group, as far as this node knows.
     pub(crate) fn leader(&self, group: RaftGroup) -> Option<Leader> {
-        self.lock().get(group)
+        self.leaders.lock().get(group)
     }
 
     /// Returns a copy of all known leaders.
     pub(crate) fn leaders(&self) -> Leaders {
-        self.lock().clone()
+        self.leaders.lock().clone()
     }
 
     /// Forgets the leaders of what no longer exists.
     pub(crate) fn forget_unknown(&self, image: &MetadataImage) {
-        self.lock().forget_unknown(image, CONTROLLER.topic);
+        self.leaders.lock().forget_unknown(image, CONTROLLER.topic);
     }
 
     /// Returns a receiver that changes whenever this node starts or stops leading a partition.
     pub(crate) fn own_leadership(&self) -> watch::Receiver<u64> {
         self.own.subscribe()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Leaders> {
-        self.leaders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

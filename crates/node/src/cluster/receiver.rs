@@ -1,9 +1,10 @@
 //! Receives what other nodes send to this one.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use tailrace_env::task;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tailrace_replication::raft::PeerMessage;
 use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
 
@@ -54,15 +55,14 @@ impl Receiver {
 
     /// Sets the answer to status requests that arrive before the server is up.
     pub(crate) fn set_status(&self, status: Status) {
-        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+        *self.status.lock() = Some(status);
     }
 
     /// Accepts everything from now on.
     pub(crate) fn set_node(&self, here: &Arc<Node>) {
         // Called once, at start.
         let _ = self.node.set(Arc::downgrade(here));
-        for (from, groups) in std::mem::take(&mut *self.early.lock().unwrap_or_else(PoisonError::into_inner))
-        {
+        for (from, groups) in std::mem::take(&mut *self.early.lock()) {
             here.links.announced(from, groups, &here.image());
         }
         // Nodes that connected earlier do not know this node's address yet, and may look for it at the old
@@ -88,7 +88,7 @@ impl Receiver {
 
     /// Returns this node's status with the address that it announces.
     pub(super) fn status(&self) -> Option<Status> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.status.lock().clone()
     }
 
     fn node(&self) -> Option<Arc<Node>> {
@@ -147,7 +147,7 @@ impl PeerReceiver for Receiver {
     }
 
     fn leading(&self, from: NodeId, _complete: bool, groups: Vec<(RaftGroup, LeaderEpoch)>) {
-        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut early = self.early.lock();
         // Checked under the lock. An announcement that arrives while the node is being set is either in the
         // list before the list is emptied, or not put there at all.
         if let Some(node) = self.node() {

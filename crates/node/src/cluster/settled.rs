@@ -1,7 +1,6 @@
 //! Partitions whose members already match the metadata.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use tailrace_metadata::PartitionImage;
 use tailrace_types::LeaderEpoch;
 
@@ -11,12 +10,12 @@ pub(crate) struct Settled(Mutex<Option<(LeaderEpoch, PartitionImage)>>);
 
 impl Settled {
     pub(crate) fn is(&self, epoch: LeaderEpoch, wanted: &PartitionImage) -> bool {
-        let settled = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let settled = self.0.lock();
         settled.as_ref().is_some_and(|(at, partition)| *at == epoch && partition == wanted)
     }
 
     pub(crate) fn note(&self, epoch: LeaderEpoch, wanted: &PartitionImage) {
-        let mut settled = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settled = self.0.lock();
         *settled = Some((epoch, wanted.clone()));
     }
 }

@@ -5,11 +5,12 @@
 //! throttled, because a majority may wait for a voter. What comes too early is delayed before it is sent or
 //! before it is accepted. The replication layer sends such a replica one message at a time.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use tailrace_env::time;
 use tailrace_env::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tailrace_config::TopicConfig;
 use tailrace_types::{NodeId, PartitionId, Tally};
@@ -59,7 +60,7 @@ impl Throttle {
         let cost = bytes as f64 / self.rate.load(Ordering::Relaxed) as f64;
         // Without this cap a message that costs more would never pass.
         let cost = Duration::try_from_secs_f64(cost).unwrap_or(HELD_UP_MAX).min(HELD_UP_MAX);
-        let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paid = self.paid.lock();
         let until = paid.map_or(now, |paid| now.max(paid + cost));
         let wait = until - now;
         if wait > HELD_UP_MAX {

@@ -1,8 +1,8 @@
 //! Opens many partitions at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tailrace_config::BrokerConfig;
 use tailrace_env::thread;
 use tailrace_log::VerifyReads;
@@ -54,10 +54,10 @@ pub(super) fn open_many<T: Sync>(all: &[T], open: impl Fn(&T) -> PartitionSlot +
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(one) = all.get(number) else { return };
             let slot = open(one);
-            opened.lock().unwrap_or_else(PoisonError::into_inner).push((number, slot));
+            opened.lock().push((number, slot));
         }
     });
-    let mut slots = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut slots = opened.into_inner();
     slots.sort_by_key(|(number, _)| *number);
     slots.into_iter().map(|(_, slot)| slot).collect()
 }

@@ -2,9 +2,10 @@
 //! them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tailrace_config::BrokerConfig;
 use tailrace_coordination::coordinator::{Coordinator, Token};
 use tailrace_env::sync::{Notify, oneshot};
@@ -44,13 +45,9 @@ impl<C: Coordinator> Runtime<C> {
         Self { kind, clock, shards: Mutex::default(), creating: tailrace_env::sync::Mutex::default() }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, Arc<Shard<C>>>> {
-        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Lists coordinators that this node leads and that a bug in the server keeps out of service.
     pub(super) fn problems(&self) -> Vec<String> {
-        self.lock().values().filter_map(|shard| shard.problem()).collect()
+        self.shards.lock().values().filter_map(|shard| shard.problem()).collect()
     }
 }
 
@@ -59,7 +56,7 @@ impl<C: Coordinator> Runtime<C> {
     /// Makes the coordinator refuse requests until this time of the coordinators' clock, as if a write to its
     /// log had just failed.
     pub(crate) async fn refuse_until(&self, partition: i32, until: i64) {
-        let shard = self.lock().get(&partition).cloned().expect("it was used");
+        let shard = self.shards.lock().get(&partition).cloned().expect("it was used");
         *shard.state.lock().await = ShardState::Unloaded;
         shard.refuses_until.store(until, std::sync::atomic::Ordering::Release);
     }
@@ -117,11 +114,11 @@ impl<C: Coordinator> Shard<C> {
     }
 
     pub(super) fn set_panic(&self, reason: Option<String>) {
-        *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+        *self.panic.lock() = reason;
     }
 
     fn problem(&self) -> Option<String> {
-        let panic = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+        let panic = self.panic.lock();
         let reason = panic.as_ref()?;
         let (topic, partition) = (self.kind.topic, self.partition);
         Some(format!("the coordinator of {topic}-{partition} is out of service: {reason}"))

@@ -1,7 +1,8 @@
 //! Tracks which transactions are being completed.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 /// Writers of markers: one entry per transaction that is being completed.
 #[derive(Debug, Default)]
@@ -11,13 +12,9 @@ pub(crate) struct MarkerWriters {
 }
 
 impl MarkerWriters {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, bool>> {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reports whether the caller has to write. Otherwise the current writer checks once more.
     pub(super) fn begin(&self, transactional_id: &str) -> bool {
-        let mut busy = self.lock();
+        let mut busy = self.busy.lock();
         if let Some(more) = busy.get_mut(transactional_id) {
             *more = true;
             return false;
@@ -28,7 +25,7 @@ impl MarkerWriters {
 
     /// Reports whether the writer is done. False if it has to check once more.
     pub(super) fn end(&self, transactional_id: &str) -> bool {
-        let mut busy = self.lock();
+        let mut busy = self.busy.lock();
         if busy.get_mut(transactional_id).is_some_and(std::mem::take) {
             return false;
         }

@@ -160,7 +160,7 @@ impl<C: Perform> Runtime<C> {
 
     /// Looks at every core that is loaded and not busy, for metrics.
     pub(crate) fn look(&self, mut look: impl FnMut(&C)) {
-        let shards: Vec<_> = self.lock().values().cloned().collect();
+        let shards: Vec<_> = self.shards.lock().values().cloned().collect();
         for shard in shards {
             shard.look(&mut look);
         }
@@ -185,14 +185,14 @@ impl<C: Perform> Runtime<C> {
                 }
                 changed = changes.changed() => if changed.is_err() { break },
             }
-            let shards: Vec<_> = self.lock().values().cloned().collect();
+            let shards: Vec<_> = self.shards.lock().values().cloned().collect();
             for shard in shards {
                 if shard.is_loaded().await {
                     let _ = shard.nudge(node, C::metadata_changed).await;
                 }
             }
         }
-        let shards: Vec<_> = self.lock().values().cloned().collect();
+        let shards: Vec<_> = self.shards.lock().values().cloned().collect();
         for shard in shards {
             shard.close().await;
         }
@@ -200,7 +200,7 @@ impl<C: Perform> Runtime<C> {
 
     /// Loads what this node coordinates now, and unloads what it no longer coordinates.
     async fn follow_leaders(&self, node: &Arc<Node>) {
-        let mut partitions: BTreeSet<i32> = self.lock().keys().copied().collect();
+        let mut partitions: BTreeSet<i32> = self.shards.lock().keys().copied().collect();
         partitions.extend(self.led(node));
         self.follow(node, partitions).await;
     }
@@ -224,7 +224,7 @@ impl<C: Perform> Runtime<C> {
     }
 
     fn shard(&self, node: &Arc<Node>, partition: i32) -> Arc<Shard<C>> {
-        let mut shards = self.lock();
+        let mut shards = self.shards.lock();
         let shard = shards.entry(partition).or_insert_with(|| {
             let shard = Arc::new(Shard::new(partition, self.kind, self.clock));
             task::spawn(Arc::clone(&shard).run_timer(Arc::clone(node)));

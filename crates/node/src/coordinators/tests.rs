@@ -226,7 +226,7 @@ async fn a_core_whose_log_makes_it_panic_rests_and_is_named() {
     // The next build can read it, and the rest period is over.
     POISON_WORKS.store(false, Ordering::Relaxed);
     let rests = |until: &AtomicI64| until.swap(i64::MIN, Ordering::Relaxed) > i64::MIN;
-    assert_eq!(rig.counters.lock().values().filter(|shard| rests(&shard.refuses_until)).count(), 1);
+    assert_eq!(rig.counters.shards.lock().values().filter(|shard| rests(&shard.refuses_until)).count(), 1);
     assert_eq!(rig.count(POISON).await, Ok(2));
     assert_eq!(rig.counters.problems(), [""; 0]);
     rig.running.stop().await;

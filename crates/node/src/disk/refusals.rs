@@ -2,8 +2,9 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use tailrace_env::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// How long to warn of a refused write. A quota may refuse what the free bytes would allow.
 const REFUSAL_REMEMBERED: Duration = Duration::from_secs(5);
@@ -22,7 +23,7 @@ impl Refusals {
             && matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
         {
             self.count.fetch_add(1, Ordering::Relaxed);
-            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            *self.last.lock() = Some(Instant::now());
         }
         result
     }
@@ -34,7 +35,7 @@ impl Refusals {
 
     /// Reports whether a write was refused a moment ago.
     pub(crate) fn is_recent(&self) -> bool {
-        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *self.last.lock();
         last.is_some_and(|last| last.elapsed() < REFUSAL_REMEMBERED)
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tailrace_replication::raft::PeerMessage;
 
 use crate::partitions::workers::Claim;
@@ -64,7 +64,7 @@ struct Waiting {
 impl Inbox {
     /// Queues a message. False if there is no room: the message is dropped.
     pub(crate) fn put(&self, message: PeerMessage) -> bool {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         if waiting.messages.len() >= MESSAGES_MAX || waiting.bytes >= BYTES_MAX {
             return false;
         }
@@ -124,7 +124,7 @@ impl Inbox {
     /// Takes everything that has arrived.
     pub(crate) fn take(&self) -> Received {
         let messages = {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = self.waiting.lock();
             waiting.bytes = 0;
             std::mem::take(&mut waiting.messages)
         };

@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tailrace_log::{Disk, DiskFile, LogError, OpenMode, read_file, replace_file};
 use tailrace_types::{PartitionId, RaftGroup, ReplicaId, TopicId};
 
@@ -29,6 +29,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 pub(crate) struct Journal {
     disk: NodeDisk,
     path: PathBuf,
+    /// The next record overwrites one that an error or a panic left half written.
     state: Mutex<JournalState>,
 }
 
@@ -57,7 +58,7 @@ impl Journal {
             None => JournalState::default(),
         };
         let journal = Self { disk: disk.clone(), path, state: Mutex::new(state) };
-        let damage = journal.lock().damage.take();
+        let damage = journal.state.lock().damage.take();
         if let Some(damage) = &damage {
             tracing::error!(
                 file = %journal.path.display(), %damage,
@@ -70,7 +71,7 @@ impl Journal {
 
     /// Returns the newest replica of a group that was started here.
     pub(crate) fn known(&self, group: RaftGroup) -> Option<ReplicaId> {
-        self.lock().known.get(&group).copied()
+        self.state.lock().known.get(&group).copied()
     }
 
     /// Records a replica durably before it takes part in anything. Its own folder is already durable. Blocks.
@@ -78,7 +79,7 @@ impl Journal {
     /// # Errors
     /// The disk's error.
     pub(crate) fn note(&self, group: RaftGroup, replica: ReplicaId) -> Result<(), LogError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.known.get(&group) == Some(&replica) {
             return Ok(());
         }
@@ -98,7 +99,7 @@ impl Journal {
 
     /// Rewrites the file if most of it is obsolete, or if `must`.
     fn shorten(&self, must: bool) -> Result<(), LogError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let needed = HEAD_BYTES + state.known.len() * RECORD_BYTES;
         if !must && state.bytes <= 2 * needed as u64 {
             return Ok(());
@@ -110,11 +111,6 @@ impl Journal {
         replace_file(&self.disk, &self.path, &[IoSlice::new(&bytes)])?;
         state.bytes = bytes.len() as u64;
         Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, JournalState> {
-        // A half-written record is overwritten.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The sleep state of a partition's replica, readable without the replica's lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tailrace_replication::raft::Lease;
 
 /// The sleep state of one replica. It is awake at first.
@@ -29,7 +29,7 @@ impl Sleep {
 
     /// Records that it has gone to sleep, as leader or not, relying on `nodes`.
     pub(crate) fn begin(&self, leads: bool, nodes: &[Lease]) {
-        let mut relied = self.lock();
+        let mut relied = self.relied.lock();
         relied.leads = leads;
         relied.nodes.clear();
         relied.nodes.extend_from_slice(nodes);
@@ -38,20 +38,20 @@ impl Sleep {
 
     /// Records that it is awake. True if it slept as leader.
     pub(crate) fn end(&self) -> bool {
-        let mut relied = self.lock();
+        let mut relied = self.relied.lock();
         self.hibernates.store(false, Ordering::SeqCst);
         std::mem::take(&mut *relied).leads
     }
 
     /// Reports whether it sleeps, and `holds` of what it relies on.
     pub(crate) fn relies(&self, holds: impl FnOnce(&[Lease]) -> bool) -> bool {
-        let relied = self.lock();
+        let relied = self.relied.lock();
         self.hibernates() && holds(&relied.nodes)
     }
 
     /// Reports whether it sleeps as the group's leader.
     pub(crate) fn leads(&self) -> bool {
-        self.lock().leads
+        self.relied.lock().leads
     }
 
     /// True if the caller has to put it into the ticker's list. False if it is already there.
@@ -70,9 +70,5 @@ impl Sleep {
 
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Relied> {
-        self.relied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

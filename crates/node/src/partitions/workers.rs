@@ -3,12 +3,14 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, PoisonError};
 use tailrace_env::panics;
 use tailrace_env::thread::{self, Thread, Waiting};
 
-use crate::sync::{AtomicU8, Mutex, MutexGuard, Ordering};
+use parking_lot::Mutex;
+
+use crate::sync::{AtomicU8, Ordering};
 
 const IDLE: u8 = 0;
 const QUEUED: u8 = 1;
@@ -107,7 +109,7 @@ impl<T: Send + Sync + 'static> Workers<T> {
 
     /// Returns how many partitions wait.
     pub(crate) fn queued(&self) -> usize {
-        self.shared.lock().waiting.len()
+        self.shared.queue.lock().waiting.len()
     }
 
     /// Returns one number per thread, which changes whenever the thread starts or finishes a partition. It is
@@ -118,8 +120,8 @@ impl<T: Send + Sync + 'static> Workers<T> {
 
     /// Drains the queue, then ends the threads. Blocks.
     pub(crate) fn stop(&self) {
-        self.shared.lock().stop();
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        self.shared.queue.lock().stop();
+        let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             let name = thread.name().to_owned();
             if thread.join().is_err() {
@@ -132,7 +134,7 @@ impl<T: Send + Sync + 'static> Workers<T> {
 impl<T> Drop for Workers<T> {
     /// The threads end when the queue is empty. Dropping does not wait for that.
     fn drop(&mut self) {
-        self.shared.lock().stop();
+        self.shared.queue.lock().stop();
     }
 }
 
@@ -144,12 +146,8 @@ impl<T> Queue<T> {
 }
 
 impl<T> Shared<T> {
-    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn push(&self, partition: Arc<T>) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         queue.waiting.push_back(partition);
         let idle = queue.idle.take();
         drop(queue);
@@ -176,7 +174,7 @@ impl<T> Shared<T> {
     }
 
     fn next(&self) -> Option<Arc<T>> {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         loop {
             if let Some(partition) = queue.waiting.pop_front() {
                 return Some(partition);
@@ -187,7 +185,7 @@ impl<T> Shared<T> {
             let place = queue.idle.add();
             drop(queue);
             place.park(None);
-            queue = self.lock();
+            queue = self.queue.lock();
             queue.idle.remove(&place);
         }
     }

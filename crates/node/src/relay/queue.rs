@@ -2,9 +2,9 @@
 //! partition.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use tailrace_env::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tailrace_config::BrokerConfig;
 use tailrace_env::sync::oneshot;
@@ -118,7 +118,7 @@ impl Relay {
         let (sender, done) = oneshot::channel();
         let waiter = Waiter { told: waiter(), bytes, _done: sender };
         let item = Item { builder, deadline, waiter };
-        let mut queues = self.lock();
+        let mut queues = self.queues.lock();
         let queue = queues.entry(group).or_default();
         queue.waiting.push_back(item);
         Ok(Queued { starts: !std::mem::replace(&mut queue.running, true), done })
@@ -126,7 +126,7 @@ impl Relay {
 
     /// Takes the next batches, and their producer if there is one. On `None` the task ends.
     pub(super) fn take(&self, group: RaftGroup) -> Option<(Vec<Item>, Option<Producer>)> {
-        let mut queues = self.lock();
+        let mut queues = self.queues.lock();
         let queue = queues.get_mut(&group)?;
         let (mut items, mut bytes) = (Vec::new(), 0);
         while let Some(next) = queue.waiting.front() {
@@ -151,7 +151,7 @@ impl Relay {
 
     /// Sets the producer of the next batches. `None` for a new one.
     pub(super) fn set_producer(&self, group: RaftGroup, producer: Option<Producer>) {
-        if let Some(queue) = self.lock().get_mut(&group) {
+        if let Some(queue) = self.queues.lock().get_mut(&group) {
             queue.producer = producer;
         }
     }
@@ -164,14 +164,9 @@ impl Relay {
     /// Records that no task serves this partition any longer: the next batch starts one, with a producer of
     /// its own.
     fn abandon(&self, group: RaftGroup) {
-        if let Some(queue) = self.lock().get_mut(&group) {
+        if let Some(queue) = self.queues.lock().get_mut(&group) {
             (queue.running, queue.producer) = (false, None);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<RaftGroup, Queue>> {
-        // Nothing under this lock can panic half-way.
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,10 +10,11 @@ mod pace;
 mod repair;
 mod rounds;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tailrace_env::thread::{Bell, Thread};
 use tailrace_env::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde::Serialize;
 
 /// Maximum interval between two checks for something to do.
@@ -96,7 +97,7 @@ impl Scrubber {
     /// Ends the threads, after at most one more read. Blocks.
     pub(crate) fn stop(&self) {
         self.shared.stop.ring();
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             if thread.join().is_err() {
                 tracing::error!("the scrubber panicked");
@@ -106,17 +107,10 @@ impl Scrubber {
 
     /// Returns the progress.
     pub(crate) fn progress(&self) -> Progress {
-        let mut progress = self.shared.lock().progress.clone();
+        let mut progress = self.shared.state.lock().progress.clone();
         if progress.running {
             progress.elapsed_ms = progress.elapsed_until_now();
         }
         progress
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, ScrubberState> {
-        // Every critical section leaves the state consistent even if it were to panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

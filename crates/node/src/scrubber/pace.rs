@@ -53,7 +53,7 @@ impl Pace for Limited<'_> {
         self.node.metrics.repair.scrubbed_bytes.inc_by(bytes);
         let rate = self.rate();
         {
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             state.progress.bytes_done += bytes;
             state.progress.bytes_per_second = rate;
         }

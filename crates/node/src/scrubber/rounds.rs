@@ -1,6 +1,6 @@
 //! A round: reads everything once, and records what is damaged.
 
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use tailrace_env::thread;
 use tailrace_env::time::Instant;
 
@@ -25,7 +25,7 @@ impl Scrubber {
         for (name, work) in [("scrubber", run as Work), ("repair", repair::run)] {
             let (shared, node) = (Arc::clone(&self.shared), Arc::downgrade(node));
             let thread = thread::spawn(name, move || work(&shared, &node))?;
-            self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+            self.threads.lock().push(thread);
         }
         Ok(())
     }
@@ -65,7 +65,7 @@ fn round(shared: &Shared, node: &Arc<Node>, due: &Due, asked: &str) -> bool {
     let bytes = handles.iter().map(|handle| handle.reader.log().size_bytes()).sum();
     let mut pace = Limited::new(shared, node, due.bytes_per_second, asked);
     {
-        let mut state = shared.lock();
+        let mut state = shared.state.lock();
         let rounds = state.progress.rounds;
         let partitions = handles.len();
         state.progress = Progress {
@@ -95,9 +95,9 @@ fn round(shared: &Shared, node: &Arc<Node>, due: &Due, asked: &str) -> bool {
                 not_read(shared, handle.id.to_string(), error.to_string());
             }
         }
-        shared.lock().progress.partitions_done += 1;
+        shared.state.lock().progress.partitions_done += 1;
     }
-    let mut state = shared.lock();
+    let mut state = shared.state.lock();
     let progress = &mut state.progress;
     (progress.running, progress.elapsed_ms) = (false, progress.elapsed_until_now());
     if ended {
@@ -123,7 +123,7 @@ fn offline(node: &Node, wanted: Option<&str>) -> Vec<(String, String)> {
 }
 
 fn not_read(shared: &Shared, partition: String, reason: String) {
-    let mut state = shared.lock();
+    let mut state = shared.state.lock();
     if state.progress.not_read.len() < FOUND_MAX {
         state.progress.not_read.push(NotRead { partition, reason });
     }
@@ -141,7 +141,7 @@ fn scrub(
         remember(shared, handle, &range.damage);
     }
     for target in log.scrub_targets() {
-        let before = shared.lock().progress.bytes_done;
+        let before = shared.state.lock().progress.bytes_done;
         let scrubbed = log.scrub(&target, pace);
         if handle.is_over() {
             return Ok(());
@@ -161,7 +161,7 @@ fn scrub(
             }
         }
         // While reading, only the bytes that were actually read were counted.
-        shared.lock().progress.bytes_done = before + target.bytes();
+        shared.state.lock().progress.bytes_done = before + target.bytes();
     }
     let scrubbed = handle.with_blocking(|core| match core.halted() {
         None => core.scrub_files(),
@@ -183,7 +183,7 @@ fn note(shared: &Shared, node: &Node, handle: &PartitionHandle, damage: &Damage)
 }
 
 fn remember(shared: &Shared, handle: &PartitionHandle, damage: &Damage) {
-    let mut state = shared.lock();
+    let mut state = shared.state.lock();
     state.progress.found_total += 1;
     if state.progress.found.len() < FOUND_MAX {
         state.progress.found.push(DamageFound {
@@ -240,7 +240,7 @@ mod tests {
         let node = Arc::clone(node);
         let found = tailrace_env::task::spawn_blocking(move || {
             scrub(&shared, &node, &handle, &mut Limited::new(&shared, &node, None, "")).unwrap();
-            std::mem::take(&mut shared.lock().progress.found)
+            std::mem::take(&mut shared.state.lock().progress.found)
         });
         let found = found.await.unwrap();
         assert!(found.is_empty(), "{found:?}");

@@ -35,7 +35,7 @@ impl ShareGroups {
         // A caller that finds an invalid one replaces it. Finding two in a row is very unlikely.
         for _ in 0..3 {
             let handle = keep::handle_of(node, key)?;
-            let slot = Arc::clone(self.lock().entry(key.clone()).or_default());
+            let slot = Arc::clone(self.slots.lock().entry(key.clone()).or_default());
             let load = || LivePartition::load(node, caller, key, Arc::clone(&handle));
             let loaded = slot.get_or_try_init(load).await.map(Arc::clone);
             match loaded {
@@ -91,7 +91,7 @@ impl ShareGroups {
     pub(super) fn sweep_once(&self, node: &Node, now: TimestampMs) {
         let topics = node.topics();
         // A share-partition that is being loaded or used stays: there must never be two of one key.
-        self.lock().retain(|key, slot| {
+        self.slots.lock().retain(|key, slot| {
             if Arc::strong_count(slot) > 1 {
                 return true;
             }

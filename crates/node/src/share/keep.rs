@@ -1,11 +1,12 @@
 //! The life of a share-partition in use: it is loaded, acknowledgements are applied and kept, and acquisition
 //! locks expire.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
 use tailrace_env::time::Duration;
 use tailrace_env::{select, task, time};
 
+use parking_lot::Mutex;
 use tailrace_coordination::share::{
     Acknowledgement, SharePartition, SharePartitionKey, ShareRequest, ShareStateError,
 };

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tailrace_env::time::Duration;
 use tailrace_env::{panics, task};
 
+use parking_lot::Mutex;
 use tailrace_coordination::share::{AcknowledgeError, SharePartition, SharePartitionKey};
 use tailrace_env::sync::Notify;
 use tailrace_types::{LeaderEpoch, TimestampMs};
@@ -74,7 +75,7 @@ impl LivePartition {
             return None;
         }
         let stepped = {
-            let mut core = lock(&self.core);
+            let mut core = self.core.lock();
             let stepped = catch_unwind(AssertUnwindSafe(|| core.as_mut().map(step)));
             if stepped.is_err() {
                 *core = None;
@@ -96,7 +97,7 @@ impl LivePartition {
 
     /// Reports whether it is valid for this partition: a topic may have been deleted and created again.
     pub(super) fn serves(&self, handle: &Arc<PartitionHandle>) -> bool {
-        Arc::ptr_eq(&self.handle, handle) && self.is_led() && lock(&self.core).is_some()
+        Arc::ptr_eq(&self.handle, handle) && self.is_led() && self.core.lock().is_some()
     }
 
     /// Reports whether no member holds records, everything is kept, and it was not used for this long.
@@ -108,7 +109,7 @@ impl LivePartition {
 
     /// Invalidates this share-partition. Waiters look for a new one.
     pub(super) fn give_up(&self) {
-        *lock(&self.core) = None;
+        *self.core.lock() = None;
         self.wake();
     }
 
@@ -121,7 +122,7 @@ impl LivePartition {
 
     /// Registers a fetch to be woken when records may have become available. Look again after registering.
     pub fn register_fetch(&self, fetch: &Arc<Notify>) {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = self.waiting.lock();
         // Fetches that ended by their time limit leave their entry behind.
         waiting.retain(|_, other| Arc::strong_count(other) > 1);
         waiting.insert(Arc::as_ptr(fetch) as usize, Arc::clone(fetch));
@@ -130,12 +131,8 @@ impl LivePartition {
     }
 
     pub(super) fn wake(&self) {
-        for fetch in std::mem::take(&mut *lock(&self.waiting)).into_values() {
+        for fetch in std::mem::take(&mut *self.waiting.lock()).into_values() {
             fetch.notify_one();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

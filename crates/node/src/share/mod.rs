@@ -30,8 +30,9 @@ pub mod state;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tailrace_coordination::share::SharePartitionKey;
 use tailrace_env::sync::OnceCell;
 
@@ -63,11 +64,11 @@ impl ShareGroups {
 
     /// Returns the share-partition, if it is in use.
     pub fn get(&self, key: &SharePartitionKey) -> Option<Arc<LivePartition>> {
-        self.lock().get(key).and_then(|slot| slot.get().cloned())
+        self.slots.lock().get(key).and_then(|slot| slot.get().cloned())
     }
 
     fn remove(&self, key: &SharePartitionKey, slot: &Slot) {
-        let mut slots = self.lock();
+        let mut slots = self.slots.lock();
         if slots.get(key).is_some_and(|present| Arc::ptr_eq(present, slot)) {
             slots.remove(key);
         }
@@ -75,21 +76,16 @@ impl ShareGroups {
 
     /// Returns the share-partitions of a group that are in use.
     fn of_group(&self, group: &str) -> Vec<Arc<LivePartition>> {
-        let slots = self.lock();
+        let slots = self.slots.lock();
         let of_group = slots.iter().filter(|(key, _)| &*key.group == group);
         of_group.filter_map(|(_, slot)| slot.get().cloned()).collect()
     }
 
     /// Invalidates a share-partition in use, because its state was reset or deleted.
     pub(crate) fn forget(&self, key: &SharePartitionKey) {
-        let slot = self.lock().remove(key);
+        let slot = self.slots.lock().remove(key);
         if let Some(live) = slot.as_ref().and_then(|slot| slot.get()) {
             live.give_up();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<SharePartitionKey, Slot>> {
-        // Nothing under this lock leaves the table half-changed by a panic.
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,8 +4,9 @@
 //! connection that used it last and ends with it. Then everything that its member held is released.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tailrace_types::TopicId;
 
 use super::failure::SessionFailure;
@@ -78,7 +79,7 @@ impl ShareSessions {
         request: SessionRequest<'_>,
         sessions_max: u32,
     ) -> Result<Vec<Partition>, SessionFailure> {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let member: Member = (Arc::clone(request.group), Arc::clone(request.member));
         if request.epoch == INITIAL_EPOCH {
             table.remove(&member);
@@ -121,17 +122,17 @@ impl ShareSessions {
             return Err(SessionFailure::Epoch);
         }
         let member = (Arc::clone(group), Arc::clone(member));
-        self.lock().continued(&member, epoch, connection).map(drop)
+        self.table.lock().continued(&member, epoch, connection).map(drop)
     }
 
     /// Ends a session, if it exists.
     pub(crate) fn remove(&self, group: &str, member: &str) {
-        self.lock().remove(&(Arc::from(group), Arc::from(member)));
+        self.table.lock().remove(&(Arc::from(group), Arc::from(member)));
     }
 
     /// Ends the sessions of a connection. Returns their groups and members.
     pub(crate) fn remove_of(&self, connection: u64) -> Vec<Member> {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let of_connection = table.sessions.iter().filter(|(_, session)| session.connection == connection);
         let members: Vec<Member> = of_connection.map(|(member, _)| member.clone()).collect();
         members.iter().for_each(|member| table.remove(member));
@@ -140,18 +141,13 @@ impl ShareSessions {
 
     /// Reports whether a member of the group has a session.
     pub fn has_group(&self, group: &str) -> bool {
-        self.lock().sessions.keys().any(|(of, _)| &**of == group)
+        self.table.lock().sessions.keys().any(|(of, _)| &**of == group)
     }
 
     /// Returns the number of sessions.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.lock().sessions.len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        // Nothing under this lock leaves the table half-changed by a panic.
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().sessions.len()
     }
 }
 
@@ -281,6 +277,6 @@ mod tests {
         assert!(rig.fetch("d", 0, 3, 0..100_000, 0..0).is_ok());
         assert_eq!(rig.fetch("d", 1, 3, 100_000..100_001, 0..0), full);
         assert_eq!(rig.sessions.len(), 2, "the session that grew too large is gone");
-        assert_eq!(rig.sessions.lock().partitions, 2);
+        assert_eq!(rig.sessions.table.lock().partitions, 2);
     }
 }

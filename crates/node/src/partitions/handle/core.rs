@@ -28,7 +28,6 @@ use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, TimestampMs};
 
 use super::PartitionHandle;
 use super::lock::{Core, Guard};
-use super::waiters::lock;
 use crate::disk::NodeDisk;
 use crate::partitions::failure::AppendFailure;
 use tailrace_env::time::wall_clock;
@@ -182,7 +181,7 @@ impl PartitionHandle {
 
     /// Applies changed settings.
     pub(crate) async fn configure(self: &Arc<Self>, config: LogConfig, policy: Policy, now: TimestampMs) {
-        *lock(&self.policy) = policy;
+        *self.policy.lock() = policy;
         self.with(|core| core.configure(config, policy, now)).await;
     }
 

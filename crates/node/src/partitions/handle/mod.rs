@@ -19,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tailrace_replication::raft::{ChunkRequest, Replica};
 use tailrace_replication::{PartitionReader, Policy};
 use tailrace_types::{LeaderEpoch, RaftGroup, ReplicaId, TopicPartition};
@@ -26,15 +27,14 @@ use tailrace_types::{LeaderEpoch, RaftGroup, ReplicaId, TopicPartition};
 pub(crate) use self::core::Ending;
 pub use self::lock::Core;
 use self::lock::CoreLock;
+use self::waiters::Waiting;
 pub use self::waiters::{Awaited, WaitOutcome};
-use self::waiters::{Waiting, lock};
 use crate::cluster::{Links, Settled, Throttled};
 use crate::dirty::DirtyPages;
 use crate::disk::NodeDisk;
 use crate::partitions::inbox::Inbox;
 use crate::partitions::sleep::Sleep;
 use crate::partitions::workers::{Claim, Workers};
-use crate::sync::Mutex;
 use crate::taps::TapQueues;
 use tailrace_peers::PeerError;
 
@@ -131,7 +131,7 @@ impl PartitionHandle {
 
     /// Returns the policy for its appends.
     pub(crate) fn policy(&self) -> Policy {
-        *lock(&self.policy)
+        *self.policy.lock()
     }
 
     /// Asks another replica for a chunk of a snapshot. `None` if it no longer has that snapshot. The throttle

@@ -172,7 +172,7 @@ impl Waiters {
     }
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Every critical section leaves its queue consistent even if it were to panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
