@@ -10,8 +10,8 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tailrace_env::time::Duration;
 use tailrace_env::{select, task, time};
 
@@ -21,6 +21,7 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use tailrace_env::io::ByteStream;
 use tailrace_env::net::{Listener, Stream};
 use tailrace_env::sync::Notify;
@@ -144,16 +145,12 @@ struct Taken {
 struct ConnectionPlace(Arc<Taken>);
 
 impl Places {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Taken>>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits until a place is free, or until one can be taken from a connection without a request.
     async fn make_room(&self) {
         loop {
             let freed = self.freed.notified();
             {
-                let mut taken = self.lock();
+                let mut taken = self.taken.lock();
                 if taken.len() < CONNECTIONS_MAX {
                     return;
                 }
@@ -171,7 +168,7 @@ impl Places {
         let places = Arc::clone(self);
         let taken = Taken { places, is_asking: AtomicBool::new(false), evicted: Notify::new() };
         let place = Arc::new(taken);
-        self.lock().push_back(Arc::clone(&place));
+        self.taken.lock().push_back(Arc::clone(&place));
         ConnectionPlace(place)
     }
 }
@@ -188,7 +185,7 @@ impl Taken {
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let places = &self.0.places;
-        places.lock().retain(|place| !Arc::ptr_eq(place, &self.0));
+        places.taken.lock().retain(|place| !Arc::ptr_eq(place, &self.0));
         places.freed.notify_one();
     }
 }

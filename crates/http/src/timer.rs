@@ -1,9 +1,9 @@
 //! hyper's timer, driven by the clock of `tailrace_env`.
 
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
+use parking_lot::Mutex;
 use tailrace_env::time::{Duration, Instant, Sleep, sleep, sleep_until};
 
 /// Converts between hyper's `std::time::Instant` and the world's: `origin` corresponds to `began`. The value
@@ -42,7 +42,7 @@ impl Future for WorldSleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let sleep = self.get_mut().0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let sleep = self.get_mut().0.get_mut();
         Pin::new(sleep).poll(cx)
     }
 }

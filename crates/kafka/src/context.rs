@@ -2,8 +2,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tailrace_env::budget::Reservation;
 use tailrace_kafka_wire::{ApiKey, Frame, Part, Reader, Request, RequestHeader, Response, response_frame};
 use tailrace_log::Extent;
@@ -77,7 +78,7 @@ impl Context {
     }
 
     pub(crate) fn room(&self) -> MutexGuard<'_, Option<Reservation>> {
-        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+        self.room.lock()
     }
 
     /// Encodes an answer that is in memory.

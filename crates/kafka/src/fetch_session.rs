@@ -6,9 +6,10 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tailrace_env::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::fetch_request::{FetchPartition, FetchRequest};
 use tailrace_types::{Tally, i64_of};
@@ -179,11 +180,11 @@ impl FetchSessions {
             let wanted = wanted(&request, version);
             return Admission::Turn(self.begin(wanted, version, epoch == INITIAL_EPOCH));
         }
-        let session = lock(&self.sessions).get(&id).cloned();
+        let session = self.sessions.lock().get(&id).cloned();
         let Some(session) = session.filter(|_| id != 0) else {
             return Admission::Refused(ErrorCode::FetchSessionIdNotFound);
         };
-        let continued = lock(&session).continue_with(&request, version);
+        let continued = session.lock().continue_with(&request, version);
         match continued {
             Ok(wanted) => Admission::Turn(FetchTurn {
                 wanted,
@@ -214,9 +215,9 @@ impl FetchSessions {
         if !wanted.iter().all(|want| want.topic.is_short()) {
             return None;
         }
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         if sessions.len() >= self.slots {
-            let idle = sessions.iter().map(|(id, session)| (lock(session).last_used, *id)).min();
+            let idle = sessions.iter().map(|(id, session)| (session.lock().last_used, *id)).min();
             let (_, oldest) = idle.filter(|(used, _)| used.elapsed() >= REPLACEABLE_AFTER)?;
             sessions.remove(&oldest);
         }
@@ -228,7 +229,7 @@ impl FetchSessions {
     }
 
     fn remove(&self, id: i32) {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         sessions.remove(&id);
         self.count(&sessions);
     }
@@ -360,7 +361,7 @@ impl FetchTurn {
     /// Reports which of `wanted` the answer contains.
     pub(crate) fn select(&self, found: &[PartitionRead]) -> Vec<bool> {
         match &self.session {
-            Some(session) => lock(session).select(&self.wanted, found, self.incremental),
+            Some(session) => session.lock().select(&self.wanted, found, self.incremental),
             None => vec![true; found.len()],
         }
     }
@@ -388,11 +389,6 @@ fn wanted(request: &FetchRequest, version: i16) -> Vec<PartitionWanted> {
 
 fn topic_key(name: &str, id: [u8; 16], version: i16) -> TopicKey {
     if version >= IDS_FROM { TopicKey::Id(id) } else { TopicKey::Name(name.into()) }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No panic can leave the data under these locks half-changed.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

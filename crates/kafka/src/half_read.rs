@@ -7,10 +7,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use tailrace_env::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Memory that partial small frames may take.
 pub(crate) const HALF_READ_BYTES_MAX: usize = 32 << 20;
@@ -18,7 +20,7 @@ pub(crate) const HALF_READ_BYTES_MAX: usize = 32 << 20;
 /// Time that every frame has for its rest to arrive.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// All partial small frames.
+/// All partial small frames. Nothing is changed under the lock before the assertions have passed.
 #[derive(Debug, Default)]
 pub struct HalfRead(Mutex<Table>);
 
@@ -62,7 +64,7 @@ impl HalfRead {
     pub(crate) fn hold(self: &Arc<Self>, address: IpAddr, bytes: usize, now: Instant, waker: &Waker) -> Held {
         let given_up = Arc::new(AtomicBool::new(false));
         let entry = Entry { bytes, since: now, given_up: Arc::clone(&given_up), waker: waker.clone() };
-        let mut table = self.lock();
+        let mut table = self.0.lock();
         let number = table.next_number;
         table.next_number += 1;
         table.bytes += bytes;
@@ -76,19 +78,14 @@ impl HalfRead {
 
     /// Bytes that are held.
     pub fn used(&self) -> usize {
-        self.lock().bytes
+        self.0.lock().bytes
     }
 
     /// Returns the most bytes that were held since the last call.
     pub fn take_most(&self) -> usize {
-        let mut table = self.lock();
+        let mut table = self.0.lock();
         let bytes = table.bytes;
         std::mem::replace(&mut table.most, bytes)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        // Nothing is changed under this lock before the assertions have passed.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -141,7 +138,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.table.lock().remove(self.address, self.number);
+        self.table.0.lock().remove(self.address, self.number);
     }
 }
 
@@ -170,7 +167,7 @@ mod tests {
         let gone: Vec<_> = strangers.iter().map(Held::is_given_up).collect();
         assert_eq!(gone.iter().filter(|gone| **gone).count(), 3);
         assert!(gone[..3].iter().all(|gone| *gone));
-        assert_eq!(table.lock().bytes, HALF_READ_BYTES_MAX);
+        assert_eq!(table.0.lock().bytes, HALF_READ_BYTES_MAX);
     }
 
     #[test]
@@ -181,8 +178,8 @@ mod tests {
             let held = table.hold(address(1), MIB, Instant::now(), Waker::noop());
             assert!(!held.is_given_up() && held.bytes() == MIB);
         }
-        assert!(table.lock().addresses.is_empty());
-        assert_eq!(table.lock().bytes, 0);
+        assert!(table.0.lock().addresses.is_empty());
+        assert_eq!(table.0.lock().bytes, 0);
     }
 
     #[test]
@@ -191,7 +188,7 @@ mod tests {
         tailrace_runtime::install();
         let table = Arc::new(HalfRead::default());
         let _held = table.hold(address(1), MIB, Instant::now(), Waker::noop());
-        for of_address in table.lock().addresses.values_mut() {
+        for of_address in table.0.lock().addresses.values_mut() {
             of_address.bytes = 5;
         }
     }

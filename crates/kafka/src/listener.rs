@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use tailrace_env::time::Duration;
 use tailrace_env::{select, time};
 
+use parking_lot::Mutex;
 use tailrace_config::BrokerConfig;
 use tailrace_env::net::{BufferSizes, Listener, Stream};
 use tailrace_env::task::JoinSet;
@@ -120,7 +121,7 @@ impl ConnectionPlace {
         if open >= usize::try_from(config.max_connections).unwrap_or(usize::MAX) {
             return refused("max.connections");
         }
-        let mut counts = lock(per_address);
+        let mut counts = per_address.lock();
         let count = counts.entry(address).or_insert(0);
         if *count >= config.max_connections_per_ip {
             if *count == 0 {
@@ -138,7 +139,7 @@ impl ConnectionPlace {
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        let mut counts = lock(&self.per_address);
+        let mut counts = self.per_address.lock();
         if let Some(count) = counts.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {
@@ -148,9 +149,4 @@ impl Drop for ConnectionPlace {
         self.server.connections.fetch_sub(1, Ordering::AcqRel);
         self.server.metrics.connections.dec();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // The counting code cannot panic half-way.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
