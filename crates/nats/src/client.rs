@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use tailrace_env::time;
 use tailrace_env::time::{Instant, WallTime};
 
+use parking_lot::Mutex;
 use tailrace_nats_wire::ConnectOptions;
 
 use crate::auth::Permissions;
@@ -73,13 +74,13 @@ impl Client {
 
     /// The options of its CONNECT, without the secrets.
     pub(crate) fn said(&self) -> Option<Arc<ConnectOptions>> {
-        lock(&self.said).clone()
+        self.said.lock().clone()
     }
 
     pub(super) fn set_said(&self, mut options: ConnectOptions) {
         self.headers.store(options.headers, Ordering::Relaxed);
         options.forget_secrets();
-        *lock(&self.said) = Some(Arc::new(options));
+        *self.said.lock() = Some(Arc::new(options));
     }
 
     /// The client's identity within the node: a user, once it is authenticated, if there are users.
@@ -102,13 +103,13 @@ impl Client {
     }
 
     pub(super) fn expire(&self, subscription: u64) {
-        lock(&self.expired).push_back(subscription);
+        self.expired.lock().push_back(subscription);
         self.out.signal(|signals| signals.expired = true);
     }
 
     /// Takes the oldest expired subscriptions, `most` at most.
     pub(super) fn take_expired(&self, most: usize) -> Vec<u64> {
-        let mut expired = lock(&self.expired);
+        let mut expired = self.expired.lock();
         let most = most.min(expired.len());
         expired.drain(..most).collect()
     }
@@ -147,9 +148,4 @@ impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client").field("id", &self.id).field("peer", &self.peer).finish_non_exhaustive()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The code under these locks cannot panic half-way.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

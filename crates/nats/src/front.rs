@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tailrace_env::time;
 use tailrace_env::time::{Duration, Instant, WallTime};
 
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tailrace_config::{BrokerConfig, NatsTls, TlsClientAuth};
 use tailrace_env::sync::watch;
@@ -221,7 +222,7 @@ impl NatsFront {
     /// Adds a connection to the list of open ones.
     pub(crate) fn register(&self, client: &Arc<Client>) -> Registered<'_> {
         self.metrics.connections.inc();
-        lock(&self.clients).insert(client.id, Arc::clone(client));
+        self.clients.lock().insert(client.id, Arc::clone(client));
         if *self.stopping.borrow() {
             client.out.close(CloseReason::ServerShutdown);
         }
@@ -240,7 +241,7 @@ impl NatsFront {
 
     /// Returns all open connections, in no particular order.
     pub(crate) fn clients(&self) -> Vec<Arc<Client>> {
-        lock(&self.clients).values().cloned().collect()
+        self.clients.lock().values().cloned().collect()
     }
 
     /// Bytes that wait for all clients together.
@@ -310,7 +311,7 @@ impl NatsFront {
             client.out.signal(|signals| signals.lame_duck = true);
         }
         let until = Instant::now() + grace;
-        while !lock(&self.clients).is_empty() && Instant::now() < until {
+        while !self.clients.lock().is_empty() && Instant::now() < until {
             time::sleep(Duration::from_millis(5).min(grace)).await;
         }
         let clients = self.clients();
@@ -325,7 +326,7 @@ impl NatsFront {
             }
         }
         let until = Instant::now() + Duration::from_secs(2);
-        while !lock(&self.clients).is_empty() && Instant::now() < until {
+        while !self.clients.lock().is_empty() && Instant::now() < until {
             time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -333,12 +334,7 @@ impl NatsFront {
 
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
-        lock(&self.front.clients).remove(&self.id);
+        self.front.clients.lock().remove(&self.id);
         self.front.metrics.connections.dec();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The code under these locks cannot panic half-way.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

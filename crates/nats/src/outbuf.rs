@@ -11,13 +11,14 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use tailrace_env::time;
 use tailrace_env::time::{Duration, Instant};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tailrace_env::net::{Stream, WriteHalf};
 use tailrace_env::sync::Notify;
 
@@ -216,6 +217,7 @@ pub(super) enum Appended {
 /// The buffer. See the module's documentation.
 #[derive(Debug)]
 pub(super) struct OutBuffer {
+    /// Every critical section leaves it consistent, even after a panic.
     state: Mutex<OutbufState>,
     limits: OutLimits,
     /// Notified when there is room again.
@@ -277,11 +279,6 @@ impl OutBuffer {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, OutbufState> {
-        // Every critical section below leaves the buffer consistent, even after a panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Bytes that wait.
     pub(super) fn pending(&self) -> usize {
         self.pending.load(Ordering::Relaxed)
@@ -289,7 +286,7 @@ impl OutBuffer {
 
     /// Messages and bytes put into the buffer so far.
     pub(super) fn sent(&self) -> Sent {
-        let state = self.lock();
+        let state = self.state.lock();
         Sent { messages: state.messages, bytes: state.bytes }
     }
 
@@ -300,7 +297,7 @@ impl OutBuffer {
 
     /// Time at which the socket last took something, or something was put into the empty buffer.
     pub(super) fn last_progress(&self) -> Instant {
-        self.lock().progress
+        self.state.lock().progress
     }
 
     /// Reports whether the connection is about to end, or has ended.
@@ -320,7 +317,7 @@ impl OutBuffer {
         write: impl FnOnce(&mut Vec<u8>),
         shared: Option<&Bytes>,
     ) -> Appended {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.closed.is_some() || state.leaving || !admit() {
             return Appended::No;
         }
@@ -350,7 +347,7 @@ impl OutBuffer {
 
     /// Appends bytes of the protocol itself, which are not a message and must not be lost.
     pub(super) fn append_control(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.closed.is_some() {
             return;
         }
@@ -372,7 +369,7 @@ impl OutBuffer {
     /// full. Once everything is written, calls `drained` with the time since the first message was read.
     /// Returns true if the connection's own task has to handle the rest.
     pub(super) fn flush(&self, writer: Writer, drained: impl FnOnce(Duration)) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.touched = false;
         if state.writing || state.blocked || state.pending == 0 {
             return false;
@@ -390,7 +387,7 @@ impl OutBuffer {
             let mut batch = state.take_batch();
             drop(state);
             let (written, outcome) = write_batch(&socket, &mut batch);
-            state = self.lock();
+            state = self.state.lock();
             self.wrote(&mut state, written);
             match outcome {
                 Ok(true) if state.pending == 0 => break,
@@ -420,7 +417,7 @@ impl OutBuffer {
 
     /// Leaves writing to the connection's own task.
     pub(super) fn hand_over(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.touched = false;
         if state.pending > 0 && !state.blocked && !state.writing {
             state.wake();
@@ -459,7 +456,7 @@ impl OutBuffer {
 
     /// Runs `work` while no messages can be appended.
     pub(super) fn locked<T>(&self, work: impl FnOnce() -> T) -> T {
-        let _state = self.lock();
+        let _state = self.state.lock();
         work()
     }
 
@@ -485,13 +482,13 @@ impl OutBuffer {
     /// Starts to end the connection. It accepts no more messages, queue groups pick other members, and its
     /// task is woken when everything is written.
     pub(super) fn begin_goodbye(&self) {
-        self.lock().leaving = true;
+        self.state.lock().leaving = true;
         self.closed.store(true, Ordering::Release);
     }
 
     /// Takes the bytes to write, for streams that only the connection's task writes to.
     pub(super) fn take(&self) -> Batch {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.touched = false;
         state.take_batch()
     }
@@ -499,7 +496,7 @@ impl OutBuffer {
     /// Counts what the connection's task wrote. If nothing is left, returns the time since the first message
     /// was read.
     pub(super) fn written(&self, bytes: usize) -> Option<Duration> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         self.wrote(&mut state, bytes);
         if state.pending > 0 {
             return None;
@@ -510,7 +507,7 @@ impl OutBuffer {
     /// Registers the connection's task for wake-ups, and returns what it has to do.
     pub(super) fn poll_owner(&self, cx: &mut Context<'_>) -> OwnersView {
         let (view, socket) = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             match &mut state.waker {
                 Some(waker) => waker.clone_from(cx.waker()),
                 none => *none = Some(cx.waker().clone()),
@@ -529,13 +526,13 @@ impl OutBuffer {
         if socket.poll_write_ready(cx).is_pending() {
             return view;
         }
-        self.lock().blocked = false;
+        self.state.lock().blocked = false;
         OwnersView { has_work: true, ..view }
     }
 
     /// Sets signals and wakes the connection's task.
     pub(super) fn signal(&self, set: impl FnOnce(&mut Signals)) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         set(&mut state.signals);
         state.wake();
     }
@@ -546,7 +543,7 @@ impl OutBuffer {
             return;
         }
         let Signals { lame_duck, expired, info, measure, finish } = signals;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.signals.lame_duck |= lame_duck;
         state.signals.expired |= expired;
         state.signals.info |= info;
@@ -561,7 +558,7 @@ impl OutBuffer {
 
     /// Ends the connection at once. The first reason counts.
     pub(super) fn close(&self, reason: CloseReason) {
-        self.close_now(&mut self.lock(), reason);
+        self.close_now(&mut self.state.lock(), reason);
     }
 
     fn close_now(&self, state: &mut OutbufState, reason: CloseReason) {
@@ -577,7 +574,7 @@ impl OutBuffer {
 
     /// Releases the socket, so that nothing is written any more.
     pub(super) fn release(&self, reason: CloseReason) -> CloseReason {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         self.close_now(&mut state, reason);
         state.socket = None;
         state.waker = None;
@@ -586,7 +583,7 @@ impl OutBuffer {
 
     /// Time at which the connection is closed if the socket continues to take nothing.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let state = self.lock();
+        let state = self.state.lock();
         (state.pending > 0).then(|| state.progress + self.limits.write_deadline)
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// The places of one server.
 #[derive(Debug, Default)]
@@ -20,7 +22,7 @@ impl Places {
         address: IpAddr,
         per_address: u32,
     ) -> Result<ConnectionPlace, &'static str> {
-        let mut taken = lock(&self.0);
+        let mut taken = self.0.lock();
         if taken.count >= all {
             return Err("tailrace.nats.max.connections");
         }
@@ -51,7 +53,7 @@ pub(crate) struct ConnectionPlace {
 
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
-        let mut taken = lock(&self.places);
+        let mut taken = self.places.lock();
         let (all, of_address) = (taken.count, taken.by_address.get(&self.address).copied());
         let left = of_address.and_then(|count| count.checked_sub(1)).filter(|_| all > 0);
         match left {
@@ -68,11 +70,6 @@ impl Drop for ConnectionPlace {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The code under these locks cannot panic half-way.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +79,6 @@ mod tests {
     fn no_more_connections_go_than_there_are() {
         let places = Places::default();
         let _place = places.take(10, IpAddr::from([10, 0, 0, 1]), 10).unwrap();
-        lock(&places.0).by_address.clear();
+        places.0.lock().by_address.clear();
     }
 }

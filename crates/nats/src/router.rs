@@ -7,10 +7,11 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tailrace_nats_wire::{Delivery, Message, decimal_digits, write_delivery};
 use tailrace_subjects::{
     Cache, Dialect, Limits, Pattern, PatternWord, SubscribeError, Subscription, TupleSpace,
@@ -466,7 +467,7 @@ impl Interest {
             self.wildcard.add(1);
             return None;
         };
-        let mut words = lock(&self.words);
+        let mut words = self.words.lock();
         match words.get_mut(word) {
             Some(count) => *count += 1,
             None => {
@@ -482,7 +483,7 @@ impl Interest {
             self.wildcard.take_off(1);
             return;
         };
-        let mut words = lock(&self.words);
+        let mut words = self.words.lock();
         let count = words.get_mut(word).expect("the first words of all subscriptions are counted");
         take_off(count, 1, "subscriptions that start with a word");
         if *count == 0 {
@@ -493,7 +494,7 @@ impl Interest {
 
     fn has(&self, word: &[u8]) -> bool {
         let some = self.distinct.load(Ordering::Acquire) > 0;
-        self.wildcard.get() > 0 || some && lock(&self.words).contains_key(word)
+        self.wildcard.get() > 0 || some && self.words.lock().contains_key(word)
     }
 }
 
@@ -514,7 +515,7 @@ impl QueueNames {
     const TIDY_AT: usize = 1024;
 
     fn get(&self, name: &[u8]) -> Arc<[u8]> {
-        let mut in_use = lock(&self.0);
+        let mut in_use = self.0.lock();
         if let Some(known) = in_use.names.get(name) {
             return Arc::clone(known);
         }
@@ -526,9 +527,4 @@ impl QueueNames {
         in_use.names.insert(Arc::clone(&name));
         name
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The code under these locks cannot panic half-way.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

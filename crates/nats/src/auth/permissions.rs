@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tailrace_env::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tailrace_identity::{ResponseLimits, Rules, User};
 
 /// Most cached decisions of each kind. With subjects of maximal length, they take 48 KiB per kind.
@@ -69,11 +70,11 @@ impl Permissions {
     /// it counts answers to requests.
     pub(crate) fn may_publish(&self, subject: &[u8]) -> bool {
         let Some(rules) = self.rules().filter(|rules| rules.restricts_publishing()) else { return true };
-        let remembered = lock(&self.published).get(subject).copied();
+        let remembered = self.published.lock().get(subject).copied();
         let allowed = remembered.unwrap_or_else(|| {
             let allowed = rules.may_publish(subject);
             if subject.len() <= REMEMBERED_BYTES_MAX {
-                remember(&mut lock(&self.published), subject.into(), allowed);
+                remember(&mut self.published.lock(), subject.into(), allowed);
             }
             allowed
         });
@@ -97,7 +98,7 @@ impl Permissions {
             return !rules.denies(subject, queue);
         }
         let key = Delivered(subject.into(), queue.map(Into::into));
-        let mut remembered = lock(&self.delivered);
+        let mut remembered = self.delivered.lock();
         if let Some(allowed) = remembered.get(&key) {
             return *allowed;
         }
@@ -118,11 +119,11 @@ impl Permissions {
         if self.may_publish(reply) {
             return;
         }
-        lock(&self.replies).add(reply, limits);
+        self.replies.lock().add(reply, limits);
     }
 
     fn may_respond(&self, subject: &[u8], limits: ResponseLimits) -> bool {
-        let mut replies = lock(&self.replies);
+        let mut replies = self.replies.lock();
         let Some(reply) = replies.waiting.get_mut(subject) else { return false };
         reply.sent = reply.sent.saturating_add(1);
         let allowed = !reply.is_late(limits);
@@ -167,9 +168,4 @@ fn remember<K: Eq + Hash>(decisions: &mut HashMap<K, bool>, key: K, allowed: boo
         decisions.clear();
     }
     decisions.insert(key, allowed);
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No panic under these locks can leave a map half-changed.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

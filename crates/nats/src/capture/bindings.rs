@@ -1,9 +1,10 @@
 //! The subjects that topics capture, kept in step with the table of topics.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use tailrace_subjects::{Pattern, Subscription};
 use tailrace_types::TopicId;
 
@@ -14,6 +15,7 @@ use tailrace_node::partitions::{Topic, TopicTable};
 /// Every topic that captures subjects.
 #[derive(Debug, Default)]
 pub(crate) struct Bindings {
+    /// A panic leaves every entry complete.
     by_topic: Mutex<HashMap<TopicId, Bound>>,
 }
 
@@ -30,7 +32,7 @@ impl Bindings {
     /// so that a change loses no messages. [`super::CaptureBurst`] guarantees that none is captured twice
     /// meanwhile.
     pub(crate) fn follow(&self, router: &Router, table: &TopicTable) {
-        let mut by_topic = self.lock();
+        let mut by_topic = self.by_topic.lock();
         by_topic.retain(|id, bound| {
             let stays = table.by_id(id.0).is_some_and(|topic| !topic.config.tailrace_subjects.is_empty());
             if !stays {
@@ -42,11 +44,6 @@ impl Bindings {
             let bound = by_topic.entry(topic.id).or_insert_with(|| Bound::new(topic));
             bound.follow(router, topic);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<TopicId, Bound>> {
-        // A panic in between leaves every entry complete.
-        self.by_topic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

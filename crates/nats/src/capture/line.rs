@@ -1,7 +1,8 @@
 //! The acknowledgements of one connection, batch by batch.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tailrace_env::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Most bytes of reply subjects, with their indexes, whose acknowledgements one connection has not published
@@ -44,7 +45,7 @@ impl Line {
     pub(super) fn join(&self) -> LinePlace {
         let (next, last) = oneshot::channel();
         // The code under this lock cannot panic half-way.
-        let before = self.last.lock().unwrap_or_else(PoisonError::into_inner).replace(last);
+        let before = self.last.lock().replace(last);
         LinePlace { before, _next: next }
     }
 }

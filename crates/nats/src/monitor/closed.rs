@@ -1,9 +1,11 @@
 //! The connections that were closed most recently.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tailrace_env::time::WallTime;
+
+use parking_lot::Mutex;
 
 use super::connection_info::{ConnInfo, describe, user_of};
 use super::go_time;
@@ -29,10 +31,6 @@ pub(super) struct Closed {
 pub(super) struct ClosedList(Mutex<VecDeque<Arc<Closed>>>);
 
 impl ClosedList {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Closed>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a closed connection.
     pub(super) fn add(&self, client: &Client, reason: CloseReason) {
         let now = WallTime::now();
@@ -47,7 +45,7 @@ impl ClosedList {
             round_trip_us: client.counts.round_trip_us.load(Ordering::Relaxed),
             info,
         });
-        let mut list = self.lock();
+        let mut list = self.0.lock();
         if list.len() >= CLOSED_MAX {
             list.pop_front();
         }
@@ -55,6 +53,6 @@ impl ClosedList {
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Closed>> {
-        self.lock().iter().cloned().collect()
+        self.0.lock().iter().cloned().collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Resources that this process uses, from /proc. They are 0 if /proc is unavailable.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use tailrace_env::time::{Duration, Instant};
 
 /// Minimum time over which the CPU usage is measured.
@@ -25,7 +25,7 @@ impl CpuMeter {
     /// Returns the CPU usage in percent of one core, since the last reading at least a second ago. May exceed
     /// 100 on several cores.
     pub(super) fn percent(&self) -> f64 {
-        let mut look = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut look = self.0.lock();
         let took = look.at.elapsed();
         if took >= WINDOW
             && let Some(now) = ticks()

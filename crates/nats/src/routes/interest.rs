@@ -8,11 +8,12 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use tailrace_env::time::Duration;
 use tailrace_env::{task, time};
 
 use bytes::BytesMut;
+use parking_lot::Mutex;
 use tailrace_env::sync::Notify;
 use tailrace_types::{NodeId, take_off};
 
@@ -99,7 +100,7 @@ impl<S: Send> OwnInterest<S> {
     /// Counts another subscriber. Call this once messages can be delivered to it.
     pub(super) fn add(&self, pattern: &[u8], queue: Option<&Arc<[u8]>>) -> Arc<Key> {
         let key = Arc::new(Key { pattern: pattern.into(), queue: queue.map(Arc::clone) });
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some((known, count)) = state.counts.range_mut::<Key, _>(&*key..=&*key).next() {
             *count += 1;
             return Arc::clone(known);
@@ -111,7 +112,7 @@ impl<S: Send> OwnInterest<S> {
 
     /// Removes a subscriber from the count.
     pub(super) fn remove(&self, key: &Arc<Key>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let count = state.counts.get_mut(key).expect("all subscribers are counted");
         take_off(count, 1, "subscribers");
         if *count == 0 {
@@ -122,7 +123,7 @@ impl<S: Send> OwnInterest<S> {
 
     /// Returns the number of different patterns, with their groups.
     pub(super) fn len(&self) -> usize {
-        self.lock().counts.len()
+        self.state.lock().counts.len()
     }
 
     fn tell(&self, state: &InterestState, change: Change, key: &Key) {
@@ -145,7 +146,7 @@ impl<S: Send> OwnInterest<S> {
     /// [`OwnInterest::piece`].
     pub(super) fn begin(&self, node: NodeId) -> Arc<Feed> {
         let feed = Arc::new(Feed::default());
-        if let Some(before) = self.lock().feeds.insert(node, Arc::clone(&feed)) {
+        if let Some(before) = self.state.lock().feeds.insert(node, Arc::clone(&feed)) {
             before.end();
         }
         feed
@@ -153,7 +154,7 @@ impl<S: Send> OwnInterest<S> {
 
     /// Ends the feed of a link that is down.
     pub(super) fn end(&self, node: NodeId) {
-        if let Some(feed) = self.lock().feeds.remove(&node) {
+        if let Some(feed) = self.state.lock().feeds.remove(&node) {
             feed.end();
         }
     }
@@ -161,7 +162,7 @@ impl<S: Send> OwnInterest<S> {
     /// Queues the next piece of the table, after `after`. If the link has fallen behind, the first piece
     /// starts by withdrawing all that was announced before.
     pub(super) fn piece(&self, node: NodeId, feed: &Feed, after: Option<&Arc<Key>>) -> Piece {
-        let state = self.lock();
+        let state = self.state.lock();
         if feed.ended.load(Ordering::Relaxed) {
             return Piece::Ended;
         }
@@ -201,11 +202,6 @@ impl<S: Send> OwnInterest<S> {
             // A piece is smaller than the smallest limit on frames.
             Err(NatsUnsent::Down | NatsUnsent::TooLarge) => Piece::Down,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, InterestState> {
-        // The code under this lock cannot panic half-way.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -269,7 +265,7 @@ mod tests {
             if self.full.load(Ordering::Relaxed) {
                 return Err(NatsUnsent::QueueFull);
             }
-            let mut sent = self.sent.lock().unwrap();
+            let mut sent = self.sent.lock();
             let before = sent.len();
             write(&mut sent);
             assert_eq!(sent.len() - before, bytes);
@@ -281,7 +277,7 @@ mod tests {
         /// Returns what a reader of all rows knows.
         fn known(&self) -> BTreeSet<(String, String)> {
             let mut known = BTreeSet::new();
-            for row in wire::rows(self.sent.lock().unwrap().clone().freeze()) {
+            for row in wire::rows(self.sent.lock().clone().freeze()) {
                 let row = row.unwrap();
                 let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
                 let key = (text(&row.pattern), text(&row.queue));
@@ -326,10 +322,10 @@ mod tests {
         let again = table.add(b"a", None);
         let grouped = table.add(b"a", Some(&group));
         assert!(Arc::ptr_eq(&first, &again));
-        let told = queue.sent.lock().unwrap().len();
+        let told = queue.sent.lock().len();
         assert_eq!(told, wire::row_bytes(b"a", b"") + wire::row_bytes(b"a", b"g"));
         table.remove(&first);
-        assert_eq!(queue.sent.lock().unwrap().len(), told, "another subscriber is left");
+        assert_eq!(queue.sent.lock().len(), told, "another subscriber is left");
         assert_eq!(queue.known(), pairs(&[("a", ""), ("a", "g")]));
         table.remove(&again);
         table.remove(&grouped);

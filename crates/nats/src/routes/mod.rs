@@ -21,10 +21,11 @@ mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use tailrace_env::task;
 use tailrace_env::time::WallTime;
 
+use parking_lot::Mutex;
 use tailrace_config::BrokerConfig;
 use tailrace_types::{NodeId, Tally, usize_of};
 
@@ -179,7 +180,7 @@ impl Routes {
     /// Adds another node, whose link to this one is up.
     pub(super) fn node_came(&self, id: NodeId) -> Arc<RemoteNode> {
         let node = Arc::new(RemoteNode::new(id));
-        if let Some(before) = self.nodes().insert(id, Arc::clone(&node)) {
+        if let Some(before) = self.nodes.lock().insert(id, Arc::clone(&node)) {
             before.gone.store(true, Ordering::Relaxed);
         }
         node
@@ -187,7 +188,7 @@ impl Routes {
 
     fn node_gone(&self, node: &Arc<RemoteNode>) {
         node.gone.store(true, Ordering::Relaxed);
-        let mut nodes = self.nodes();
+        let mut nodes = self.nodes.lock();
         if nodes.get(&node.id).is_some_and(|known| Arc::ptr_eq(known, node)) {
             nodes.remove(&node.id);
         }
@@ -195,16 +196,11 @@ impl Routes {
 
     /// Returns the nodes whose links to this one are up.
     pub(super) fn known_nodes(&self) -> Vec<Arc<RemoteNode>> {
-        self.nodes().values().cloned().collect()
+        self.nodes.lock().values().cloned().collect()
     }
 
     /// Number of patterns that this node has announced. 0 in a standalone server.
     pub(super) fn told(&self) -> usize {
         self.own.as_ref().map_or(0, |own| own.len())
-    }
-
-    fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, Arc<RemoteNode>>> {
-        // The code under this lock cannot panic half-way.
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
