@@ -1,8 +1,9 @@
 //! A computer with a disk that survives restarts, and a server on it, as it ships.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tailrace_env::task;
 use tailrace_node::{Node, NodeDisk};
 use tailrace_server::{Server, StartError, Startup};
@@ -81,7 +82,7 @@ impl Computer {
 
     /// Starts an orderly stop of the server, if one runs, and does not wait for it.
     pub(crate) fn shut_down(&self) {
-        let running = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let running = self.server.lock().take();
         if let Some(Ok(server)) = running {
             self.machine.enter(|| task::spawn(server.stop()));
         }
@@ -95,14 +96,14 @@ impl Computer {
         self.machine.enter(|| {
             task::spawn(async move {
                 let started = tailrace_server::start(Startup { settings, disk }).await;
-                *starting.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
+                *starting.lock() = Some(started);
             })
         });
     }
 
     /// Returns the node that runs on this computer.
     pub(crate) fn node(&self) -> Option<Arc<Node>> {
-        match &*self.server.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.server.lock() {
             Some(Ok(server)) => Some(Arc::clone(server.node())),
             _ => None,
         }
@@ -110,7 +111,7 @@ impl Computer {
 
     /// Returns why the server did not start.
     pub(crate) fn failed(&self) -> Option<String> {
-        match &*self.server.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.server.lock() {
             Some(Err(error)) => Some(error.to_string()),
             _ => None,
         }
@@ -121,7 +122,7 @@ impl Computer {
     /// # Panics
     /// If no server runs, or if the server does not stop.
     pub(crate) fn stop(&self) -> usize {
-        let running = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let running = self.server.lock().take();
         let running = running.and_then(Result::ok).expect("a server is running");
         let stopped = self.network.universe().run(self.machine, running.stop());
         stopped.expect("the server stops")

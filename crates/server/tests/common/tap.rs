@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::fmt::Debug;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use tailrace_server::NodeDisk;
 
 use super::watched::{DiskWatcher, WatchedDisk};
@@ -84,59 +85,56 @@ impl Tap {
     /// Makes the next `times` operations fail on files whose path contains `part` and ends with `suffix`.
     pub fn fail(&self, on: On, part: &str, suffix: &str, times: usize, fault: Fault) {
         let (part, suffix) = (part.to_owned(), suffix.to_owned());
-        self.lock().rules.push(Rule { on, part, suffix, times, fault });
+        self.state.lock().rules.push(Rule { on, part, suffix, times, fault });
     }
 
     /// Stops injecting faults from now on.
     pub fn heal(&self) {
-        self.lock().rules.clear();
+        self.state.lock().rules.clear();
     }
 
     /// Reports whether every fault requested with [`Tap::fail`] has happened.
     pub fn is_spent(&self) -> bool {
-        self.lock().rules.iter().all(|rule| rule.times == 0)
+        self.state.lock().rules.iter().all(|rule| rule.times == 0)
     }
 
     /// Makes syncs wait for [`Tap::release`]: those of `.log` files whose path contains `part`, and those of
     /// files whose path ends with it.
     pub fn hold(&self, part: &str) {
-        self.lock().held.insert(part.to_owned());
+        self.state.lock().held.insert(part.to_owned());
     }
 
     pub fn release(&self, part: &str) {
-        self.lock().held.remove(part);
+        self.state.lock().held.remove(part);
         self.changed.notify_all();
     }
 
     pub fn delay_syncs(&self, delay: Duration) {
-        self.lock().delay = delay;
+        self.state.lock().delay = delay;
     }
 
     /// Records that a client was told, or shown, that `offsets` of the partition in this folder are safe.
     pub fn told(&self, folder: &str, offsets: std::ops::Range<i64>) {
-        self.lock().events.push(Event::Told { folder: folder.to_owned(), offsets });
+        self.state.lock().events.push(Event::Told { folder: folder.to_owned(), offsets });
     }
 
     pub fn events(&self) -> Vec<Event> {
-        self.lock().events.clone()
+        self.state.lock().events.clone()
     }
 
     /// Returns how many syncs have ended so far of files whose path contains `part` and ends with `suffix`.
     pub fn syncs(&self, part: &str, suffix: &str) -> usize {
         let matches = |path: &Path| holds(path, part, suffix);
-        self.lock()
+        self.state
+            .lock()
             .events
             .iter()
             .filter(|e| matches!(e, Event::SyncEnded { path, .. } if matches(path)))
             .count()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn fault(&self, on: On, path: &Path) -> Option<Fault> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let rule = state
             .rules
             .iter_mut()
@@ -148,9 +146,9 @@ impl Tap {
     fn wait_while_held(&self, path: &Path) {
         let text = path.display().to_string();
         let is_log = text.ends_with(".log");
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.held.iter().any(|part| text.ends_with(part) || (is_log && text.contains(part.as_str()))) {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
         let delay = if is_log { state.delay } else { Duration::ZERO };
         drop(state);
@@ -201,24 +199,24 @@ impl DiskWatcher for Tap {
         if path.extension().is_some_and(|e| e == "log")
             && let Some(offsets) = offsets(bufs)
         {
-            self.lock().events.push(Event::Wrote { path: path.to_owned(), offsets });
+            self.state.lock().events.push(Event::Wrote { path: path.to_owned(), offsets });
         }
         Ok(())
     }
 
     fn sync(&self, path: &Path, sync: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
         let number = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.syncs += 1;
             state.syncs
         };
-        self.lock().events.push(Event::SyncBegan { path: path.to_owned(), number });
+        self.state.lock().events.push(Event::SyncBegan { path: path.to_owned(), number });
         self.wait_while_held(path);
         if let Some(fault) = self.fault(On::Sync, path) {
             return refused(fault);
         }
         sync()?;
-        self.lock().events.push(Event::SyncEnded { path: path.to_owned(), number });
+        self.state.lock().events.push(Event::SyncEnded { path: path.to_owned(), number });
         Ok(())
     }
 

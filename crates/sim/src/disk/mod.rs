@@ -13,8 +13,9 @@ mod state;
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tailrace_log::{DirEntry, Disk, DiskFile, OpenMode};
 
 use crate::Rng;
@@ -58,80 +59,76 @@ impl SimDisk {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the disk as it is after a power failure at this moment. Files that are open on this disk do
     /// not reach the new one. Rules and recordings end.
     #[must_use]
     pub fn crash(&self, mode: CrashMode) -> Self {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let survivor = crash::crash(&mut state, mode);
         Self { state: Arc::new(Mutex::new(survivor)) }
     }
 
     /// Adds a rule by which operations fail.
     pub fn add_rule(&self, rule: Rule) {
-        self.lock().faults.rules.push(rule);
+        self.state.lock().faults.rules.push(rule);
     }
 
     /// Ends all rules.
     pub fn clear_rules(&self) {
-        self.lock().faults.rules.clear();
+        self.state.lock().faults.rules.clear();
     }
 
     /// Reports whether some rule may still have an effect.
     pub(crate) fn awaits_faults(&self) -> bool {
-        self.lock().faults.rules.iter().any(|rule| rule.times > 0)
+        self.state.lock().faults.rules.iter().any(|rule| rule.times > 0)
     }
 
     /// Limits the bytes that the disk holds. `None` for no bound. File lengths and reserved blocks count.
     pub fn set_space(&self, bytes: Option<u64>) {
-        self.lock().faults.space_bytes = bytes;
+        self.state.lock().faults.space_bytes = bytes;
     }
 
     /// Makes `percent` of the non-blocking reads find data that is not in memory. Some of them report that
     /// they would block. Others return less data than there is, or none, as Linux 5.9 and 5.10 do.
     pub fn set_cold(&self, percent: u64) {
-        self.lock().cold_percent = percent;
+        self.state.lock().cold_percent = percent;
     }
 
     /// Returns the number of bytes in use.
     pub fn used_bytes(&self) -> u64 {
-        self.lock().used_bytes()
+        self.state.lock().used_bytes()
     }
 
     /// Returns the counts since the disk was created.
     pub fn stats(&self) -> Stats {
-        self.lock().stats
+        self.state.lock().stats
     }
 
     /// Starts recording operations.
     pub fn record(&self) {
-        self.lock().recording = Some(Vec::new());
+        self.state.lock().recording = Some(Vec::new());
     }
 
     /// Returns the operations recorded since [`SimDisk::record`] or the last call.
     pub fn take_recording(&self) -> Vec<Op> {
-        self.lock().recording.as_mut().map(std::mem::take).unwrap_or_default()
+        self.state.lock().recording.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Calls `observer` after every operation, before its caller learns the result.
     pub fn observe(&self, observer: impl Fn(&Op) + Send + Sync + 'static) {
-        self.lock().observer = Some(Arc::new(observer));
+        self.state.lock().observer = Some(Arc::new(observer));
     }
 
     /// Returns the current content of a file.
     pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
-        let state = self.lock();
+        let state = self.state.lock();
         let inode = state.file(path).ok()?;
         Some(state.inodes[inode].current.clone())
     }
 
     /// Changes a file without anyone noticing, durably: bit rot.
     pub fn damage(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Ok(inode) = state.file(path) {
             let inode = &mut state.inodes[inode];
             inode.sync();
@@ -142,7 +139,7 @@ impl SimDisk {
 
     /// Consults the rules, carries out `act`, and records the operation.
     fn perform<T>(&self, op: Op, act: impl FnOnce(&mut State, Verdict) -> io::Result<T>) -> io::Result<T> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let verdict = state.faults.judge(op.kind, &op.path);
         let result = match verdict {
             Verdict::Fail(code) => Err(io::Error::from_raw_os_error(code)),
@@ -201,13 +198,13 @@ impl Disk for SimDisk {
     }
 
     fn len(&self, path: &Path) -> io::Result<u64> {
-        let state = self.lock();
+        let state = self.state.lock();
         let inode = state.file(path)?;
         Ok(state.inodes[inode].current.len() as u64)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        Ok(self.lock().node(path).is_some())
+        Ok(self.state.lock().node(path).is_some())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -233,7 +230,7 @@ impl Disk for SimDisk {
     }
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
-        let state = self.lock();
+        let state = self.state.lock();
         let folder = state.folder(path)?;
         let entries = state.folders[folder].current.iter();
         Ok(entries
@@ -262,7 +259,7 @@ impl Disk for SimDisk {
     }
 
     fn free_bytes(&self, _path: &Path) -> io::Result<u64> {
-        let state = self.lock();
+        let state = self.state.lock();
         Ok(state.faults.space_bytes.map_or(PLENTY_BYTES, |space| space.saturating_sub(state.used_bytes())))
     }
 }
@@ -298,7 +295,7 @@ impl DiskFile for SimFile {
     }
 
     fn read_at_hand(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
-        let there = self.disk.lock().at_hand(buf.len())?;
+        let there = self.disk.state.lock().at_hand(buf.len())?;
         self.read_at(&mut buf[..there], position)
     }
 
@@ -358,6 +355,6 @@ impl DiskFile for SimFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.disk.lock().inodes[self.inode].current.len() as u64)
+        Ok(self.disk.state.lock().inodes[self.inode].current.len() as u64)
     }
 }

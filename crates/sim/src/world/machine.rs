@@ -3,10 +3,11 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tailrace_env::net::{Listen, Opening, Socket};
 use tailrace_env::{Join, Park, Running, Spawn, Task, Timer, Work, World, enter, time};
 
@@ -185,7 +186,7 @@ impl World for Machine {
     }
 
     fn fill_random(&self, bytes: &mut [u8]) {
-        let mut rng = self.rng.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rng = self.rng.lock();
         bytes.copy_from_slice(&rng.bytes(bytes.len()));
     }
 

@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tailrace_env::io::ReadBuf;
 use tailrace_env::net::{BufferSizes, Listen, Socket};
 
@@ -135,17 +136,13 @@ impl Network {
         &self.universe
     }
 
-    fn lock(&self) -> MutexGuard<'_, NetworkState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn switched_on(&self, machine: u8) {
-        self.lock().on.insert(machine);
+        self.state.lock().on.insert(machine);
     }
 
     /// Removes a machine. With `is_heard`, only its processes are gone, and its system tells the other ends.
     pub(super) fn switched_off(&self, machine: u8, is_heard: bool) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.on.remove(&machine);
         state.listening.retain(|address, _| machine_at(*address) != Some(machine));
         for ends in state.connections.values_mut() {
@@ -165,7 +162,7 @@ impl Network {
 
     /// Holds back the bytes from one machine to another, or lets them go on.
     pub(crate) fn cut(&self, from: u8, to: u8, is_cut: bool) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if is_cut {
             state.cuts.insert((from, to));
         } else if state.cuts.remove(&(from, to)) {
@@ -177,12 +174,12 @@ impl Network {
 
     /// From now on, bytes from one machine to another take this much longer.
     pub(crate) fn slow_down(&self, from: u8, to: u8, by: Duration) {
-        self.lock().slow.insert((from, to), by);
+        self.state.lock().slow.insert((from, to), by);
     }
 
     /// Resets a connection between two machines, if there is one. `choice` decides which.
     pub(crate) fn reset(&self, one: u8, other: u8, choice: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let between = |ends: &[End; 2]| {
             let machines = (ends[0].machine, ends[1].machine);
             machines == (one, other) || machines == (other, one)
@@ -198,7 +195,7 @@ impl Network {
 
     pub(super) fn listen(&self, machine: u8, address: &str) -> io::Result<Box<dyn Listen>> {
         let asked = parse(address)?;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let port = match asked.port() {
             0 => state.pick_port(),
             port => port,
@@ -215,7 +212,7 @@ impl Network {
     pub(super) fn dial(&self, machine: u8, address: &str) -> io::Result<Option<Arc<dyn Socket>>> {
         let there = parse(address)?;
         let Some(number) = machine_at(there) else { return Ok(None) };
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let is_cut = state.cuts.contains(&(machine, number)) || state.cuts.contains(&(number, machine));
         if is_cut || !state.on.contains(&number) {
             return Ok(None);
@@ -234,7 +231,7 @@ impl Network {
 
     /// Draws a time in transit.
     pub(super) fn latency(&self) -> Duration {
-        self.lock().latency()
+        self.state.lock().latency()
     }
 }
 
@@ -258,7 +255,7 @@ struct ListenerEnd {
 
 impl Listen for ListenerEnd {
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Arc<dyn Socket>, SocketAddr)>> {
-        let mut state = self.network.lock();
+        let mut state = self.network.state.lock();
         let Some(listening) = state.listening.get_mut(&self.address) else { return Poll::Pending };
         match listening.waiting.pop_front() {
             Some((connection, peer)) => {
@@ -279,7 +276,7 @@ impl Listen for ListenerEnd {
 
 impl Drop for ListenerEnd {
     fn drop(&mut self) {
-        let mut state = self.network.lock();
+        let mut state = self.network.state.lock();
         // A listener that was opened after a crash would be a different one.
         let Some(listening) = state.listening.get(&self.address) else { return };
         let waiting: Vec<u64> = listening.waiting.iter().map(|(connection, _)| *connection).collect();
@@ -315,7 +312,7 @@ impl SocketEnd {
         &self,
         work: impl FnOnce(&mut NetworkSide<'_>, &mut End, &mut End) -> io::Result<T>,
     ) -> io::Result<T> {
-        let mut state = self.network.lock();
+        let mut state = self.network.state.lock();
         let NetworkState { rng, on, connections, cuts, slow, .. } = &mut *state;
         let ends = connections.get_mut(&self.connection).ok_or(io::ErrorKind::NotConnected)?;
         let [first, second] = ends;
@@ -497,7 +494,7 @@ impl Drop for SocketEnd {
             Ok(other.is_gone)
         });
         if closed.unwrap_or(false) {
-            self.network.lock().connections.remove(&self.connection);
+            self.network.state.lock().connections.remove(&self.connection);
         }
     }
 }

@@ -7,10 +7,11 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tailrace_env::{Join, Park, Work, enter};
 
 use super::fiber::{Fiber, suspend};
@@ -66,10 +67,6 @@ impl Turns {
         Ok(turns)
     }
 
-    fn lock(&self) -> MutexGuard<'_, TurnsState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn run(self: Arc<Self>, work: Work) {
         OWN.set(Some(Arc::clone(&self)));
         let _inside = enter(self.host.world());
@@ -77,7 +74,7 @@ impl Turns {
             self.begin_turn(false);
             work();
         }));
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.outcome = Some(outcome);
         let joining = std::mem::take(&mut state.joining);
         drop(state);
@@ -122,9 +119,9 @@ impl Park for Turns {
             let at = self.host.when(age);
             self.waker.get().map(|waker| self.universe.set_timer(at, waker.clone()))
         });
-        if !std::mem::take(&mut self.lock().is_woken) {
+        if !std::mem::take(&mut self.state.lock().is_woken) {
             self.wait();
-            self.lock().is_woken = false;
+            self.state.lock().is_woken = false;
         }
         if let Some(timer) = timer {
             self.universe.unset_timer(timer);
@@ -132,7 +129,7 @@ impl Park for Turns {
     }
 
     fn unpark(&self) {
-        self.lock().is_woken = true;
+        self.state.lock().is_woken = true;
         self.wake();
     }
 }
@@ -142,12 +139,12 @@ pub(super) struct Joins(pub(super) Arc<Turns>);
 
 impl Join for Joins {
     fn is_finished(&self) -> bool {
-        self.0.lock().outcome.is_some()
+        self.0.state.lock().outcome.is_some()
     }
 
     fn join(self: Box<Self>) -> Result<(), Box<dyn Any + Send>> {
         loop {
-            let mut state = self.0.lock();
+            let mut state = self.0.state.lock();
             if let Some(outcome) = state.outcome.take() {
                 return outcome;
             }

@@ -3,10 +3,11 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tailrace_env::{Task, World, enter};
 
 use super::here::set_here;
@@ -244,7 +245,7 @@ impl Universe {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn turn(&self) -> Result<(), Stalled> {
