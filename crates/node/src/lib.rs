@@ -55,6 +55,7 @@ mod group_collector;
 mod metrics;
 mod node;
 pub mod partitions;
+mod rate;
 pub mod relay;
 mod retry;
 mod scrubber;

@@ -1,61 +1,34 @@
 //! `log.cleaner.io.max.bytes.per.second`, for all threads together.
 
-use parking_lot::Mutex;
 use tailrace_env::time::{Duration, Instant};
+use tailrace_identity::{Bill, Idle};
+
+use crate::rate::RateLimiter;
 
 /// How far reads and writes may run ahead of the rate: a tenth of a second's worth.
 const AHEAD: Duration = Duration::from_millis(100);
 /// Maximum time that a single piece costs. Bounds the effect of an absurdly low rate on a thread.
 const COST_MAX: Duration = Duration::from_secs(60);
 
-/// How much was spent, and how much of that has been earned since.
-#[derive(Debug, Default)]
-pub(super) struct Budget(Mutex<Account>);
+/// The account of all threads.
+#[derive(Debug)]
+pub(super) struct Budget(RateLimiter);
 
-/// All in bytes since the start. They are exact up to 2^53.
-#[derive(Debug, Default)]
-struct Account {
-    spent: f64,
-    earned: f64,
-    /// When `earned` was last updated.
-    at: Option<Instant>,
-}
-
-/// How much must be earned until a piece is paid for.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bill(f64);
-
-impl Account {
-    /// Earns at `rate` bytes per second, up to what was spent.
-    fn earn(&mut self, rate: f64, now: Instant) {
-        let since = self.at.map_or(Duration::ZERO, |at| now.duration_since(at));
-        self.earned = (self.earned + rate * since.as_secs_f64()).min(self.spent);
-        self.at = Some(self.at.map_or(now, |at| at.max(now)));
+impl Default for Budget {
+    fn default() -> Self {
+        Self(RateLimiter::new(Idle::PaysNothing))
     }
-}
-
-/// Returns a usable rate. The default rate amounts to no bound. Zero and below would stop all work.
-fn sensible(rate: f64) -> f64 {
-    rate.max(1.0)
 }
 
 impl Budget {
     /// Spends `bytes`.
     pub(super) fn spend(&self, bytes: u64, rate: f64, now: Instant) -> Bill {
-        let rate = sensible(rate);
-        let mut account = self.0.lock();
-        account.earn(rate, now);
-        account.spent += (bytes as f64).min(rate * COST_MAX.as_secs_f64());
-        Bill(account.spent)
+        self.0.spend(bytes, rate, COST_MAX, now)
     }
 
     /// Returns how long to wait before continuing, if the rate stays the same.
     pub(super) fn wait(&self, bill: Bill, rate: f64, now: Instant) -> Duration {
-        let rate = sensible(rate);
-        let mut account = self.0.lock();
-        account.earn(rate, now);
-        let seconds = (bill.0 - account.earned).max(0.0) / rate;
-        Duration::try_from_secs_f64(seconds).unwrap_or(COST_MAX).saturating_sub(AHEAD)
+        self.0.wait(bill, rate, now).saturating_sub(AHEAD)
     }
 }
 

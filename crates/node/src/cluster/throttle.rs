@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tailrace_env::time;
 use tailrace_env::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tailrace_config::TopicConfig;
+use tailrace_identity::Idle;
 use tailrace_types::{NodeId, PartitionId, Tally};
 
 use crate::deadlines::HELD_UP_MAX;
+use crate::rate::RateLimiter;
 
 /// Maximum of bytes delayed at the same time, not counting one message.
 const HELD_BYTES_MAX: usize = 64 << 20;
@@ -28,8 +29,7 @@ const CROWDED_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) struct Throttle {
     /// Bytes per second.
     rate: AtomicU64,
-    /// When what was spent so far is paid for.
-    paid: Mutex<Option<Instant>>,
+    limiter: RateLimiter,
     held: Tally,
     /// Bytes that were let through.
     pub(super) passed_bytes: Counter,
@@ -39,7 +39,7 @@ impl Default for Throttle {
     fn default() -> Self {
         Self {
             rate: AtomicU64::new(u64::MAX),
-            paid: Mutex::default(),
+            limiter: RateLimiter::new(Idle::PaysForNext),
             held: Tally::of("bytes that are held up"),
             passed_bytes: Counter::default(),
         }
@@ -57,17 +57,8 @@ impl Throttle {
     ///
     /// Unused time pays for the next message, and for no more than that.
     fn spend(&self, bytes: usize, now: Instant) -> Option<Duration> {
-        let cost = bytes as f64 / self.rate.load(Ordering::Relaxed) as f64;
-        // Without this cap a message that costs more would never pass.
-        let cost = Duration::try_from_secs_f64(cost).unwrap_or(HELD_UP_MAX).min(HELD_UP_MAX);
-        let mut paid = self.paid.lock();
-        let until = paid.map_or(now, |paid| now.max(paid + cost));
-        let wait = until - now;
-        if wait > HELD_UP_MAX {
-            return None;
-        }
-        *paid = Some(until);
-        Some(wait)
+        let rate = self.rate.load(Ordering::Relaxed) as f64;
+        self.limiter.spend_within(bytes as u64, rate, HELD_UP_MAX, now)
     }
 
     /// Admits this many bytes, with the time until they are due. `None` if too much waits already.

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use tailrace_env::time::{Duration, Instant};
 
+use tailrace_identity::Idle;
 use tailrace_log::{LogError, Pace};
 
 use super::{POLL_INTERVAL, Shared};
 use crate::node::Node;
+use crate::rate::RateLimiter;
 
 /// Maximum time that a single piece costs. Bounds the effect of an absurdly low rate.
 const COST_MAX: Duration = Duration::from_secs(60);
@@ -20,8 +22,7 @@ pub(super) struct Limited<'a> {
     /// The last request when the round started. The round ends if there is a new request, which must not wait
     /// for days.
     asked: &'a str,
-    /// When the next piece may be read.
-    next: Instant,
+    limiter: RateLimiter,
 }
 
 impl<'a> Limited<'a> {
@@ -31,7 +32,7 @@ impl<'a> Limited<'a> {
         own_rate: Option<u64>,
         asked: &'a str,
     ) -> Self {
-        Self { shared, node, own_rate, asked, next: Instant::now() }
+        Self { shared, node, own_rate, asked, limiter: RateLimiter::new(Idle::PaysNothing) }
     }
 
     /// Returns the current rate in bytes per second. 0 is no limit.
@@ -40,12 +41,9 @@ impl<'a> Limited<'a> {
     }
 }
 
-/// Returns the time that reading `bytes` costs.
-fn cost(bytes: u64, rate: u64) -> Duration {
-    if rate == 0 {
-        return Duration::ZERO;
-    }
-    Duration::try_from_secs_f64(bytes as f64 / rate as f64).unwrap_or(COST_MAX).min(COST_MAX)
+/// Returns a rate for the limiter. 0 is no limit.
+fn usable(rate: u64) -> f64 {
+    if rate == 0 { f64::MAX } else { rate as f64 }
 }
 
 impl Pace for Limited<'_> {
@@ -57,7 +55,7 @@ impl Pace for Limited<'_> {
             state.progress.bytes_done += bytes;
             state.progress.bytes_per_second = rate;
         }
-        self.next = self.next.max(Instant::now()) + cost(bytes, rate);
+        let bill = self.limiter.spend(bytes, usable(rate), COST_MAX, Instant::now());
         loop {
             if self.shared.stop.has_rung() {
                 return Err(LogError::CompactionStopped { reason: "the server is stopping" });
@@ -65,23 +63,12 @@ impl Pace for Limited<'_> {
             if self.node.config().tailrace_scrub_request != self.asked {
                 return Err(LogError::CompactionStopped { reason: "another round was asked for" });
             }
-            let wait = self.next.duration_since(Instant::now());
+            // The rate may change in the meantime.
+            let wait = self.limiter.wait(bill, usable(self.rate()), Instant::now());
             if wait.is_zero() {
                 return Ok(());
             }
             self.shared.stop.pause(wait.min(POLL_INTERVAL));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_piece_costs_its_share_of_a_second_and_never_too_much() {
-        assert_eq!(cost(500, 1000), Duration::from_millis(500));
-        assert_eq!(cost(u64::MAX, 0), Duration::ZERO);
-        assert_eq!(cost(u64::MAX, 1), COST_MAX);
     }
 }
