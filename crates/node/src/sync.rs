@@ -1,6 +1,7 @@
-//! Locks and atomics that threads of a node share: those of the standard library, or under `--cfg shuttle`
-//! those of the model checker `shuttle`, which decides at every access which thread continues. Modules named
-//! `models`, beside the code they model, state what must hold.
+//! Locks and atomics of code that models check: those of the standard library, or under `--cfg shuttle` those
+//! of the model checker `shuttle`, which decides at every access which thread continues. Modules named
+//! `models`, beside the code they model, state what must hold. All other code locks with `parking_lot`, which
+//! `shuttle` does not know.
 
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering, fence};
