@@ -9,9 +9,10 @@
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use tailrace_config::{BrokerConfig, LogFormat};
 use tracing::callsite::Identifier;
 use tracing::{Level, Metadata};
@@ -87,7 +88,7 @@ impl<'a> MakeWriter<'a> for Lines {
             return self.make_writer();
         }
         let now = Instant::now();
-        let mut sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sites = self.sites.lock();
         let left_out = sites.entry(event.callsite()).or_insert_with(|| Site::new(now)).may_log(now);
         Line { left_out, ..self.make_writer() }
     }
@@ -206,7 +207,7 @@ mod tests {
         let seen = Arc::clone(&events);
         let layer = tracing_subscriber::fmt::layer().with_writer(io::sink);
         let filter = tracing_subscriber::filter::filter_fn(move |event| {
-            seen.lock().unwrap().push((is_counted(event), event.target().to_owned()));
+            seen.lock().push((is_counted(event), event.target().to_owned()));
             true
         });
         let subscriber = tracing_subscriber::registry().with(layer.with_filter(filter));
@@ -217,7 +218,7 @@ mod tests {
             tracing::warn!(target: "tailrace_kafka", "a client did something");
             tracing::debug!(target: "tailrace_kafka", "asked for");
         });
-        let counted: Vec<bool> = events.lock().unwrap().iter().map(|(counted, _)| *counted).collect();
+        let counted: Vec<bool> = events.lock().iter().map(|(counted, _)| *counted).collect();
         assert_eq!(counted, [false, false, true, true, false]);
     }
 

@@ -5,9 +5,11 @@
 //! requester into a queue and check whether it has come back.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::error::{BenchError, RequesterError};
 use crate::requester::Requester;
@@ -52,7 +54,7 @@ impl Mender {
             return Ok(Self { shared: None });
         }
         let shared = Arc::new(Shared::default());
-        shared.lock().threads = 1;
+        shared.queue.lock().threads = 1;
         // The first thread starts before it is needed: starting it later would make the generator late.
         Shared::start(&shared).map_err(BenchError::Thread)?;
         Ok(Self { shared: Some(shared) })
@@ -63,7 +65,7 @@ impl Mender {
         let (back, coming) = channel();
         match &self.shared {
             Some(shared) => {
-                shared.lock().jobs.push_back(Job { requester, back });
+                shared.queue.lock().jobs.push_back(Job { requester, back });
                 shared.bell.notify_one();
             }
             None => {
@@ -78,17 +80,13 @@ impl Mender {
 impl Drop for Mender {
     fn drop(&mut self) {
         if let Some(shared) = &self.shared {
-            shared.lock().closed = true;
+            shared.queue.lock().closed = true;
             shared.bell.notify_all();
         }
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn start(shared: &Arc<Self>) -> std::io::Result<()> {
         let own = Arc::clone(shared);
         thread::Builder::new().name("reconnect".to_owned()).spawn(move || own.work()).map(drop)
@@ -105,10 +103,10 @@ impl Shared {
     /// Waits for the next job. `None` at the end. Starts another thread if there is more work than this one
     /// can do.
     fn next(self: &Arc<Self>) -> Option<Job> {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         queue.idle += 1;
         while queue.jobs.is_empty() && !queue.closed {
-            queue = self.bell.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            self.bell.wait(&mut queue);
         }
         queue.idle -= 1;
         if queue.closed {

@@ -1,6 +1,6 @@
 //! Recorders to reuse, so that a measuring thread does not wait for fresh memory.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use crate::recorder::Recorder;
 
@@ -12,12 +12,12 @@ pub(super) struct Spare {
 impl Spare {
     /// Returns an empty recorder. If a spare one exists, its memory has been touched before.
     pub(super) fn take(&self) -> Recorder {
-        self.recorders.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+        self.recorders.lock().pop().unwrap_or_default()
     }
 
     /// Returns a recorder to the pool. It is cleared here, on the caller's time.
     pub(super) fn put(&self, mut recorder: Recorder) {
         recorder.clear();
-        self.recorders.lock().unwrap_or_else(PoisonError::into_inner).push(recorder);
+        self.recorders.lock().push(recorder);
     }
 }

@@ -12,9 +12,11 @@ mod trouble;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 pub use options::ProxyOptions;
 pub use trouble::Trouble;
@@ -91,7 +93,7 @@ impl Drop for Proxy {
 
 impl Shared {
     fn reset(&self) {
-        for connection in self.connections.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for connection in self.connections.lock().drain(..) {
             if let Some(connection) = connection.upgrade() {
                 connection.reset();
             }
@@ -99,7 +101,7 @@ impl Shared {
     }
 
     fn remember(&self, connection: &Arc<Connection>) -> bool {
-        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.connections.lock();
         connections.retain(|connection| connection.strong_count() > 0);
         if connections.len() >= CONNECTIONS_MAX {
             return false;

@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::ServerConfig;
 
@@ -142,7 +143,7 @@ fn accept(listener: &TcpListener, door: &Arc<Door>) {
 
 impl Door {
     fn enter(&self, number: u64, stream: &TcpStream) -> io::Result<()> {
-        let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut strangers = self.strangers.lock();
         if strangers.len() >= STRANGERS_MAX
             && let Some((_, oldest)) = strangers.pop_front()
         {
@@ -153,12 +154,12 @@ impl Door {
     }
 
     fn is_known(&self, number: u64) {
-        let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut strangers = self.strangers.lock();
         strangers.retain(|(other, _)| *other != number);
     }
 
     fn send_strangers_away(&self) {
-        let strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
+        let strangers = self.strangers.lock();
         strangers.iter().for_each(|(_, stream)| drop(stream.shutdown(Shutdown::Both)));
     }
 

@@ -2,10 +2,12 @@
 //! everything down.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+
+use parking_lot::Mutex;
 
 use super::RemoteError;
 use super::assignment::Assignment;
@@ -38,13 +40,13 @@ struct Shared {
 
 impl Shared {
     fn set_offsets(&self, found: &[i64]) {
-        let offsets = self.offsets_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        let offsets = self.offsets_ns.lock();
         offsets.iter().zip(found).for_each(|(offset, found)| offset.store(*found, Ordering::Relaxed));
     }
 
     fn offsets(&self, found: &[i64]) -> Vec<Arc<AtomicI64>> {
         let fresh: Vec<_> = found.iter().map(|found| Arc::new(AtomicI64::new(*found))).collect();
-        self.offsets_ns.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&fresh);
+        self.offsets_ns.lock().clone_from(&fresh);
         fresh
     }
 }

@@ -5,9 +5,11 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
+
+use parking_lot::{Condvar, Mutex};
 
 use super::wire::line;
 
@@ -65,7 +67,7 @@ impl EchoServer {
     /// Freezes or thaws the server. While frozen it sends no answers; those held back are sent at once
     /// afterwards.
     pub fn freeze(&self, frozen: bool) {
-        *self.gate.frozen.lock().unwrap_or_else(PoisonError::into_inner) = frozen;
+        *self.gate.frozen.lock() = frozen;
         self.gate.thawed.notify_all();
     }
 }
@@ -81,9 +83,8 @@ impl Drop for EchoServer {
 
 impl Gate {
     fn pass(&self) {
-        let frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
-        let _thawed =
-            self.thawed.wait_while(frozen, |frozen| *frozen).unwrap_or_else(PoisonError::into_inner);
+        let mut frozen = self.frozen.lock();
+        self.thawed.wait_while(&mut frozen, |frozen| *frozen);
         self.passed.fetch_add(1, Ordering::Relaxed);
     }
 }

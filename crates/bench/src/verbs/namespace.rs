@@ -5,8 +5,8 @@
 //! recognises and removes what a killed run left behind.
 
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use tailrace_cli::failure::{Failure, plain};
 
@@ -97,13 +97,9 @@ pub(super) struct Namespace {
 /// The existing namespace, for a program that ends at once.
 static ACTIVE: Mutex<Option<Owner>> = Mutex::new(None);
 
-fn active() -> MutexGuard<'static, Option<Owner>> {
-    ACTIVE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Removes the namespace of this process, if there is one.
 pub(super) fn remove_active() {
-    if let Some(owner) = active().take() {
+    if let Some(owner) = ACTIVE.lock().take() {
         remove(&mut Machine, owner);
     }
 }
@@ -114,10 +110,10 @@ impl Namespace {
         let pid = std::process::id();
         let started = Machine.started(pid).ok_or("this process is not in /proc")?;
         let owner = Owner { pid, started };
-        *active() = Some(owner);
+        *ACTIVE.lock() = Some(owner);
         let made = make(&mut Machine, owner, to_server, to_client);
         if made.is_err() {
-            *active() = None;
+            *ACTIVE.lock() = None;
         }
         Ok(Self { owner, host: made? })
     }
@@ -135,7 +131,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        *active() = None;
+        *ACTIVE.lock() = None;
         remove(&mut Machine, self.owner);
     }
 }

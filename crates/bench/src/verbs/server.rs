@@ -7,10 +7,11 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tailrace_cli::failure::{Failure, plain};
 
@@ -82,7 +83,7 @@ impl Server {
 
     /// Sends a signal to it and to its process group.
     pub(super) fn signal(&self, signal: Signal) -> Result<(), Failure> {
-        Ok(kill_process_group(Pid::from_child(&self.lock()), signal)?)
+        Ok(kill_process_group(Pid::from_child(&self.child.lock()), signal)?)
     }
 
     /// Starts it again with the same command after it was ended, and waits until it accepts connections or
@@ -90,13 +91,13 @@ impl Server {
     pub(super) fn start_again(&self, stop: &AtomicBool) -> Result<(), Failure> {
         let program = &self.plan.command[0];
         let deadline = Instant::now() + GRACE;
-        while self.lock().try_wait()?.is_none() {
+        while self.child.lock().try_wait()?.is_none() {
             wait(stop, deadline).map_err(|reason| format!("{program} has not ended{reason}"))?;
         }
-        running().remove(&self.pid.load(Ordering::Relaxed));
+        RUNNING.lock().remove(&self.pid.load(Ordering::Relaxed));
         let child = spawn(&self.plan, &self.log)?;
         self.pid.store(child.id(), Ordering::Relaxed);
-        *self.lock() = child;
+        *self.child.lock() = child;
         self.await_readiness(stop)
     }
 
@@ -104,7 +105,7 @@ impl Server {
         let (program, log) = (&self.plan.command[0], self.log.display());
         let deadline = Instant::now() + self.plan.patience;
         while !accepts(&self.plan.ready) {
-            if let Ok(Some(status)) = self.lock().try_wait() {
+            if let Ok(Some(status)) = self.child.lock().try_wait() {
                 return Err(format!("{program} ended before it was ready ({status}); see {log}").into());
             }
             wait(stop, deadline).map_err(|reason| {
@@ -113,30 +114,22 @@ impl Server {
         }
         Ok(())
     }
-
-    fn lock(&self) -> MutexGuard<'_, Child> {
-        self.child.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Process groups of servers that were started and not waited for yet.
 static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-fn running() -> MutexGuard<'static, BTreeSet<u32>> {
-    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Kills all servers that were started, before the program ends at once.
 pub(super) fn kill_servers() {
-    for group in running().iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
+    for group in RUNNING.lock().iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        end(&mut self.lock());
-        running().remove(&self.pid.load(Ordering::Relaxed));
+        end(&mut self.child.lock());
+        RUNNING.lock().remove(&self.pid.load(Ordering::Relaxed));
     }
 }
 
@@ -175,7 +168,7 @@ fn spawn(plan: &ServerPlan, log: &Path) -> Result<Child, Failure> {
         .process_group(0)
         .spawn()
         .map_err(wrong)?;
-    running().insert(child.id());
+    RUNNING.lock().insert(child.id());
     Ok(child)
 }
 

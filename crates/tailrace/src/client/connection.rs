@@ -6,11 +6,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
 use tailrace_kafka_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use tailrace_kafka_wire::{
     ApiKey, ErrorCode, Part, Request, VersionRange, decode_response, frame_bytes, request_frame,
@@ -278,11 +279,6 @@ fn serve(
     requests
 }
 
-fn lock(waiting: &Waiting) -> MutexGuard<'_, WaitingList> {
-    // No code panics while it holds the lock.
-    waiting.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
 /// Writes queued requests until the connection is dropped or the socket fails. Requests that still wait then
 /// fail.
 async fn write_requests(
@@ -295,7 +291,7 @@ async fn write_requests(
         if outgoing.unanswered {
             unanswered = Some(outgoing.done);
         } else {
-            match lock(&waiting).as_mut() {
+            match waiting.lock().as_mut() {
                 Some(list) => list.push_back((outgoing.correlation_id, outgoing.done)),
                 None => {
                     let _ = outgoing.done.send(Err("the server closed it".into()));
@@ -332,7 +328,7 @@ async fn read_answers(mut socket: impl AsyncRead + Unpin, waiting: Waiting) {
             Ok(answer) => answer,
             Err(reason) => return end(&waiting, &reason),
         };
-        let next = lock(&waiting).as_mut().and_then(VecDeque::pop_front);
+        let next = waiting.lock().as_mut().and_then(VecDeque::pop_front);
         let found = answer.first_chunk::<4>().map(|id| i32::from_be_bytes(*id));
         match next {
             Some((expected, done)) if found == Some(expected) => drop(done.send(Ok(answer))),
@@ -365,7 +361,7 @@ async fn read_frame(socket: &mut (impl AsyncRead + Unpin), is_first: bool) -> Re
 }
 
 fn end(waiting: &Waiting, reason: &End) {
-    let list = lock(waiting).take().unwrap_or_default();
+    let list = waiting.lock().take().unwrap_or_default();
     for (_, done) in list {
         let _ = done.send(Err(reason.clone()));
     }
