@@ -1,6 +1,5 @@
 //! Parsing and formatting of small texts. Nothing here does I/O.
 
-pub mod base64;
 pub mod escape;
 pub mod json;
 pub mod names;

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use tailrace_cli::failure::Failure;
 use tailrace_cli::output::{Output, print, print_json};
-use tailrace_cli::text::base64;
 use tailrace_cli::text::table::Table;
 use tailrace_cli::text::units::{plural, runs};
 use tailrace_kafka_wire::messages::describe_configs_response::DescribeConfigsResourceResult;
 
 use super::arguments::DescribeArguments;
+use super::id_text;
 use crate::client::{
     ClientError, Cluster, OffsetQuery, Partition, SOURCE_TOPIC, Topic, all_topics, find_topics, list_offsets,
     topic_configs,
@@ -79,7 +79,7 @@ fn json_of(description: &Description) -> Value {
         configs.iter().map(|config| (config.name.clone(), config.value.clone().into())).collect();
     json!({
         "name": topic.name,
-        "id": base64::uuid(&topic.id),
+        "id": id_text(&topic.id),
         "internal": topic.internal,
         "partitions": topic.partitions.iter().map(partition).collect::<Vec<_>>(),
         "configs": configs,
@@ -89,7 +89,7 @@ fn json_of(description: &Description) -> Value {
 fn text_of(description: &Description) -> String {
     let Description { topic, earliest, latest, configs } = description;
     let partitions = plural(topic.partitions.len() as u64, "partition");
-    let mut text = format!("{}  (id {}, {partitions})\n", topic.name, base64::uuid(&topic.id));
+    let mut text = format!("{}  (id {}, {partitions})\n", topic.name, id_text(&topic.id));
     for config in configs {
         let value =
             config.value.as_deref().unwrap_or(if config.is_sensitive { "(hidden)" } else { "(not set)" });

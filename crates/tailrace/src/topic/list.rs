@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use serde_json::json;
 use tailrace_cli::failure::Failure;
 use tailrace_cli::output::{Output, print, print_json};
-use tailrace_cli::text::base64;
 use tailrace_cli::text::table::Table;
 
 use super::arguments::ListArguments;
+use super::id_text;
 use crate::client::{Cluster, all_topics};
 
 pub(super) async fn run(cluster: &mut Cluster, arguments: &ListArguments) -> Result<ExitCode, Failure> {
@@ -20,7 +20,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &ListArguments) -> Res
             let topics = topics.iter().map(|topic| {
                 json!({
                     "name": topic.name,
-                    "id": base64::uuid(&topic.id),
+                    "id": id_text(&topic.id),
                     "partitions": topic.partitions.len(),
                     "replication_factor": replicas(topic),
                     "internal": topic.internal,

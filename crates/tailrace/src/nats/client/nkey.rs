@@ -6,9 +6,10 @@
 
 use std::path::Path;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use tailrace_cli::failure::plain;
-use tailrace_cli::text::base64;
 
 /// The type of user keys, in five bits.
 const USER: u8 = 20;
@@ -52,7 +53,7 @@ impl Nkey {
 
     /// The signature of the server's nonce, in base64.
     pub(super) fn sign(&self, nonce: &str) -> String {
-        base64::url_safe(self.0.sign(nonce.as_bytes()).as_ref())
+        URL_SAFE_NO_PAD.encode(self.0.sign(nonce.as_bytes()))
     }
 }
 
