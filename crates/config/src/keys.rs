@@ -132,18 +132,8 @@ fn unknown(scope: ConfigScope, name: &str, keys: &[ConfigKey]) -> ConfigError {
     ConfigError::Unknown { scope, key: name.to_owned(), hint }
 }
 
-/// Returns the Levenshtein distance. Keys are short, so one row of the table is enough.
+/// Returns the Levenshtein distance in bytes. A name may be long, so only its start counts.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<u8> = b.bytes().take(100).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, left) in a.bytes().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, right) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(left != *right);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    let start = |name: &str| name.bytes().take(100).collect::<Vec<u8>>();
+    strsim::generic_levenshtein(&start(a), &start(b))
 }
