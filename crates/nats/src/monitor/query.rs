@@ -19,14 +19,10 @@ pub(super) struct Query(Vec<(String, String)>);
 pub(super) struct BadQuery(pub(super) String);
 
 impl Query {
-    /// Parses the part after the question mark. Refuses nothing.
+    /// Parses the part after the question mark. Refuses nothing: invalid escapes stay unchanged, and invalid
+    /// UTF-8 is replaced.
     pub(super) fn parse(query: &str) -> Self {
-        let pairs = query.split('&').filter(|pair| !pair.is_empty());
-        let decoded = pairs.map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decode(name), decode(value))
-        });
-        Self(decoded.collect())
+        Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
 
     /// Returns the first value of that name, or an empty text.
@@ -78,33 +74,6 @@ impl Query {
 fn is_out_of_range(error: &std::num::ParseIntError) -> bool {
     use std::num::IntErrorKind::{NegOverflow, PosOverflow};
     matches!(error.kind(), PosOverflow | NegOverflow)
-}
-
-/// Decodes percent escapes, and plus signs for blanks. Invalid escapes stay unchanged, and invalid UTF-8 is
-/// replaced.
-fn decode(text: &str) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        let escaped = match (first, after) {
-            (b'%', [a, b, ..]) => hex(*a).zip(hex(*b)),
-            _ => None,
-        };
-        match escaped {
-            Some((high, low)) => {
-                out.push(high << 4 | low);
-                rest = &after[2..];
-            }
-            None => out.push(if *first == b'+' { b' ' } else { *first }),
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    // A hexadecimal digit fits into four bits.
-    char::from(digit).to_digit(16).map(|value| value as u8)
 }
 
 #[cfg(test)]
