@@ -12,15 +12,19 @@
 //!
 //! # Hash collisions
 //! Two keys with the same 96 bits would count as one, and the last record of one of them would be lost. The
-//! bits come from a keyed hash whose secret is drawn for each round, so that no one can search for such keys.
+//! bits come from SipHash-2-4 with 128 bits of output. It is keyed, and its secret is drawn for each round, so
+//! that no one can search for such keys. With the MD5 that Kafka keeps of a key, anyone can.
 //! Take `n` keys in the map and `m` others in the part of the log that was cleaned before. The probability
 //! per round of a collision among the first, or between one of each, is below (n^2 / 2 + n m) / 2^96. That is
 //! 6.4e-18 for a million keys and no others, 3.6e-16 for the 7.5 million keys of 128 MiB, and 1.0e-14 for
 //! these with 100 million others.
 
+use siphasher::sip128::SipHasher24;
 use tailrace_types::Offset;
 
-use super::siphash::{HashSecret, hash};
+/// The secret of a map's hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashSecret(pub [u64; 2]);
 
 /// 64 bits of the hash. Then 32 more, with the relative offset + 1 in the lower half, where 0 marks an empty
 /// slot.
@@ -42,6 +46,16 @@ const LOAD_TO_GROW: f64 = 0.85;
 /// The largest share of used slots at the bound. Above it, the search for an absent key would visit hundreds
 /// of slots.
 const LOAD_MAX: f64 = 0.95;
+
+impl HashSecret {
+    /// Returns the hash of `bytes`, low half first.
+    #[inline]
+    fn hash(self, bytes: &[u8]) -> [u64; 2] {
+        let [low, high] = self.0;
+        let hash = SipHasher24::new_with_keys(low, high).hash(bytes);
+        [hash.h1, hash.h2]
+    }
+}
 
 /// The map of keys. See the module documentation.
 pub struct KeyMap {
@@ -116,7 +130,7 @@ impl KeyMap {
 
     #[inline]
     pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
-        let [low, high] = hash(self.secret, key);
+        let [low, high] = self.secret.hash(key);
         KeyHash([low, high & !OFFSET_BITS])
     }
 
@@ -313,7 +327,7 @@ mod tests {
         let mut state = 0;
         let mut random = |below: u64| {
             state += 1;
-            hash(HashSecret([11, 12]), &u64::to_le_bytes(state))[0] % below
+            HashSecret([11, 12]).hash(&u64::to_le_bytes(state))[0] % below
         };
         for (slots, keys, load) in [
             (2, 3, 0.9),

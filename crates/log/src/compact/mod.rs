@@ -17,7 +17,6 @@ mod key_map;
 mod output;
 mod pace;
 mod rewrite;
-mod siphash;
 mod source;
 mod transactions;
 
@@ -38,11 +37,10 @@ use crate::reader::LogReader;
 use crate::segment::Segment;
 pub use cleanable::{Cleanable, CompactionLimits};
 pub use install::Discarded;
-pub use key_map::KeyMap;
+pub use key_map::{HashSecret, KeyMap};
 pub(crate) use output::Output;
 pub use pace::{Pace, Unhurried};
 pub use rewrite::Rewritten;
-pub use siphash::HashSecret;
 use source::Source;
 use transactions::{Aborted, SeenData};
 

@@ -7,9 +7,9 @@
 use std::io::Write;
 
 use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
+use twox_hash::XxHash32;
 
 use super::output::{Fault, grow};
-use super::xxh32::xxh32;
 
 const MAGIC: [u8; 4] = 0x184D_2204_u32.to_le_bytes();
 const VERSION: u8 = 0b01;
@@ -105,6 +105,11 @@ fn frame_header(body: &[u8]) -> Result<(Frame, &[u8]), Fault> {
         return Err("the frame header's checksum is wrong".into());
     }
     Ok((Frame { block_bytes_max, block_checksums: set(4), content_checksum: set(2) }, rest))
+}
+
+/// The checksum of LZ4 frames: xxHash32 with seed 0.
+fn xxh32(bytes: &[u8]) -> u32 {
+    XxHash32::oneshot(0, bytes)
 }
 
 fn take<'a>(rest: &mut &'a [u8], count: usize) -> Result<&'a [u8], Fault> {

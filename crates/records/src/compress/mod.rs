@@ -8,7 +8,6 @@ mod gzip;
 mod lz4;
 mod output;
 mod snappy;
-mod xxh32;
 mod zstd;
 
 use self::output::Fault;
