@@ -1,6 +1,6 @@
 //! Rates: how fast bytes, requests, or anything else that can be counted may pass.
 
-use std::time::Duration;
+use core::time::Duration;
 
 /// What the time pays for in which nothing is owed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -107,7 +107,7 @@ impl<D: Disk> Solo<D> {
     /// `header` is the batch's own. Its offset and epoch are set here. `bytes` is the batch as received.
     ///
     /// # Errors
-    /// [`AppendError`]. Nothing of the batch is stored then. [`ProducerError::Unverified`] if a client's
+    /// [`AppendError`]. Nothing of the batch is stored then. `ProducerError::Unverified` if a client's
     /// batch would open a transaction: see [`Solo::begin_verification`].
     ///
     /// # Panics
@@ -125,7 +125,7 @@ impl<D: Disk> Solo<D> {
     /// drawn.
     ///
     /// # Errors
-    /// Those of [`Solo::append`]. [`ProducerError::Unverified`] also if the transaction has ended since.
+    /// Those of [`Solo::append`]. `ProducerError::Unverified` also if the transaction has ended since.
     ///
     /// # Panics
     /// See [`Solo::append`].
@@ -143,7 +143,7 @@ impl<D: Disk> Solo<D> {
         self.write(header, bytes, now, |producers, stamped| producers.remember(stamped, now))
     }
 
-    /// Draws the guard for a batch that was [`ProducerError::Unverified`]. With the guard the batch may be
+    /// Draws the guard for a batch that was `ProducerError::Unverified`. With the guard the batch may be
     /// appended once its coordinator has confirmed that the transaction is under way and includes this
     /// partition. Ask the coordinator after drawing the guard, not before (KIP-890). For `epochs_are_bumped`
     /// see [`TransactionMarker::epochs_are_bumped`]. Such a producer must start at sequence 0 if it is
@@ -158,7 +158,7 @@ impl<D: Disk> Solo<D> {
     }
 
     /// Like [`Solo::begin_verification`], if [`Solo::append`] would find the batch
-    /// [`ProducerError::Unverified`] now. `None` for a batch that needs no verification, or that is refused
+    /// `ProducerError::Unverified` now. `None` for a batch that needs no verification, or that is refused
     /// for another reason.
     pub fn begin_verification_if_needed(
         &mut self,
@@ -175,8 +175,8 @@ impl<D: Disk> Solo<D> {
     /// The transaction counts as decided once the marker is below the high watermark.
     ///
     /// # Errors
-    /// [`AppendError`]. Nothing is stored then. [`ProducerError::StaleEpoch`] or
-    /// [`ProducerError::CoordinatorFenced`] if the epoch of the producer or of the coordinator is older than
+    /// [`AppendError`]. Nothing is stored then. `ProducerError::StaleEpoch` or
+    /// `ProducerError::CoordinatorFenced` if the epoch of the producer or of the coordinator is older than
     /// one seen before.
     ///
     /// # Panics

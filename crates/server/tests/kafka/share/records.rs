@@ -117,8 +117,8 @@ async fn a_fetch_that_waits_for_bytes_is_answered_when_they_are_there() {
 #[tokio::test]
 async fn hundreds_of_small_batches_are_acquired_at_once() {
     let (server, mut client, topic) = rig(LONG).await;
-    // The server reads 64 KiB of headers at a time, from a batch on. With this size the end of what it has read
-    // cuts a header in two.
+    // The server reads 64 KiB of headers at a time, starting at a batch. With this size, the end of such a
+    // read cuts a header in two.
     let cuts_a_header = |bytes: &usize| (1..61).contains(&(65_536 % numbered(0, 1, *bytes).len()));
     let bytes = (150..300).find(cuts_a_header).expect("there is such a size");
     for number in 0..400 {
