@@ -12,8 +12,8 @@
 //!
 //! # Hash collisions
 //! Two keys with the same 96 bits would count as one, and the last record of one of them would be lost. The
-//! bits come from SipHash-2-4 with 128 bits of output. It is keyed, and each round draws a new secret, so that
-//! no one can search for such keys. With the MD5 that Kafka keeps of a key, anyone can.
+//! bits come from SipHash-2-4 with 128 bits of output. It is keyed, and each round draws a new secret. So no
+//! one can search for such keys. With the MD5 that Kafka keeps of a key, anyone can.
 //! Take `n` keys in the map and `m` others in the part of the log that was cleaned before. The probability
 //! per round of a collision among the first, or between one of each, is below (n^2 / 2 + n m) / 2^96. That is
 //! 6.4e-18 for a million keys and no others, 3.6e-16 for the 7.5 million keys of 128 MiB, and 1.0e-14 for
