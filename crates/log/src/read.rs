@@ -60,7 +60,7 @@ impl<D: Disk> LogReader<D> {
     /// doubles the limit, and gives up when it cannot double it any more.
     ///
     /// Costs one or two preads of index rows at the end of the log, and a binary search elsewhere. Decodes no
-    /// batch, and checks none unless [`LogStore::set_verify_reads`] requires it. In that case it may return
+    /// batch, and checks none unless `LogStore::set_verify_reads` requires it. In that case it may return
     /// less at once.
     ///
     /// # Errors

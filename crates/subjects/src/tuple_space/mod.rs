@@ -46,7 +46,7 @@
 //!    its time.
 //! 5. A live snapshot has registered before it looked at the clock. So a writer that drew its stamp and then
 //!    sees no snapshot needs to keep nothing: later snapshots see the write itself.
-//! 6. The work of one write is bounded by its run of slots, one chunk of [`MIGRATION_SLOTS`] slots, one copy
+//! 6. The work of one write is bounded by its run of slots, one chunk of `MIGRATION_SLOTS` slots, one copy
 //!    of a path of subscribers, and, while snapshots live, their number times that of the pattern's versions
 //!    that they see. No operation waits for another.
 //!

@@ -11,7 +11,7 @@ use tailrace_cli::text::units::{plural, runs};
 use tailrace_kafka_wire::messages::describe_configs_response::DescribeConfigsResourceResult;
 
 use super::arguments::DescribeArguments;
-use super::id_text;
+use super::id::id_text;
 use crate::client::{
     ClientError, Cluster, OffsetQuery, Partition, SOURCE_TOPIC, Topic, all_topics, find_topics, list_offsets,
     topic_configs,

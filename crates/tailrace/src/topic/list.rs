@@ -8,7 +8,7 @@ use tailrace_cli::output::{Output, print, print_json};
 use tailrace_cli::text::table::Table;
 
 use super::arguments::ListArguments;
-use super::id_text;
+use super::id::id_text;
 use crate::client::{Cluster, all_topics};
 
 pub(super) async fn run(cluster: &mut Cluster, arguments: &ListArguments) -> Result<ExitCode, Failure> {
