@@ -146,7 +146,7 @@ impl Reader {
     /// # Errors
     /// If fewer than 16 bytes are left.
     #[inline]
-    pub fn uuid(&mut self, field: &'static str) -> Result<[u8; 16], DecodeError> {
+    pub(crate) fn uuid(&mut self, field: &'static str) -> Result<[u8; 16], DecodeError> {
         self.fixed(field)
     }
 

@@ -145,7 +145,7 @@ impl Writer {
 
     /// Writes a uuid.
     #[inline]
-    pub fn uuid(&mut self, value: [u8; 16]) {
+    pub(crate) fn uuid(&mut self, value: [u8; 16]) {
         self.own.put_slice(&value);
     }
 

@@ -142,7 +142,7 @@ impl<'a> FieldReader<'a> {
     ///
     /// # Errors
     /// Truncated.
-    pub fn uuid(&mut self, field: &'static str) -> Result<[u8; 16]> {
+    pub(crate) fn uuid(&mut self, field: &'static str) -> Result<[u8; 16]> {
         self.array_of(field)
     }
 
@@ -321,7 +321,7 @@ impl FieldWriter {
     }
 
     /// Writes a 16-byte id.
-    pub fn uuid(&mut self, value: [u8; 16]) -> &mut Self {
+    pub(crate) fn uuid(&mut self, value: [u8; 16]) -> &mut Self {
         self.bytes.put_slice(&value);
         self
     }
