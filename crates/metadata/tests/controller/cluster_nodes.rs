@@ -362,7 +362,10 @@ fn a_node_gets_another_replica_of_the_metadata_once_it_is_fenced() {
     assert!(second.node() == first.node() && second.incarnation() > first.incarnation());
     assert_eq!(rig.partition("a", 0), before, "its folder is the same");
     let as_before = Command::RegisterNode(RegisterNode { replica: Some(first), ..node(2) });
-    assert!(rig.refusal(&as_before).contains("taken out"), "the one that it had never comes back");
+    assert!(
+        rig.refusal(&as_before).contains("removed from the cluster"),
+        "the one that it had never comes back"
+    );
     // The node stopped before it could write down the replica it was given.
     assert_eq!(rig.run(&renewal), Ok(1));
     let third = known(&rig);
@@ -370,5 +373,5 @@ fn a_node_gets_another_replica_of_the_metadata_once_it_is_fenced() {
     rig.run(&Command::RegisterNode(RegisterNode { replica: Some(third), ..node(2) })).unwrap();
     assert_eq!(known(&rig), third);
     let stranger = RegisterNode { replica: Some(replica(9, 1)), renews: true, ..node(9) };
-    assert!(rig.refusal(&Command::RegisterNode(stranger)).contains("taken out"));
+    assert!(rig.refusal(&Command::RegisterNode(stranger)).contains("removed from the cluster"));
 }

@@ -292,7 +292,7 @@ fn a_folder_whose_snapshot_lists_an_aborted_transaction_without_a_marker_heals_a
     let problems = check_aborted(&partition.disk, &common::dir()).unwrap();
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert!(
-        problems[0].is_recoverable && problems[0].reason.contains("the marker at offset 1 "),
+        problems[0].is_recoverable && problems[0].reason.contains("its marker at offset 1 "),
         "{problems:?}"
     );
     partition.open();

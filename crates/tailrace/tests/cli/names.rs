@@ -28,7 +28,7 @@ const ROWS: &[Row] = &[
     ("topic alter", &["orders"], 2, "--delete-config"),
     ("topic delete", &["nope"], 1, "there is no topic 'nope'"),
     ("group list", &["--state", "nope"], 2, "expected one of Assigning, "),
-    ("group list", &["--type", "nope"], 2, "there are classic, consumer, share, streams"),
+    ("group list", &["--type", "nope"], 2, "expected one of classic, consumer, share, streams"),
     ("group describe", &["nope"], 1, "there is no group 'nope'"),
     ("group lag", &["nope"], 1, "there is no group 'nope'"),
     ("group lag", &["--topic", "nope"], 1, "there is no topic 'nope'"),
@@ -94,7 +94,7 @@ const ROWS: &[Row] = &[
 
 /// Rows of the feature `bench`.
 const ROWS_OF_BENCH: &[Row] = &[
-    ("bench run", &["--system", "nope"], 2, "there are noop, "),
+    ("bench run", &["--system", "nope"], 2, "expected one of noop, "),
     ("bench run", &["--system", "redis", "--set", "nope=1"], 1, "'nope' is not a setting"),
     ("bench run", &["{dir}/nope.toml", "--out", "{dir}/out"], 1, MISSING),
     ("bench run", &["--system", "nats", "--address", "{closed}"], 1, "cannot connect to {closed}"),
@@ -104,7 +104,7 @@ const ROWS_OF_BENCH: &[Row] = &[
     ("bench usl", &["{dir}/nope"], 1, MISSING),
     ("bench report", &["{dir}/nope"], 1, MISSING),
     ("bench proxy", &["--to", "127.0.0.1:1", "--both", "nope=1"], 1, "'nope' is not a kind of trouble"),
-    ("bench clean", &["nope"], 2, "there are noop, "),
+    ("bench clean", &["nope"], 2, "expected one of noop, "),
     ("bench clean", &["noop"], 1, "runs leave nothing on the system noop"),
     ("bench clean", &["kafka", "--address", "{closed}"], 1, "cannot connect to {closed}"),
     ("bench clean", &["jetstream", "--set", "nope=1"], 1, "'nope' is not a setting"),
