@@ -64,7 +64,7 @@ cleaned() {
   earlier_are_gone "$tool"
   strangers "$tool" > "$out.before" || { fail "$name: nothing can be made with $tool"; return; }
   killed "$out" "$tool" "$system" "$@"
-  said=$(sed -n 's/.*makes the [a-z]* \([^ ,;]*\) to \([^ ,;]*\)[,;].*/\1 \2/p' "$out.run" | tr ' ' '\n' | sort)
+  said=$(sed -n 's/.*creates the [a-z]* \([^ ,;]*\) to \([^ ,;]*\)[,;].*/\1 \2/p' "$out.run" | tr ' ' '\n' | sort)
   # A list that was empty when the run was killed no longer exists.
   { cat "$out.before"; "${tool}_names" | sort | comm -12 - <(echo "$said"); } | sort > "$out.expected"
   judged_clean "$name" "$out" "$tool" "$system" "$@"
@@ -293,7 +293,7 @@ group_rabbitmq() {
 }
 leaves_no_queue() { # RabbitMQ removes the queue of STOMP itself, a second after the run
   local end=$((SECONDS + 30)) name list=(stomp --address "$RABBITMQ_STOMP" --set management="$RABBITMQ_MANAGEMENT")
-  name=$("$BENCH_BIN" bench run --system stomp --address "$RABBITMQ_STOMP" --rate 100 --duration 1s --warm-up 200ms --set expires=1 2>&1 > /dev/null < /dev/null | sed -n 's/.*makes the queue \([^ ,;]*\)[,;].*/\1/p')
+  name=$("$BENCH_BIN" bench run --system stomp --address "$RABBITMQ_STOMP" --rate 100 --duration 1s --warm-up 200ms --set expires=1 2>&1 > /dev/null < /dev/null | sed -n 's/.*creates the queue \([^ ,;]*\)[,;].*/\1/p')
   while left "${list[@]}" | grep -q " $name\$" && [ $SECONDS -lt $end ]; do sleep 0.5; done
   if [ -n "$name" ] && [ $SECONDS -lt $end ]; then pass "rabbitmq's STOMP: the queue $name is gone after its run"; else fail "rabbitmq's STOMP: the queue '$name' is left: $(left "${list[@]}")"; fi
 }

@@ -118,7 +118,7 @@ fn wrong_options_are_named() {
     }
     failure(&bench_run(&["--rate", "often"]), 2);
     let text = failure(&bench_run(&["--system", "pigeon"]), 2);
-    assert!(text.contains("'pigeon'") && text.contains("there are noop, "), "{text}");
+    assert!(text.contains("'pigeon'") && text.contains("expected one of noop, "), "{text}");
     let text = failure(&run(&["bench", "proxy", "--to", "127.0.0.1:1", "--both", "rain=1s"]), 1);
     assert!(text.contains("'rain' is not a kind of trouble"), "{text}");
 }
