@@ -34,7 +34,8 @@ fn kafka_is_measured_by_every_build() {
     assert_eq!(result["latency"]["receipt"]["count"], 500);
     assert_eq!(result["latency"]["acknowledgement"]["count"], 500);
     assert!(
-        errors.contains("creates the topics tailrace-bench.") && errors.contains("bench clean tailrace-kafka")
+        errors.contains("creates the topics tailrace-bench.")
+            && errors.contains("bench clean tailrace-kafka")
     );
     // The topics that the run created are deleted.
     assert!(!server.output(&["topic", "list"]).contains("tailrace-bench"));
