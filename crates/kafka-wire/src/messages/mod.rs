@@ -38,8 +38,6 @@ pub mod delete_records_request;
 pub mod delete_records_response;
 pub mod delete_share_group_offsets_request;
 pub mod delete_share_group_offsets_response;
-pub mod delete_share_group_state_request;
-pub mod delete_share_group_state_response;
 pub mod delete_topics_request;
 pub mod delete_topics_response;
 pub mod describe_acls_request;
@@ -80,8 +78,6 @@ pub mod incremental_alter_configs_request;
 pub mod incremental_alter_configs_response;
 pub mod init_producer_id_request;
 pub mod init_producer_id_response;
-pub mod initialize_share_group_state_request;
-pub mod initialize_share_group_state_response;
 pub mod join_group_request;
 pub mod join_group_response;
 pub mod leave_group_request;
@@ -108,10 +104,6 @@ pub mod offset_for_leader_epoch_request;
 pub mod offset_for_leader_epoch_response;
 pub mod produce_request;
 pub mod produce_response;
-pub mod read_share_group_state_request;
-pub mod read_share_group_state_response;
-pub mod read_share_group_state_summary_request;
-pub mod read_share_group_state_summary_response;
 pub mod sasl_authenticate_request;
 pub mod sasl_authenticate_response;
 pub mod sasl_handshake_request;
@@ -124,10 +116,6 @@ pub mod share_group_describe_request;
 pub mod share_group_describe_response;
 pub mod share_group_heartbeat_request;
 pub mod share_group_heartbeat_response;
-pub mod streams_group_describe_request;
-pub mod streams_group_describe_response;
-pub mod streams_group_heartbeat_request;
-pub mod streams_group_heartbeat_response;
 pub mod sync_group_request;
 pub mod sync_group_response;
 pub mod txn_offset_commit_request;
@@ -136,8 +124,6 @@ pub mod unregister_broker_request;
 pub mod unregister_broker_response;
 pub mod update_features_request;
 pub mod update_features_response;
-pub mod write_share_group_state_request;
-pub mod write_share_group_state_response;
 pub mod write_txn_markers_request;
 pub mod write_txn_markers_response;
 
@@ -176,8 +162,6 @@ pub use delete_records_request::DeleteRecordsRequest;
 pub use delete_records_response::DeleteRecordsResponse;
 pub use delete_share_group_offsets_request::DeleteShareGroupOffsetsRequest;
 pub use delete_share_group_offsets_response::DeleteShareGroupOffsetsResponse;
-pub use delete_share_group_state_request::DeleteShareGroupStateRequest;
-pub use delete_share_group_state_response::DeleteShareGroupStateResponse;
 pub use delete_topics_request::DeleteTopicsRequest;
 pub use delete_topics_response::DeleteTopicsResponse;
 pub use describe_acls_request::DescribeAclsRequest;
@@ -218,8 +202,6 @@ pub use incremental_alter_configs_request::IncrementalAlterConfigsRequest;
 pub use incremental_alter_configs_response::IncrementalAlterConfigsResponse;
 pub use init_producer_id_request::InitProducerIdRequest;
 pub use init_producer_id_response::InitProducerIdResponse;
-pub use initialize_share_group_state_request::InitializeShareGroupStateRequest;
-pub use initialize_share_group_state_response::InitializeShareGroupStateResponse;
 pub use join_group_request::JoinGroupRequest;
 pub use join_group_response::JoinGroupResponse;
 pub use leave_group_request::LeaveGroupRequest;
@@ -246,10 +228,6 @@ pub use offset_for_leader_epoch_request::OffsetForLeaderEpochRequest;
 pub use offset_for_leader_epoch_response::OffsetForLeaderEpochResponse;
 pub use produce_request::ProduceRequest;
 pub use produce_response::ProduceResponse;
-pub use read_share_group_state_request::ReadShareGroupStateRequest;
-pub use read_share_group_state_response::ReadShareGroupStateResponse;
-pub use read_share_group_state_summary_request::ReadShareGroupStateSummaryRequest;
-pub use read_share_group_state_summary_response::ReadShareGroupStateSummaryResponse;
 pub use sasl_authenticate_request::SaslAuthenticateRequest;
 pub use sasl_authenticate_response::SaslAuthenticateResponse;
 pub use sasl_handshake_request::SaslHandshakeRequest;
@@ -262,10 +240,6 @@ pub use share_group_describe_request::ShareGroupDescribeRequest;
 pub use share_group_describe_response::ShareGroupDescribeResponse;
 pub use share_group_heartbeat_request::ShareGroupHeartbeatRequest;
 pub use share_group_heartbeat_response::ShareGroupHeartbeatResponse;
-pub use streams_group_describe_request::StreamsGroupDescribeRequest;
-pub use streams_group_describe_response::StreamsGroupDescribeResponse;
-pub use streams_group_heartbeat_request::StreamsGroupHeartbeatRequest;
-pub use streams_group_heartbeat_response::StreamsGroupHeartbeatResponse;
 pub use sync_group_request::SyncGroupRequest;
 pub use sync_group_response::SyncGroupResponse;
 pub use txn_offset_commit_request::TxnOffsetCommitRequest;
@@ -274,8 +248,6 @@ pub use unregister_broker_request::UnregisterBrokerRequest;
 pub use unregister_broker_response::UnregisterBrokerResponse;
 pub use update_features_request::UpdateFeaturesRequest;
 pub use update_features_response::UpdateFeaturesResponse;
-pub use write_share_group_state_request::WriteShareGroupStateRequest;
-pub use write_share_group_state_response::WriteShareGroupStateResponse;
 pub use write_txn_markers_request::WriteTxnMarkersRequest;
 pub use write_txn_markers_response::WriteTxnMarkersResponse;
 
@@ -340,13 +312,6 @@ pub fn with_request<V: RequestVisitor>(key: ApiKey, visitor: V) -> Option<V::Out
         ApiKey::ShareGroupDescribe => visitor.visit::<ShareGroupDescribeRequest>(),
         ApiKey::ShareFetch => visitor.visit::<ShareFetchRequest>(),
         ApiKey::ShareAcknowledge => visitor.visit::<ShareAcknowledgeRequest>(),
-        ApiKey::InitializeShareGroupState => visitor.visit::<InitializeShareGroupStateRequest>(),
-        ApiKey::ReadShareGroupState => visitor.visit::<ReadShareGroupStateRequest>(),
-        ApiKey::WriteShareGroupState => visitor.visit::<WriteShareGroupStateRequest>(),
-        ApiKey::DeleteShareGroupState => visitor.visit::<DeleteShareGroupStateRequest>(),
-        ApiKey::ReadShareGroupStateSummary => visitor.visit::<ReadShareGroupStateSummaryRequest>(),
-        ApiKey::StreamsGroupHeartbeat => visitor.visit::<StreamsGroupHeartbeatRequest>(),
-        ApiKey::StreamsGroupDescribe => visitor.visit::<StreamsGroupDescribeRequest>(),
         ApiKey::DescribeShareGroupOffsets => visitor.visit::<DescribeShareGroupOffsetsRequest>(),
         ApiKey::AlterShareGroupOffsets => visitor.visit::<AlterShareGroupOffsetsRequest>(),
         ApiKey::DeleteShareGroupOffsets => visitor.visit::<DeleteShareGroupOffsetsRequest>(),
@@ -415,13 +380,6 @@ pub const GENERATED: &[ApiKey] = &[
     ApiKey::ShareGroupDescribe,
     ApiKey::ShareFetch,
     ApiKey::ShareAcknowledge,
-    ApiKey::InitializeShareGroupState,
-    ApiKey::ReadShareGroupState,
-    ApiKey::WriteShareGroupState,
-    ApiKey::DeleteShareGroupState,
-    ApiKey::ReadShareGroupStateSummary,
-    ApiKey::StreamsGroupHeartbeat,
-    ApiKey::StreamsGroupDescribe,
     ApiKey::DescribeShareGroupOffsets,
     ApiKey::AlterShareGroupOffsets,
     ApiKey::DeleteShareGroupOffsets,

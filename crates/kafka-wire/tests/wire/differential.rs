@@ -18,10 +18,6 @@ const UNKNOWN_TO_IT: &[(ApiKeyCode, i16)] = &[
     (35, 5), // DescribeLogDirs
     (78, 2), // ShareFetch
     (79, 2), // ShareAcknowledge
-    (85, 1), // WriteShareGroupState
-    (87, 1), // ReadShareGroupStateSummary
-    (88, 0), // StreamsGroupHeartbeat
-    (89, 0), // StreamsGroupDescribe
     (90, 1), // DescribeShareGroupOffsets
 ];
 
