@@ -163,6 +163,24 @@ fn a_time_in_a_damaged_batch_leads_to_its_first_offset() {
 }
 
 #[test]
+fn damage_of_a_header_is_reported_by_the_read_that_meets_it() {
+    let disk = common::disk(1);
+    closed_log(&disk);
+    let bytes = batch(3, 100, 0, 0).len();
+    // The byte that says which format the batch has.
+    disk.damage(&log_file(0), |log| log[2 * bytes + 16] ^= 1);
+    let (log, _) = open(&disk, &small_segments()).unwrap();
+    let reader = log.reader();
+    let read: Vec<i64> = reader.headers(Offset(0)).map(|found| found.unwrap().0.base_offset.0).collect();
+    assert!(read.contains(&3) && !read.contains(&6) && read.contains(&9), "{read:?}");
+    let found = reader.take_found_damage();
+    assert!(
+        matches!(&found[..], [damage] if damage.file == log_file(0) && damage.position == 2 * bytes as u64),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn a_time_in_a_segment_that_is_gone_leads_to_its_first_offset() {
     let disk = common::disk(1);
     closed_log(&disk);
