@@ -23,3 +23,18 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
         Err(error) => Err(format!("{shown} could not be started: {error}")),
     }
 }
+
+/// Returns the files that git knows or would add, from the root of the workspace. A deleted file is still
+/// listed.
+pub(crate) fn tracked() -> Result<Vec<String>, String> {
+    let output = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .map_err(|error| format!("git: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("git ls-files: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    let names = String::from_utf8(output.stdout).map_err(|error| format!("git ls-files: {error}"))?;
+    Ok(names.split_terminator('\0').map(str::to_owned).collect())
+}

@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
-use crate::run::root;
+use crate::run::{self, root};
 
 /// A text file that git tracks or would add.
 pub(super) struct Text {
@@ -21,21 +20,12 @@ impl Text {
 
 /// Reads all text files that git tracks or would add.
 pub(super) fn tracked() -> Result<Vec<Text>, String> {
-    let output = Command::new("git")
-        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-        .current_dir(root())
-        .output()
-        .map_err(|error| format!("git: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("git ls-files: {}", String::from_utf8_lossy(&output.stderr).trim()));
-    }
-    let names = String::from_utf8(output.stdout).map_err(|error| format!("git ls-files: {error}"))?;
     // Git also lists deleted files and the binary files of corpora. Skip both.
     let read = |name: &str| {
         let content = fs::read_to_string(root().join(name)).ok()?;
         Some(Text { path: name.into(), content })
     };
-    Ok(names.split_terminator('\0').filter_map(read).collect())
+    Ok(run::tracked()?.iter().filter_map(|name| read(name)).collect())
 }
 
 /// Lines outside fenced code, with their numbers, which start at 1.

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::run::root;
+use crate::run::{self, root};
 
 /// Tests that run for longer than this count as having noticed the bug. Without a bug, none takes a third of
 /// it.
@@ -65,17 +65,11 @@ impl Tree {
     /// alone, so that cargo rebuilds little.
     pub(super) fn copy() -> Result<Self, String> {
         let (from, to) = (root(), root().join("target/mutants/tree"));
-        let listed = Command::new("git")
-            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
-            .current_dir(&from)
-            .output()
-            .map_err(|error| format!("git: {error}"))?;
-        let names = String::from_utf8(listed.stdout).map_err(|error| error.to_string())?;
         let mut kept = HashSet::new();
-        for name in names.split('\0').filter(|name| !name.is_empty()) {
+        for name in run::tracked()? {
             // Git lists deleted files as well.
-            let Ok(content) = fs::read(from.join(name)) else { continue };
-            let path = to.join(name);
+            let Ok(content) = fs::read(from.join(&name)) else { continue };
+            let path = to.join(&name);
             write_if_changed(&path, &content).map_err(|error| format!("{name}: {error}"))?;
             kept.insert(path);
         }
