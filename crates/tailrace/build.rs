@@ -12,10 +12,10 @@ fn main() {
     println!("cargo::rerun-if-env-changed=TAILRACE_COMMIT");
     let told = std::env::var("TAILRACE_COMMIT").ok().filter(|commit| !commit.is_empty());
     let commit = told.or_else(commit).unwrap_or_default();
-    println!("cargo::rustc-env=TAILRACE_COMMIT={commit}");
+    println!("cargo::rustc-env=BUILT_FROM={commit}");
     let shown = if commit.is_empty() { "unknown" } else { &commit };
-    println!("cargo::rustc-env=TAILRACE_COMMIT_SHOWN={shown}");
-    println!("cargo::rustc-env=TAILRACE_BUILD={}", build());
+    println!("cargo::rustc-env=BUILT_FROM_SHOWN={shown}");
+    println!("cargo::rustc-env=BUILT_AS={}", build());
 }
 
 /// Returns the profile, the target, the compiler and the features of this build.

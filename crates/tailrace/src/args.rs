@@ -19,9 +19,9 @@ use crate::txn::TxnArguments;
 const LONG_VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     "\ncommit: ",
-    env!("TAILRACE_COMMIT_SHOWN"),
+    env!("BUILT_FROM_SHOWN"),
     "\nbuild: ",
-    env!("TAILRACE_BUILD")
+    env!("BUILT_AS")
 );
 
 /// A message system in one binary: a durable log for Kafka clients, and a bus for NATS clients on top of it.
