@@ -16,13 +16,8 @@ use crate::topic::TopicArguments;
 use crate::txn::TxnArguments;
 
 /// What `--version` prints; `-V` prints the version alone.
-const LONG_VERSION: &str = concat!(
-    env!("CARGO_PKG_VERSION"),
-    "\ncommit: ",
-    env!("BUILT_FROM_SHOWN"),
-    "\nbuild: ",
-    env!("BUILT_AS")
-);
+const LONG_VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), "\ncommit: ", env!("BUILT_FROM_SHOWN"), "\nbuild: ", env!("BUILT_AS"));
 
 /// A message system in one binary: a durable log for Kafka clients, and a bus for NATS clients on top of it.
 #[derive(Debug, Parser)]
