@@ -460,7 +460,7 @@ def metric(server, name):
 
 # ---- 14: batches that are recompressed ----
 
-def compressed_anew(attack, partitions=40):
+def recompressed(attack, partitions=40):
     """Text to a topic that compresses as well as zstd can. A request on each of two connections, repeated for
     a second."""
     server, batch = attack.server, payloads.text_batch()
@@ -523,5 +523,5 @@ def cells(Cell):
         Cell("row 12: 480 ListTransactions with a pattern", patterns(60)),
         Cell("row 12: a page of a rebound name", rebound, quick=True),
         Cell("row 13: a subscriber to >, 2 Produces of 16 zstd batches, 2 KB to 33 million headers", live, quick=True),
-        Cell("row 14: text in 40 gzip batches of 16 KB, recompressed by zstd at level 22", compressed_anew),
+        Cell("row 14: text in 40 gzip batches of 16 KB, recompressed by zstd at level 22", recompressed),
     ]

@@ -331,7 +331,7 @@ fn values_are_dropped_once_with_retired_shapes() {
 }
 
 #[test]
-fn values_are_dropped_once_whoever_removes_them() {
+fn values_are_dropped_once_by_any_remover() {
     drops_all(Dialect::Amqp, |space, value| {
         let count = if cfg!(miri) { 10 } else { 20_000 };
         let tally = value().tally.clone();

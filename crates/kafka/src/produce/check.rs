@@ -30,13 +30,13 @@ pub(super) async fn check(
         return Ok(Err(BatchError::Incomplete { bytes_needed: tailrace_records::HEADER_BYTES, bytes: 0 }));
     };
     let is_work = codec != 0 || rules.compression.is_some();
-    let compressed_anew = rules.compression.filter(|&target| target as u8 != codec);
+    let recompressed = rules.compression.filter(|&target| target as u8 != codec);
     let heavy = count > RECORDS_INLINE
         || (is_work && bytes.len() > CHECK_INLINE_BYTES)
         // At a slow level, even a small batch takes long.
-        || compressed_anew.is_some_and(|target| rules.levels.are_slow(target));
+        || recompressed.is_some_and(|target| rules.levels.are_slow(target));
     if !heavy {
-        let inline = if compressed_anew.is_some() { CHECK_INLINE_BYTES } else { EXPAND_INLINE_BYTES };
+        let inline = if recompressed.is_some() { CHECK_INLINE_BYTES } else { EXPAND_INLINE_BYTES };
         let bound = rules.decompressed_bytes_max.min(inline);
         let quick = AppendRules { decompressed_bytes_max: bound, ..rules };
         match validate(bytes.clone(), &quick) {

@@ -14,7 +14,7 @@ fn again(id: i32, edit: impl FnOnce(&mut RegisterNode)) -> Command {
 }
 
 #[test]
-fn a_node_that_is_alone_counts_as_one() {
+fn a_standalone_node_counts_as_one() {
     let mut rig = Rig::alone();
     let image = rig.image();
     assert_eq!((image.live_nodes(), image.founder(), image.cluster_id()), (vec![NodeId(1)], None, None));

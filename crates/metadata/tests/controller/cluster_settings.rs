@@ -67,7 +67,7 @@ fn settings_that_no_cluster_works_with() {
 }
 
 #[test]
-fn a_node_that_is_alone_has_one_replica_of_internal_topics() {
+fn a_standalone_node_has_one_replica_of_internal_topics() {
     let image = Controller::new(BTreeMap::new()).unwrap().image();
     for topic in ["__consumer_offsets", "__transaction_state", "__share_group_state"] {
         assert_eq!(image.internal_replication_factor(topic), 1);

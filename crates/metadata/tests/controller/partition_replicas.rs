@@ -224,7 +224,7 @@ fn commands_of_another_build_and_damaged_ones_are_errors() {
 
 /// A lost replica is replaced as long as the others can commit that without it.
 #[test]
-fn a_lost_replica_begins_anew_unless_the_others_need_what_is_left_of_it() {
+fn a_lost_replica_starts_empty_unless_the_others_need_what_is_left_of_it() {
     let mut rig = Rig::cluster(3);
     rig.run(&topic("a", 1, &[&[1, 2, 3]])).unwrap();
     rig.run(&topic("b", 2, &[&[1, 2]])).unwrap();

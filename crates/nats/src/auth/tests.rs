@@ -61,7 +61,7 @@ async fn a_user_of_the_settings_needs_the_password() {
 }
 
 #[tokio::test]
-async fn a_token_lets_in_whoever_has_it() {
+async fn a_token_lets_in_every_holder() {
     let auth = load(&[("tailrace.nats.token", "t0ken")]).unwrap();
     let with = |token: &str| ConnectOptions { auth_token: Some(token.to_owned()), ..Default::default() };
     assert!(auth.authenticate(&with("t0ken"), "").await.is_ok());
@@ -306,7 +306,7 @@ async fn a_request_that_was_delivered_may_be_answered_as_often_and_as_long_as_is
 }
 
 #[tokio::test]
-async fn defaults_are_for_users_without_permissions_and_whoever_presents_nothing_may_be_somebody() {
+async fn defaults_are_for_users_without_permissions_and_for_the_no_auth_user() {
     let text = r#"
 no_auth_user = "guest"
 [default_permissions]

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_fell_behind_hears_all_anew() {
+    fn a_link_that_fell_behind_hears_everything_again() {
         let (table, queue) = table();
         let feed = table.begin(NODE);
         let gone = table.add(b"gone", None);

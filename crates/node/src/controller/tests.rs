@@ -127,7 +127,7 @@ async fn what_a_follower_writes_counts_as_dirty() {
 
 /// A follower that is far behind makes the leader read the rows of its index.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_metadata_log_is_opened_anew_when_its_index_is_damaged() {
+async fn the_metadata_log_is_reopened_when_its_index_is_damaged() {
     let folders = [TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap()];
     let cluster = ("cluster.listen", "127.0.0.1:0");
     let first = start_in(&folders[0], &[("node.id", "1"), cluster]).await;

@@ -168,7 +168,7 @@ async fn what_was_answered_is_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn whoever_comes_while_the_topic_is_being_created_waits_for_it() {
+async fn clients_that_come_while_the_topic_is_created_wait_for_it() {
     let folder = TempDir::new().unwrap();
     let rig = Arc::new(Rig::start(&folder).await);
     let count = || {

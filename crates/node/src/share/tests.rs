@@ -338,7 +338,7 @@ async fn only_committed_records_where_only_those_count() {
 }
 
 #[tokio::test]
-async fn what_is_set_anew_or_deleted_counts_no_more() {
+async fn what_is_set_again_or_deleted_no_longer_counts() {
     let rig = Rig::start().await;
     let node = rig.node();
     let live = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
@@ -468,7 +468,7 @@ async fn what_a_member_could_have_is_measured_without_acquiring_it() {
 
 /// A share-partition that was changed half-way must not be used.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_share_partition_that_panics_is_loaded_anew() {
+async fn a_share_partition_that_panics_is_loaded_again() {
     let rig = Rig::start().await;
     let live = rig.node().share.get_or_load(rig.node(), Caller::internal(), &rig.key).await.unwrap();
     assert_eq!(live.with_core(|_| panic!("an invariant is broken")), None::<()>);

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_started_anew_holds_for_nothing_that_was_before() {
+    fn a_restarted_node_answers_for_nothing_from_before() {
         let mut beats = Beats::new(3);
         beats.heard(NodeId(1), 7);
         assert!(beats.heard(NodeId(1), 8));

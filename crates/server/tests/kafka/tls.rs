@@ -127,7 +127,7 @@ async fn a_client_that_reads_slowly_gets_everything_and_one_that_does_not_read_i
 }
 
 #[tokio::test]
-async fn whoever_speaks_the_wrong_protocol_is_turned_away_at_once() {
+async fn the_wrong_protocol_is_turned_away_at_once() {
     let authority = Authority::new();
     let secure = server(&authority, &[("tailrace.kafka.tls", "true"), ("tailrace.http.tls", "true")]).await;
     let began = Instant::now();

@@ -244,7 +244,7 @@ async fn partitions_are_added() {
 }
 
 #[tokio::test]
-async fn a_topic_made_anew_is_another_topic() {
+async fn a_topic_created_again_is_another_topic() {
     let mut server = TestServer::start().await;
     let mut client = server.connect().await;
     let first = client.create_topic("d", 1, &[]).await;

@@ -328,7 +328,7 @@ async fn a_service_answers_what_it_was_asked_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn whoever_presents_nothing_is_the_guest_even_without_a_connect() {
+async fn a_client_without_credentials_is_the_guest_even_without_a_connect() {
     let with = with_users(USERS, &[]).await;
     let mut asked = Lines::over(TcpStream::connect(with.server.nats()).await.unwrap());
     assert_eq!(asked.info().await.get("auth_required"), None);

@@ -570,7 +570,7 @@ async fn a_captured_message_is_delivered_live_exactly_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn subjects_that_overlap_are_refused_whoever_asks() {
+async fn subjects_that_overlap_are_refused_to_everyone() {
     let server = TestServer::start().await;
     create(&server, "orders", 1, &[("tailrace.subjects", "orders.>")]).await.unwrap();
     let refused = Err(RDKafkaErrorCode::InvalidConfig);

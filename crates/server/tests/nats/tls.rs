@@ -155,7 +155,7 @@ async fn clients_must_show_a_certificate_where_that_is_demanded() {
 }
 
 #[tokio::test]
-async fn whoever_speaks_the_wrong_protocol_is_turned_away_at_once() {
+async fn the_wrong_protocol_is_turned_away_at_once() {
     let authority = Authority::new();
     let secure = server(&authority, &[("tailrace.tls.handshake.timeout.ms", "1000")]).await;
     let began = Instant::now();

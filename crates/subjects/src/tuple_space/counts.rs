@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_is_exact_whoever_holds_credit() {
+    fn the_limit_is_exact_wherever_the_credit_is() {
         let each = if cfg!(miri) { 1_300 } else { 25_000 };
         let counts = Counts::new(4 * each);
         std::thread::scope(|scope| {

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_alone_shows_no_dashes() {
+    fn a_standalone_node_shows_no_dashes() {
         let page = json!({
             "node": 1, "cluster_id": "c", "level": 0,
             "nodes": [{ "id": 1, "fenced": false, "leaders": 101, "replicas": 101 }],

@@ -130,7 +130,7 @@ fn one_flipped_byte_of_the_node_that_founded_the_cluster_is_mended_from_the_othe
 
 /// No other node has its data. It says what is wrong, and what to do.
 #[test]
-fn a_node_that_is_alone_says_where_its_metadata_log_is_damaged() {
+fn a_standalone_node_says_where_its_metadata_log_is_damaged() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
     let server = Server::start(&data, &[]);

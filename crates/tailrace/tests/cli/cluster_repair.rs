@@ -323,7 +323,7 @@ fn a_folder_that_was_removed_by_hand_is_a_lost_replica() {
 /// Files in the folder of a new replica are not its own: they are set aside, and the replica is replaced
 /// once.
 #[test]
-fn a_replica_begins_anew_beside_what_lies_in_its_folder() {
+fn a_replica_starts_empty_beside_what_lies_in_its_folder() {
     let dir = tempfile::tempdir().unwrap();
     let mut nodes = three(dir.path());
     let (text, _other) = (filled(&nodes, "t"), filled(&nodes, "other"));
