@@ -16,11 +16,19 @@ pub(crate) struct Tool {
     /// The package on PyPI that contains it ready-built, if there is one.
     pub(crate) wheel: Option<&'static str>,
     pub(crate) default_features: bool,
+    /// Worth the time that optimizing it takes. The others are built like a debug build, in a third of the time.
+    pub(crate) is_optimized: bool,
 }
 
 /// Checks Kafka histories of simulated runs, and of real ones (`interop/cluster.sh`).
-pub(crate) const ADYA: Tool =
-    Tool { program: "adya", package: "adya", version: "0.1.0", wheel: None, default_features: false };
+pub(crate) const ADYA: Tool = Tool {
+    program: "adya",
+    package: "adya",
+    version: "0.1.0",
+    wheel: None,
+    default_features: false,
+    is_optimized: true,
+};
 
 pub(crate) const CARGO_DENY: Tool = Tool {
     program: "cargo-deny",
@@ -28,6 +36,7 @@ pub(crate) const CARGO_DENY: Tool = Tool {
     version: "0.20.2",
     wheel: None,
     default_features: true,
+    is_optimized: false,
 };
 
 pub(crate) const CARGO_MACHETE: Tool = Tool {
@@ -36,6 +45,7 @@ pub(crate) const CARGO_MACHETE: Tool = Tool {
     version: "0.9.2",
     wheel: None,
     default_features: true,
+    is_optimized: false,
 };
 
 pub(crate) const CARGO_MUTANTS: Tool = Tool {
@@ -44,6 +54,7 @@ pub(crate) const CARGO_MUTANTS: Tool = Tool {
     version: "27.1.0",
     wheel: None,
     default_features: true,
+    is_optimized: false,
 };
 
 pub(crate) const TYPOS: Tool = Tool {
@@ -52,6 +63,7 @@ pub(crate) const TYPOS: Tool = Tool {
     version: "1.52.0",
     wheel: Some("typos"),
     default_features: true,
+    is_optimized: false,
 };
 
 impl Tool {
@@ -77,6 +89,9 @@ impl Tool {
             .arg(&folder);
         if !self.default_features {
             install.arg("--no-default-features");
+        }
+        if !self.is_optimized {
+            install.arg("--debug").env("CARGO_PROFILE_DEV_DEBUG", "0");
         }
         // Flags and target folder of the calling build do not apply to tools.
         run::run(install.arg(self.package).env_remove("RUSTFLAGS").env_remove("CARGO_TARGET_DIR"))?;

@@ -5,6 +5,7 @@
 //! all kinds. This crate deliberately contains no copies or variants of shipped code: it drives the shipped
 //! crates.
 
+pub mod checks;
 mod computer;
 mod disk;
 pub mod group;

@@ -181,8 +181,8 @@ impl<M: Clone> Network<M> {
     }
 }
 
-#[cfg(test)]
-mod tests {
+/// See [`crate::checks`].
+pub(crate) mod checks {
     use super::*;
 
     const STORM: Weather =
@@ -200,8 +200,8 @@ mod tests {
         (seen, network.traffic())
     }
 
-    #[test]
-    fn a_seed_tells_everything_and_every_fault_happens() {
+    /// A seed tells everything and every fault happens.
+    pub fn a_seed_tells_everything_and_every_fault_happens() {
         let (seen, traffic) = run(7);
         assert_eq!((seen, traffic), run(7));
         assert_ne!(run(7), run(8));
@@ -209,8 +209,8 @@ mod tests {
         assert_eq!(traffic.sent, 500);
     }
 
-    #[test]
-    fn a_cut_is_one_way_and_stops_what_is_on_its_way() {
+    /// A cut is one way and stops what is on its way.
+    pub fn a_cut_is_one_way_and_stops_what_is_on_its_way() {
         let mut network = Network::new(1, Weather::FINE);
         network.send(0, 1, 2, 'a');
         network.cut(1, 2);

@@ -76,12 +76,12 @@ impl Copies {
     }
 }
 
-#[cfg(test)]
-mod tests {
+/// See [`crate::checks`].
+pub(crate) mod checks {
     use super::Copies;
 
-    #[test]
-    fn what_nobody_knows_of_counts_if_it_is_there() {
+    /// What nobody knows of counts if it is there.
+    pub fn what_nobody_knows_of_counts_if_it_is_there() {
         let mut copies = Copies::default();
         copies.begin(0, 4);
         copies.committed();

@@ -371,15 +371,17 @@ async fn create(
     created.map(drop).map_err(|error| format!("the topic cannot be created: {error}"))
 }
 
-#[cfg(test)]
-mod tests {
+/// See [`crate::checks`].
+pub(crate) mod checks {
     use super::site::SESSION_TIMEOUT;
     use super::*;
 
+    pub use super::copies::checks::*;
+    pub use super::site::checks::*;
+
     /// A member may wait for an answer longer than its session lasts. By then, another member owns its
     /// partitions.
-    #[test]
-    fn a_member_that_waits_for_an_answer_owns_nothing_when_its_session_ends() {
+    pub fn a_member_that_waits_for_an_answer_owns_nothing_when_its_session_ends() {
         let site = Site::new(1, &mut Rng::new(1));
         let history = SharedHistory::new(site.habits);
         let mut storm = Storm { site, history, writes: vec![0] };

@@ -306,8 +306,8 @@ pub(super) fn replicas_of(topic: &str, nodes: usize) -> usize {
     if topic == TOPIC { nodes } else { nodes.min(REPLICAS) }
 }
 
-#[cfg(test)]
-mod tests {
+/// See [`crate::checks`].
+pub(crate) mod checks {
     use std::io::IoSlice;
     use std::path::Path;
 
@@ -318,8 +318,7 @@ mod tests {
 
     /// A node that was killed before its sync may have left unsynced data. A vote that was read counts, so it
     /// must be durable.
-    #[test]
-    fn what_a_killed_node_left_is_durable_once_the_next_one_runs() {
+    pub fn what_a_killed_node_left_is_durable_once_the_next_one_runs() {
         let (mut site, file) = (Site::new(1, &mut Rng::new(1)), Path::new("/data/left"));
         let disk = site.computers[0].disk();
         disk.create_dir(Path::new(DATA_FOLDER)).expect("the disk is empty");
@@ -336,8 +335,7 @@ mod tests {
 
     /// In seed 3488 of that time, the replica of the metadata log stopped before the node had started, and
     /// nothing reopened it.
-    #[test]
-    fn a_node_that_finds_its_disk_full_while_it_starts_goes_on_when_there_is_room() {
+    pub fn a_node_that_finds_its_disk_full_while_it_starts_goes_on_when_there_is_room() {
         let (seconds, mut waited) = (Duration::from_secs, 0);
         for bytes in (8_000..14_000).step_by(500) {
             let mut site = Site::new(3, &mut Rng::new(bytes));

@@ -2,6 +2,7 @@
 
 mod aborted;
 mod aborted_replicas;
+mod checks;
 mod cold;
 mod committed;
 mod common;

@@ -1,0 +1,53 @@
+//! Runs the tests of the crate's private parts (`tailrace_sim::checks`).
+
+use std::fs;
+use std::path::Path;
+
+macro_rules! run {
+    ($($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                tailrace_sim::checks::$name();
+            }
+        )*
+
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+run! {
+    a_seed_tells_everything_and_every_fault_happens
+    a_cut_is_one_way_and_stops_what_is_on_its_way
+    a_member_that_waits_for_an_answer_owns_nothing_when_its_session_ends
+    what_a_killed_node_left_is_durable_once_the_next_one_runs
+    a_node_that_finds_its_disk_full_while_it_starts_goes_on_when_there_is_room
+    what_nobody_knows_of_counts_if_it_is_there
+}
+
+/// Cargo does not run tests in `src` (`test = false`), and a check that is not listed here would never run.
+#[test]
+fn every_check_is_run() {
+    let mut checks = Vec::new();
+    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut checks);
+    checks.sort();
+    let mut names = NAMES.to_vec();
+    names.sort_unstable();
+    assert_eq!(checks, names);
+}
+
+/// Adds the public functions of all modules `checks`. They stand last in their files.
+fn collect(folder: &Path, checks: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).expect("a readable folder") {
+        let path = entry.expect("a readable folder").path();
+        if path.is_dir() {
+            collect(&path, checks);
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("a readable file");
+        assert!(!text.contains("#[test]"), "{}: Cargo does not run this test", path.display());
+        let Some((_, ours)) = text.split_once("pub(crate) mod checks {") else { continue };
+        let names = ours.lines().filter_map(|line| line.strip_prefix("    pub fn ")?.split('(').next());
+        checks.extend(names.map(str::to_owned));
+    }
+}
