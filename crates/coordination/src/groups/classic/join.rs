@@ -109,7 +109,7 @@ impl Turn<'_> {
             return self.reply_join(token, Err(GroupError::InconsistentProtocol { reason }));
         }
         if request.member.is_empty() {
-            self.join_again(token, request);
+            self.join_without_id(token, request);
         } else if self.group.pending.contains(&request.member) {
             if request.instance.is_some() {
                 let reason = "a static member must first join without a member id".to_owned();
@@ -139,7 +139,7 @@ impl Turn<'_> {
     }
 
     /// Handles a JoinGroup request without a member id.
-    fn join_again(&mut self, token: Token, request: JoinRequest) {
+    fn join_without_id(&mut self, token: Token, request: JoinRequest) {
         let fresh = Arc::clone(&request.fresh_member);
         if let Some(instance) = &request.instance {
             match self.group.instances.get(instance).cloned() {
