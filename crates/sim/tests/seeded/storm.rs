@@ -2,6 +2,8 @@
 //! some seeds are those of the day.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::thread;
 
 use tailrace_sim::Mask;
 use tailrace_sim::storm::{self, StormOptions};
@@ -32,6 +34,14 @@ const JUDGED: [&str; 12] = [
     "records were acquired",
 ];
 
+/// Plays a seed twice, and returns how often each event happened.
+fn play(seed: u64) -> BTreeMap<&'static str, u64> {
+    let options = StormOptions { seed, storm_ms: STORM_MS, mask: Mask::default() };
+    let report = storm::run(&options).unwrap_or_else(|error| panic!("TAILRACE_SEED={seed}: {error}"));
+    assert_eq!(Ok(&report), storm::run(&options).as_ref(), "TAILRACE_SEED={seed}: two runs differ");
+    report.counts
+}
+
 #[test]
 fn what_nodes_acknowledged_under_faults_is_there_once_and_where_they_said() {
     let seeds: Vec<u64> = match seeds::chosen() {
@@ -39,15 +49,21 @@ fn what_nodes_acknowledged_under_faults_is_there_once_and_where_they_said() {
         None => (0..SEEDS).chain(seeds::of_the_day(DAILY)).collect(),
     };
     seeds::tell("nodes", &seeds);
-    let (several, mut counts) = (seeds.len() > 1, BTreeMap::new());
-    for seed in seeds {
-        let options = StormOptions { seed, storm_ms: STORM_MS, mask: Mask::default() };
-        let report = storm::run(&options).unwrap_or_else(|error| panic!("TAILRACE_SEED={seed}: {error}"));
-        assert_eq!(Ok(&report), storm::run(&options).as_ref(), "TAILRACE_SEED={seed}: two runs differ");
-        for (what, times) in report.counts {
-            *counts.entry(what).or_insert(0) += times;
+    let several = seeds.len() > 1;
+    let (seeds, counts) = (Mutex::new(seeds.into_iter()), Mutex::new(BTreeMap::new()));
+    let play_some = || {
+        let next = || seeds.lock().expect("nothing panics under the lock").next();
+        while let Some(seed) = next() {
+            let counted = play(seed);
+            let mut counts = counts.lock().expect("nothing panics under the lock");
+            counted.into_iter().for_each(|(what, times)| *counts.entry(what).or_insert(0) += times);
         }
-    }
+    };
+    thread::scope(|scope| {
+        (0..thread::available_parallelism().map_or(1, usize::from))
+            .for_each(|_| drop(scope.spawn(play_some)));
+    });
+    let counts = counts.into_inner().expect("nothing panics under the lock");
     eprintln!("{counts:?}");
     for what in JUDGED.into_iter().filter(|_| several) {
         assert!(counts.get(what).is_some_and(|times| *times > 0), "no seed saw '{what}'");
