@@ -58,6 +58,8 @@ KAFKA = {
     "EndTxn": {"before": "transaction"},
     "WriteTxnMarkers": {},
     "TxnOffsetCommit": {"before": "transaction"},
+    "SaslHandshake": {},
+    "SaslAuthenticate": {},
     "DescribeAcls": {},
     "CreateAcls": {},
     "DeleteAcls": {},

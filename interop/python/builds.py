@@ -44,7 +44,7 @@ def two_builds(folder):
     consumer = Consumer({"bootstrap.servers": bootstrap(cluster), "group.id": "rolling", "auto.offset.reset": "earliest", **CLIENT})
     consumer.subscribe(["rolling"])
     eventually(lambda: consumer.poll(0.1), "the group reads")
-    same(levels(cluster), [1, 1, 1], "levels in force")
+    same(levels(cluster), [2, 2, 2], "levels in force")
 
     def replace(node, binary):
         node.stop()
@@ -55,10 +55,10 @@ def two_builds(folder):
     replace(cluster[1], NEXT)
     # An older link may be from before the start of the node at its other end. Only links made after both were
     # started count.
-    eventually(lambda: meets(cluster[1], cluster[0], 2), "the two of the new build speak level 2")
-    eventually(lambda: meets(cluster[1], cluster[2], 1) and meets(cluster[0], cluster[2], 1), "with the old build they speak level 1")
-    same(levels(cluster), [1, 1, 1], "levels in force")
-    status, said = raise_level(cluster, 2)
+    eventually(lambda: meets(cluster[1], cluster[0], 3), "the two of the new build speak level 3")
+    eventually(lambda: meets(cluster[1], cluster[2], 2) and meets(cluster[0], cluster[2], 2), "with the old build they speak level 2")
+    same(levels(cluster), [2, 2, 2], "levels in force")
+    status, said = raise_level(cluster, 3)
     check(status != 0 and LEVEL in said, f"the level was raised with an old build there: {said}")
     print(f"  raised too early: {next(l for l in said.splitlines() if LEVEL in l)[-200:]}", flush=True)
     # With mixed builds, kill each of them once, and freeze one.
@@ -76,16 +76,16 @@ def two_builds(folder):
     replace(cluster[1], old)
     replace(cluster[1], NEXT)
     replace(cluster[2], NEXT)
-    same(levels(cluster), [1, 1, 1], "levels in force")
-    status, said = raise_level(cluster, 2)
+    same(levels(cluster), [2, 2, 2], "levels in force")
+    status, said = raise_level(cluster, 3)
     same(status, 0, f"raising the level: {said}")
-    eventually(lambda: levels(cluster) == [2, 2, 2], "every node says that level 2 is in force")
+    eventually(lambda: levels(cluster) == [3, 3, 3], "every node says that level 3 is in force")
     load.moves()
     # From now on the old build is refused.
     cluster[2].stop()
     cluster[2].binary = old
     said = cluster[2].refuses_to_start()
-    check("supports levels 1 to 1" in said and "the cluster is at 2" in said, said)
+    check("supports levels 1 to 2" in said and "the cluster is at 3" in said, said)
     print(f"  an old build afterwards: {said[-200:]}", flush=True)
     cluster[2].binary = NEXT
     cluster[2].start()

@@ -16,7 +16,8 @@ pub(crate) struct Tool {
     /// The package on PyPI that contains it ready-built, if there is one.
     pub(crate) wheel: Option<&'static str>,
     pub(crate) default_features: bool,
-    /// Worth the time that optimizing it takes. The others are built like a debug build, in a third of the time.
+    /// Worth the time that optimizing it takes. The others are built like a debug build, in a third of the
+    /// time.
     pub(crate) is_optimized: bool,
 }
 

@@ -19,7 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("config", &["subjects"]),
     // Users and permissions, independent of protocols and of the world.
     ("identity", &[]),
-    ("metadata", &["config", "subjects"]),
+    ("metadata", &["config", "identity", "subjects"]),
     ("coordination", &["metadata", "config", "records"]),
     // What a node needs from the world.
     ("env", &[]),
@@ -30,7 +30,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("peers", &["env", "replication", "tls"]),
     (
         "node",
-        &["env", "coordination", "metadata", "config", "identity", "peers", "replication", "log", "records"],
+        &[
+            "env",
+            "coordination",
+            "metadata",
+            "config",
+            "identity",
+            "subjects",
+            "peers",
+            "replication",
+            "log",
+            "records",
+        ],
     ),
     // Fronts know the node and their own protocol. No front knows another front.
     (
@@ -43,6 +54,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "coordination",
             "metadata",
             "config",
+            "identity",
             "replication",
             "log",
             "records",
@@ -63,7 +75,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "records",
         ],
     ),
-    ("http", &["env", "node", "tls"]),
+    ("http", &["env", "node", "tls", "identity"]),
     // The only crate that knows all fronts.
     ("server", &["kafka", "nats", "http", "node", "tls", "env", "config"]),
     (

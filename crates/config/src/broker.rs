@@ -6,7 +6,8 @@ use std::sync::Arc;
 use tailrace_types::{DECOMPRESSED_BYTES_MAX, NodeId, i64_of};
 
 use super::choice::{
-    AdvertisedListener, LogFormat, MigrationPolicy, NatsTls, ReplicaSelector, Secret, TlsClientAuth,
+    AdvertisedListener, AuthorizerClass, KafkaAuthentication, LogFormat, MigrationPolicy, NatsAuthentication,
+    NatsTls, ReplicaSelector, Secret, TlsClientAuth,
 };
 use super::group::GroupConfig;
 use super::key::ConfigKind::{Boolean, Class, Double, Int, List, Long, Password, Short, String as Text};
@@ -36,6 +37,12 @@ settings! {
         /// a proxy, in a container, or when listening on all addresses. If it is not set, clients are told
         /// the address they connected to.
         advertised_listeners: Option<AdvertisedListener> = K::new("advertised.listeners", List);
+        /// Whether everybody may use a resource that no rule names. Only with authorizer.class.name.
+        allow_everyone_if_no_acl_found: bool = K::new("allow.everyone.if.no.acl.found", Boolean).default("false");
+        /// Decides who may do what. Empty: everybody may do everything. The other value is Kafka's name of
+        /// the rules that `kafka-acls` and `tailrace acl` change.
+        authorizer_class_name: AuthorizerClass = K::new("authorizer.class.name", Class).default("")
+            .one_of(AuthorizerClass::NAMES);
         /// Whether a topic is created when a client asks for its metadata and it does not exist.
         auto_create_topics_enable: bool = K::new("auto.create.topics.enable", Boolean).default("true");
         /// Whether leadership moves back to the preferred replica (the first one in a partition's assignment)
@@ -51,8 +58,14 @@ settings! {
         /// Address at which other nodes of the cluster reach this one, HOST:PORT, or `off` for a standalone
         /// server. Port 0 picks a free port.
         cluster_listen: String = K::new("cluster.listen", Text).default("off");
+        /// How long the answer to a failed login is delayed, and with it the end of the connection. Doubles
+        /// with each further failure of the same address, up to 5 s.
+        connection_failed_authentication_delay_ms: u64 = K::new("connection.failed.authentication.delay.ms", Int)
+            .default("100").ms().between(0, 5000);
         /// Time after which an idle connection, one without requests, is closed.
         connections_max_idle_ms: u64 = K::new("connections.max.idle.ms", Long).default("600000").ms().at_least(1);
+        /// Time after which a Kafka client that logged in must log in again on the same connection. 0: never.
+        connections_max_reauth_ms: u64 = K::new("connections.max.reauth.ms", Long).default("0").ms().at_least(0);
         /// Whether a node that is shutting down first hands its leaderships over to other replicas.
         controlled_shutdown_enable: bool = K::new("controlled.shutdown.enable", Boolean).default("true");
         /// Data folder: everything the server stores is in it. Only one process at a time may use it.
@@ -302,6 +315,29 @@ settings! {
         queued_max_request_bytes: u64 = K::new("queued.max.request.bytes", Long).default("104857600").bytes().at_least(1);
         /// From which replica consumers fetch: always the leader, or one in their own rack (KIP-392).
         replica_selector_class: ReplicaSelector = K::new("replica.selector.class", Class).one_of(ReplicaSelector::NAMES);
+        /// Mechanisms with which Kafka clients may log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
+        /// Kafka's default is GSSAPI, which tailrace does not have.
+        sasl_enabled_mechanisms: Vec<String> = K::new("sasl.enabled.mechanisms", List)
+            .default("SCRAM-SHA-256,SCRAM-SHA-512,PLAIN")
+            .one_of(&["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]);
+        /// How much the clocks of the tokens' issuer and of this machine may differ.
+        sasl_oauthbearer_clock_skew_seconds: u32 = K::new("sasl.oauthbearer.clock.skew.seconds", Int).default("30")
+            .unit(Unit::Seconds).between(0, 600);
+        /// Audiences, of which a token must name one. Kafka accepts any if none is set. Here OAUTHBEARER
+        /// needs one: otherwise a token that was issued for another service would open this one.
+        sasl_oauthbearer_expected_audience: Vec<String> = K::new("sasl.oauthbearer.expected.audience", List).default("");
+        /// The only issuer of tokens. Kafka accepts any if none is set. Here OAUTHBEARER needs it.
+        sasl_oauthbearer_expected_issuer: String = K::new("sasl.oauthbearer.expected.issuer", Text).default("");
+        /// The issuer's public keys: a JSON Web Key Set in a file, as file:///PATH. It is read again when it
+        /// changes. Kafka also fetches keys over https.
+        sasl_oauthbearer_jwks_endpoint_url: String = K::new("sasl.oauthbearer.jwks.endpoint.url", Text).default("");
+        /// The claim of a token that has its scopes. They must be well-formed, and decide nothing.
+        sasl_oauthbearer_scope_claim_name: String = K::new("sasl.oauthbearer.scope.claim.name", Text).default("scope");
+        /// The claim of a token that has the user's name.
+        sasl_oauthbearer_sub_claim_name: String = K::new("sasl.oauthbearer.sub.claim.name", Text).default("sub");
+        /// Maximum size of a request before and during the login.
+        sasl_server_max_receive_size: u32 = K::new("sasl.server.max.receive.size", Int).default("524288").bytes()
+            .between(1024, 1_048_576);
         /// Number of updates of a share-partition's state in __share_group_state after which the whole state
         /// is written again, as a snapshot.
         share_coordinator_snapshot_update_records_per_snapshot: u32 =
@@ -325,6 +361,17 @@ settings! {
         socket_request_max_bytes: u32 = K::new("socket.request.max.bytes", Int).default("104857600").bytes().at_least(1);
         /// Size of the kernel's send buffer of a connection. -1 leaves it to the kernel, which adapts it.
         socket_send_buffer_bytes: i32 = K::new("socket.send.buffer.bytes", Int).default("-1").bytes().at_least(-1);
+        /// Rules that make a user's name of the subject of a client's certificate, separated by commas:
+        /// RULE:pattern/replacement/ with L or U for lower or upper case, or DEFAULT for the whole subject.
+        /// The first that matches counts. A client whose certificate gets no name must log in by SASL. Only
+        /// with tailrace.kafka.tls and tailrace.tls.client.auth=required.
+        ssl_principal_mapping_rules: String = K::new("ssl.principal.mapping.rules", Text).default("DEFAULT");
+        /// Users who may do everything, whatever the rules say: `User:alice;User:bob`. With
+        /// authorizer.class.name there must be at least one.
+        super_users: String = K::new("super.users", Text).default("");
+        /// Whether the rules of authorizer.class.name are only tried: what they would refuse is logged and
+        /// counted, and carried out.
+        tailrace_authorizer_report_only: bool = K::new("tailrace.authorizer.report.only", Boolean).default("false").dynamic();
         /// Interval between checkpoints of a partition. After a crash, everything written since the last
         /// checkpoint is read again.
         tailrace_checkpoint_interval_ms: u64 = K::new("tailrace.checkpoint.interval.ms", Long).default("5000").ms()
@@ -376,10 +423,30 @@ settings! {
         /// Threads that sync partitions to stable storage. Up to this many syncs run at the same time.
         tailrace_flush_threads: u32 = K::new("tailrace.flush.threads", Int).default("8").count("threads")
             .between(1, 256);
+        /// Password of tailrace.first.user. Prefer the environment (TAILRACE_FIRST_PASSWORD), or a file that
+        /// only the server can read. Not needed after the first start.
+        tailrace_first_password: Secret = K::new("tailrace.first.password", Password);
+        /// User who is created, for SCRAM and PLAIN, if there are no users at all. Usually named in
+        /// super.users.
+        tailrace_first_user: String = K::new("tailrace.first.user", Text).default("");
         /// Whether the HTTP listener (health, metrics, WebSocket) accepts TLS only.
         tailrace_http_tls: bool = K::new("tailrace.http.tls", Boolean).default("false");
         /// Threads for reads that miss the page cache and for other work that may block on a disk.
         tailrace_io_threads: u32 = K::new("tailrace.io.threads", Int).default("4").count("threads").between(1, 256);
+        /// Whether Kafka clients log in (SASL): `none`, `requested` (a client that does not is ANONYMOUS), or
+        /// `required`. A client whose certificate has a name (ssl.principal.mapping.rules) need not.
+        tailrace_kafka_authentication: KafkaAuthentication = K::new("tailrace.kafka.authentication", Text).default("none")
+            .one_of(&["none", "requested", "required"]);
+        /// Time that a Kafka client has for its login, from the first byte of the connection.
+        tailrace_kafka_login_timeout_ms: u64 = K::new("tailrace.kafka.login.timeout.ms", Long).default("10000").ms()
+            .at_least(1);
+        /// Maximum number of connections of Kafka clients that have not logged in yet. Only with
+        /// tailrace.kafka.authentication=required.
+        tailrace_kafka_logins_max: u32 = K::new("tailrace.kafka.logins.max", Int).default("1000").count("connections")
+            .between(1, 1_000_000);
+        /// The same for one address. Networks of IPv6 (/64) count as one address.
+        tailrace_kafka_logins_max_per_ip: u32 = K::new("tailrace.kafka.logins.max.per.ip", Int).default("500")
+            .count("connections").between(1, 1_000_000);
         /// Whether the Kafka listener accepts TLS only. Kafka clients call it security.protocol=SSL.
         tailrace_kafka_tls: bool = K::new("tailrace.kafka.tls", Boolean).default("false");
         /// The address of this node that NATS clients of all nodes are told (`connect_urls`), HOST:PORT.
@@ -390,6 +457,11 @@ settings! {
         /// connection is closed with 'Authentication Timeout'.
         tailrace_nats_auth_timeout_ms: u64 = K::new("tailrace.nats.auth.timeout.ms", Long).default("2000").ms()
             .between(1, HOUR_MS);
+        /// Whether NATS clients must log in: `none` (only if tailrace.nats.user, token, nkey or users.file
+        /// say so), or `required`. With `required`, and with authorizer.class.name, the users of the cluster
+        /// (kafka-configs) can log in with `user` and `pass`.
+        tailrace_nats_authentication: NatsAuthentication = K::new("tailrace.nats.authentication", Text).default("none")
+            .one_of(&["none", "required"]);
         /// Maximum number of publish acknowledgements of captured messages that may wait for durable records,
         /// in the whole process. At the limit, the server pauses reading from connections that publish
         /// further messages with a reply subject. Each acknowledgement takes about 100 bytes and its reply
@@ -501,6 +573,9 @@ settings! {
         /// disconnected as a slow consumer.
         tailrace_nats_write_deadline_ms: u64 = K::new("tailrace.nats.write.deadline.ms", Long).default("10000").ms()
             .between(1, DAY_MS);
+        /// Is put in front of the name in a token. With a prefix, the issuer of tokens cannot name a user
+        /// that exists here for another reason, such as one of super.users.
+        tailrace_oauthbearer_name_prefix: String = K::new("tailrace.oauthbearer.name.prefix", Text).default("");
         /// Maximum number of open segment files, of all partitions together. The least recently used are
         /// closed.
         tailrace_open_segments_max: u32 = K::new("tailrace.open.segments.max", Int).default("4096").count("segments")

@@ -128,6 +128,52 @@ choice! {
     }
 }
 
+choice! {
+    /// Values of `tailrace.kafka.authentication`.
+    KafkaAuthentication {
+        /// Clients do not log in.
+        None = "none",
+        /// Clients may log in. One that does not is ANONYMOUS.
+        Requested = "requested",
+        /// Clients must log in.
+        Required = "required",
+    }
+}
+
+choice! {
+    /// Values of `tailrace.nats.authentication`.
+    NatsAuthentication {
+        /// Clients need credentials only if the settings or the users file have users.
+        None = "none",
+        /// Clients must log in.
+        Required = "required",
+    }
+}
+
+/// Values of `authorizer.class.name`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthorizerClass {
+    /// Everybody may do everything. This is the default.
+    None,
+    /// The rules decide.
+    Standard,
+}
+
+impl AuthorizerClass {
+    /// The empty text, and the name of Kafka's class.
+    pub(crate) const NAMES: &[&str] = &["", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"];
+}
+
+impl FromValue for AuthorizerClass {
+    fn from_value(value: Value) -> Result<Self, String> {
+        match value.text().as_deref() {
+            None | Some("") => Ok(Self::None),
+            Some(name) if name == Self::NAMES[1] => Ok(Self::Standard),
+            Some(_) => Err(format!("String must be empty, or {}", Self::NAMES[1])),
+        }
+    }
+}
+
 /// Values of `replica.selector.class`, which are names of Kafka's classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplicaSelector {

@@ -69,6 +69,8 @@ pub enum Unit {
     Bytes,
     /// Milliseconds.
     Milliseconds,
+    /// Seconds.
+    Seconds,
     /// Minutes.
     Minutes,
     /// Hours.
@@ -84,6 +86,7 @@ impl Unit {
             Self::None => "",
             Self::Bytes => "bytes",
             Self::Milliseconds => "ms",
+            Self::Seconds => "s",
             Self::Minutes => "min",
             Self::Hours => "h",
             Self::Count(what) => what,

@@ -23,8 +23,9 @@ mod value;
 
 pub use broker::BrokerConfig;
 pub use choice::{
-    AdvertisedListener, CleanupPolicy, CompressionType, GroupIsolationLevel, LogFormat, MessageTimestampType,
-    MigrationPolicy, NatsTls, ReplicaSelector, Secret, TlsClientAuth,
+    AdvertisedListener, AuthorizerClass, CleanupPolicy, CompressionType, GroupIsolationLevel,
+    KafkaAuthentication, LogFormat, MessageTimestampType, MigrationPolicy, NatsAuthentication, NatsTls,
+    ReplicaSelector, Secret, TlsClientAuth,
 };
 pub use cluster::{RACK_BYTES_MAX, is_address};
 pub use describe::{

@@ -1,7 +1,7 @@
 //! Checks of TLS and user settings that depend on each other. The server reads the files they name.
 
 use super::broker::BrokerConfig;
-use super::choice::{NatsTls, TlsClientAuth};
+use super::choice::{AuthorizerClass, KafkaAuthentication, NatsTls, TlsClientAuth};
 use super::error::ConfigError;
 use super::keys::broker_key;
 
@@ -12,6 +12,8 @@ use super::keys::broker_key;
 pub(super) fn check(config: &BrokerConfig) -> Result<(), ConfigError> {
     check_certificates(config)?;
     check_users(config)?;
+    check_rights(config)?;
+    check_tokens(config)?;
     config.tailrace_nats_websocket_origins.iter().try_for_each(|origin| check_origin(origin))
 }
 
@@ -57,6 +59,104 @@ fn check_users(config: &BrokerConfig) -> Result<(), ConfigError> {
         return refused("tailrace.nats.token", "", "a token and users exclude each other");
     }
     Ok(())
+}
+
+/// The prefix of a user in `super.users`.
+const USER: &str = "User:";
+
+/// Returns the names in `super.users`, and refuses what is not `User:NAME`.
+fn super_users(text: &str) -> Result<Vec<&str>, String> {
+    let users = text.split(';').map(str::trim).filter(|user| !user.is_empty());
+    let name = |user: &'_ str| -> Result<(), String> {
+        let is_one = user.strip_prefix(USER).is_some_and(|name| !name.is_empty() && name != "*");
+        if is_one { Ok(()) } else { Err(format!("'{user}' is not a user: expected User:NAME;User:NAME")) }
+    };
+    users.map(|user| name(user).map(|()| &user[USER.len()..])).collect()
+}
+
+fn check_rights(config: &BrokerConfig) -> Result<(), ConfigError> {
+    let supers = match super_users(&config.super_users) {
+        Ok(supers) => supers,
+        Err(reason) => return refused("super.users", &config.super_users, &reason),
+    };
+    if config.authorizer_class_name == AuthorizerClass::Standard && supers.is_empty() {
+        let reason = "super.users must be set with it: otherwise nobody could add the first rule";
+        return refused("authorizer.class.name", AuthorizerClass::NAMES[1], reason);
+    }
+    if config.tailrace_first_user.is_empty() != config.tailrace_first_password.is_empty() {
+        let reason = "tailrace.first.user and tailrace.first.password must be set together";
+        return refused("tailrace.first.user", &config.tailrace_first_user, reason);
+    }
+    let authentication = config.tailrace_kafka_authentication;
+    let has_logins = !config.sasl_enabled_mechanisms.is_empty() || config.names_certificates();
+    if authentication != KafkaAuthentication::None && !has_logins {
+        let reason = "sasl.enabled.mechanisms must be set with it";
+        return refused("tailrace.kafka.authentication", "required", reason);
+    }
+    Ok(())
+}
+
+/// The mechanism of logins with a token.
+const OAUTHBEARER: &str = "OAUTHBEARER";
+
+fn check_tokens(config: &BrokerConfig) -> Result<(), ConfigError> {
+    let url = &config.sasl_oauthbearer_jwks_endpoint_url;
+    if let Err(reason) = key_file(url) {
+        return refused("sasl.oauthbearer.jwks.endpoint.url", url, reason);
+    }
+    if !config.accepts_tokens() {
+        return Ok(());
+    }
+    let missing = [
+        (url.is_empty(), "sasl.oauthbearer.jwks.endpoint.url must be set with OAUTHBEARER"),
+        (
+            config.sasl_oauthbearer_expected_issuer.trim().is_empty(),
+            "sasl.oauthbearer.expected.issuer must be set with OAUTHBEARER: otherwise any issuer would do",
+        ),
+        (
+            config.sasl_oauthbearer_expected_audience.is_empty(),
+            "sasl.oauthbearer.expected.audience must be set with OAUTHBEARER: otherwise a token for another \
+             service would do",
+        ),
+    ];
+    match missing.into_iter().find(|(is_missing, _)| *is_missing) {
+        Some((_, reason)) => refused("sasl.enabled.mechanisms", OAUTHBEARER, reason),
+        None => Ok(()),
+    }
+}
+
+/// Returns the path of the keys' file, `None` if none is set.
+fn key_file(url: &str) -> Result<Option<&str>, &'static str> {
+    if url.is_empty() {
+        return Ok(None);
+    }
+    let path = url.strip_prefix("file://").filter(|path| path.starts_with('/') && path.len() > 1);
+    let path = path.ok_or(
+        "only files can be read: expected file:///PATH. To use keys from a web server, have another program \
+         fetch them into a file",
+    )?;
+    if path.contains(['%', '?', '#', '\0']) {
+        return Err("the path must not have %, ? or #, which mean something else in a URL");
+    }
+    Ok(Some(path))
+}
+
+impl BrokerConfig {
+    /// Reports whether Kafka clients may log in with a token.
+    pub fn accepts_tokens(&self) -> bool {
+        self.sasl_enabled_mechanisms.iter().any(|mechanism| mechanism == OAUTHBEARER)
+    }
+
+    /// Returns the path of the file with the keys that verify tokens. `None` if none is set.
+    pub fn token_key_file(&self) -> Option<&str> {
+        // Checked when the configuration was resolved.
+        key_file(&self.sasl_oauthbearer_jwks_endpoint_url).unwrap_or_default()
+    }
+
+    /// Reports whether Kafka clients show a certificate, which names the user.
+    pub fn names_certificates(&self) -> bool {
+        self.tailrace_kafka_tls && self.tailrace_tls_client_auth == TlsClientAuth::Required
+    }
 }
 
 fn check_origin(origin: &str) -> Result<(), ConfigError> {

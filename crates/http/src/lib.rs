@@ -3,6 +3,7 @@
 //!
 //! Deliberately small: GET and HEAD, HTTP/1.1, no request bodies, a time limit for every connection.
 
+mod access;
 mod timer;
 
 use std::collections::VecDeque;
@@ -210,7 +211,7 @@ async fn serve_connection(
             place.asks(true);
             let response = match upgrade(&server, &mut request, peer) {
                 Some(response) => response,
-                None => respond(&request, &server).await,
+                None => respond(&request, &server, peer).await,
             };
             place.asks(false);
             Ok::<_, Infallible>(response)
@@ -237,11 +238,20 @@ fn upgrade(
     if pages(server).contains(&path) { None } else { server.guest.upgrade(request, peer) }
 }
 
-async fn respond(request: &Request<Incoming>, server: &Arc<HttpServer>) -> Response<Full<Bytes>> {
+async fn respond(
+    request: &Request<Incoming>,
+    server: &Arc<HttpServer>,
+    peer: SocketAddr,
+) -> Response<Full<Bytes>> {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n".into());
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
+    }
+    let is_open = request.uri().path() == "/healthz";
+    if !is_open && !access::may_see_pages(&server.node, request.headers(), peer).await {
+        let reason = "a user with DESCRIBE on the cluster may see this, by basic authentication\n";
+        return text(StatusCode::FORBIDDEN, reason.into());
     }
     server.guest.asked_for(request.uri().path());
     let (server, uri) = (Arc::clone(server), request.uri().clone());

@@ -101,8 +101,8 @@ impl MatchingEntries<'_> {
 }
 
 /// The meaning of `>` in the text that a pattern is compared with.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wild {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wild {
     /// A token like any other: for subjects, and for patterns that are checked against denied entries.
     Literal,
     /// Everything below. Only `>` covers it.
@@ -171,7 +171,7 @@ impl Rules {
 }
 
 /// Reports whether no token is empty, and `>` appears only as the last token.
-fn is_pattern(text: &str) -> bool {
+pub(crate) fn is_pattern(text: &str) -> bool {
     let mut tokens = text.split('.').peekable();
     while let Some(token) = tokens.next() {
         if token.is_empty() || (token == ">" && tokens.peek().is_some()) {
@@ -183,7 +183,7 @@ fn is_pattern(text: &str) -> bool {
 
 /// Reports whether `pattern` matches `text`. A text with an empty token matches nothing, as in nats-server's
 /// subscription list.
-fn matches(pattern: &[u8], text: &[u8], wild: Wild) -> bool {
+pub(crate) fn matches(pattern: &[u8], text: &[u8], wild: Wild) -> bool {
     if text.split(|b| *b == b'.').any(<[u8]>::is_empty) {
         return false;
     }
@@ -199,8 +199,13 @@ fn matches(pattern: &[u8], text: &[u8], wild: Wild) -> bool {
     tokens.next().is_none()
 }
 
+/// Reports whether every subject that matches `narrow` also matches `wide`.
+pub(crate) fn covers(wide: &[u8], narrow: &[u8]) -> bool {
+    matches(wide, narrow, Wild::Everything)
+}
+
 /// Reports whether some subject matches both patterns.
-fn collide(left: &[u8], right: &[u8]) -> bool {
+pub(crate) fn collide(left: &[u8], right: &[u8]) -> bool {
     let (mut left, mut right) = (left.split(|b| *b == b'.'), right.split(|b| *b == b'.'));
     loop {
         match (left.next(), right.next()) {

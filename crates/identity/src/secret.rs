@@ -19,8 +19,8 @@ const COST_MIN: u32 = 4;
 /// Highest accepted cost. A check takes several seconds then, longer than any authentication timeout.
 const COST_MAX: u32 = 16;
 
-/// Maximum length of a presented password. bcrypt uses 72 bytes of it.
-const PASSWORD_BYTES_MAX: usize = 4096;
+/// Maximum length of a password, in bytes of UTF-8. bcrypt uses 72 bytes of it.
+pub(crate) const PASSWORD_BYTES_MAX: usize = 4096;
 
 /// The HMAC key for plain secrets. Clones share it.
 #[derive(Clone)]
@@ -32,13 +32,22 @@ impl SecretKey {
         Self(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, random)))
     }
 
-    fn sign(&self, text: &[u8]) -> hmac::Tag {
+    pub(crate) fn sign(&self, text: &[u8]) -> hmac::Tag {
         hmac::sign(&self.0, text)
     }
 
-    fn is(&self, tag: &hmac::Tag, text: &str) -> bool {
-        hmac::verify(&self.0, text.as_bytes(), tag.as_ref()).is_ok()
+    /// Reports whether `tag` was made of `text`, in constant time.
+    pub(crate) fn is(&self, tag: &hmac::Tag, text: &[u8]) -> bool {
+        hmac::verify(&self.0, text, tag.as_ref()).is_ok()
     }
+}
+
+/// Compares two secrets. The time depends on their lengths only.
+///
+/// ring's own comparison of bytes is deprecated, so this verifies an HMAC, which ring does in constant time.
+pub(crate) fn is_same_secret(expected: &[u8], found: &[u8]) -> bool {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, found);
+    hmac::verify(&key, found, hmac::sign(&key, expected).as_ref()).is_ok()
 }
 
 /// A secret that a client must present.
@@ -105,10 +114,10 @@ impl Secret {
             return Quick::IsNot;
         }
         match self {
-            Self::Plain(tag) if key.is(tag, presented) => Quick::Is,
+            Self::Plain(tag) if key.is(tag, presented.as_bytes()) => Quick::Is,
             Self::Plain(_) => Quick::IsNot,
             Self::Bcrypt { accepted, .. } => match &*accepted.load() {
-                Some(tag) if key.is(tag, presented) => Quick::Is,
+                Some(tag) if key.is(tag, presented.as_bytes()) => Quick::Is,
                 _ => Quick::Unknown,
             },
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::names::UserName;
 use crate::rules::Rules;
 
 /// A user. The default is the anonymous user, who may do everything.
@@ -14,6 +15,11 @@ pub struct User {
 impl User {
     pub(crate) fn new(name: Arc<str>, rules: Option<Rules>) -> Self {
         Self { name: Some(name), rules }
+    }
+
+    /// Makes a user of the metadata, who has no lists.
+    pub fn without_lists(name: &UserName) -> Self {
+        Self { name: Some(name.as_str().into()), rules: None }
     }
 
     /// Returns the name, or the public key of a user without a name. `None` for the anonymous user.

@@ -174,6 +174,11 @@ impl Users {
         self.by_name.values().any(|known| matches!(known.proof, Proof::Key(_)))
     }
 
+    /// Reports whether there is a user of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
     /// Returns the user of clients that present no credentials. `None` if such clients are denied access.
     pub fn guest(&self) -> Option<&Arc<User>> {
         self.guest.as_ref()

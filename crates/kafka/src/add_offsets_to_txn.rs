@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tailrace_coordination::transactions::{
     AddPartitions, TransactionEvent, TransactionProtocol, TransactionReply,
 };
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::add_offsets_to_txn_request::AddOffsetsToTxnRequest;
 use tailrace_kafka_wire::messages::add_offsets_to_txn_response::AddOffsetsToTxnResponse;
 use tailrace_kafka_wire::{ErrorCode, Reader};
@@ -22,6 +23,9 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let request: AddOffsetsToTxnRequest = decode(&context, reader)?;
     let context = Arc::new(context);
     let version = context.version();
+    if let Err(code) = check_rights(&context, &request) {
+        return Ok(Decided::Reply(context.reply(&answer(code))?));
+    }
     let partition = match group_partition(context.node(), context.caller(), &request.group_id).await {
         Ok(partition) => partition,
         Err(refusal) => return Ok(Decided::Reply(context.reply(&answer(refusal.code))?)),
@@ -45,6 +49,12 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
             Err(refusal) => answer(fenced_from(version, FENCED_FROM, refusal.code)),
         }
     }))
+}
+
+fn check_rights(context: &Context, request: &AddOffsetsToTxnRequest) -> Result<(), ErrorCode> {
+    let rights = context.rights();
+    rights.transactional_id(Operation::Write, &request.transactional_id)?;
+    rights.group(Operation::Read, &request.group_id)
 }
 
 fn answer(code: ErrorCode) -> AddOffsetsToTxnResponse {

@@ -11,6 +11,7 @@ use tailrace_coordination::coordinator::TransactionalProducer;
 use tailrace_coordination::transactions::{
     AddPartitions, TransactionEvent, TransactionProtocol, TransactionReply, VerifyPartitions,
 };
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::add_partitions_to_txn_request::{
     AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
 };
@@ -48,6 +49,9 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let request: AddPartitionsToTxnRequest = decode(&context, reader)?;
     let context = Arc::new(context);
     let version = context.version();
+    if let Err(code) = check_sender(&context, &request) {
+        return Ok(Decided::Reply(context.reply(&refused(&request, code, version))?));
+    }
     let mut asked = Vec::new();
     for transaction in transactions(request, version) {
         let wanted = begin(&context, transaction, version);
@@ -70,6 +74,24 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         }
         response(results, version)
     }))
+}
+
+/// Refuses a client that may not write with the transactional id. From version 4 on, only brokers send the
+/// request.
+fn check_sender(context: &Context, request: &AddPartitionsToTxnRequest) -> Result<(), ErrorCode> {
+    let rights = context.rights();
+    if context.version() >= SEVERAL_FROM {
+        return rights.cluster(Operation::ClusterAction);
+    }
+    rights.transactional_id(Operation::Write, &request.v3_and_below_transactional_id)
+}
+
+fn refused(request: &AddPartitionsToTxnRequest, code: ErrorCode, version: i16) -> AddPartitionsToTxnResponse {
+    if version >= SEVERAL_FROM {
+        return AddPartitionsToTxnResponse { error_code: code.code(), ..Default::default() };
+    }
+    let results_by_topic_v3_and_below = results(&request.v3_and_below_topics, |_, _| code);
+    AddPartitionsToTxnResponse { results_by_topic_v3_and_below, ..Default::default() }
 }
 
 /// Returns the request's transactions in the newer form.
@@ -95,7 +117,7 @@ fn response(mut results: Vec<AddPartitionsToTxnResult>, version: i16) -> AddPart
     AddPartitionsToTxnResponse { results_by_topic_v3_and_below, ..Default::default() }
 }
 
-/// Checks that all partitions exist. If one is missing, none is added.
+/// Checks that the client may write to all partitions, and that they exist. If not, none is added.
 fn begin(
     context: &Context,
     transaction: AddPartitionsToTxnTransaction,
@@ -104,9 +126,12 @@ fn begin(
     let table = Arc::clone(&context.node().topics());
     let mut partitions = BTreeSet::new();
     let mut refused = BTreeMap::new();
+    let rights = context.rights();
     for topic in &transaction.topics {
+        let may_write =
+            if version < SEVERAL_FROM { rights.topic(Operation::Write, &topic.name) } else { Ok(()) };
         for &index in &topic.partitions {
-            match find(&table, &topic.name, index) {
+            match may_write.and_then(|()| find(&table, &topic.name, index)) {
                 Ok(partition) => drop(partitions.insert(partition)),
                 Err(code) => drop(refused.insert((topic.name.as_str(), index), code)),
             }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::alter_partition_reassignments_request::{
     AlterPartitionReassignmentsRequest, ReassignablePartition,
@@ -22,8 +23,12 @@ pub(crate) async fn handle(
     request: AlterPartitionReassignmentsRequest,
 ) -> AlterPartitionReassignmentsResponse {
     let allow_replication_factor_change = request.allow_replication_factor_change;
-    if request.topics.iter().map(|topic| topic.partitions.len()).sum::<usize>() > ITEMS_MAX {
-        let refusal = Refusal::too_many("partitions");
+    let is_long = request.topics.iter().map(|topic| topic.partitions.len()).sum::<usize>() > ITEMS_MAX;
+    let refusal = match context.rights().cluster(Operation::Alter) {
+        Err(code) => Some(Refusal::unauthorized(code)),
+        Ok(()) => is_long.then(|| Refusal::too_many("partitions")),
+    };
+    if let Some(refusal) = refusal {
         return AlterPartitionReassignmentsResponse {
             allow_replication_factor_change,
             error_code: refusal.code.code(),

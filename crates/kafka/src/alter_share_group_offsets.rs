@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tailrace_coordination::groups::OpenedStates;
 use tailrace_coordination::share::SharePartitionKey;
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::alter_share_group_offsets_request::AlterShareGroupOffsetsRequest;
 use tailrace_kafka_wire::messages::alter_share_group_offsets_response::{
@@ -25,6 +26,18 @@ pub(crate) async fn handle(
     context: Arc<Context>,
     request: AlterShareGroupOffsetsRequest,
 ) -> AlterShareGroupOffsetsResponse {
+    if let Err(code) = context.rights().group(Operation::Read, &request.group_id) {
+        let Refusal { code, message } = Refusal::unauthorized(code);
+        return AlterShareGroupOffsetsResponse {
+            error_code: code.code(),
+            error_message: Some(message),
+            ..Default::default()
+        };
+    }
+    let (request, mut responses) = split(&context, request);
+    if request.topics.is_empty() && !responses.is_empty() {
+        return AlterShareGroupOffsetsResponse { responses, ..Default::default() };
+    }
     let group: Arc<str> = request.group_id.as_str().into();
     let make =
         request.topics.iter().any(|wanted| context.node().topics().by_name(&wanted.topic_name).is_some());
@@ -39,7 +52,6 @@ pub(crate) async fn handle(
         }
     };
     let mut left = ITEMS_MAX;
-    let mut responses = Vec::new();
     for wanted in request.topics {
         let topic = context.node().topics().by_name(&wanted.topic_name);
         let (mut partitions, mut altered) = (Vec::new(), Vec::new());
@@ -73,6 +85,29 @@ pub(crate) async fn handle(
         });
     }
     AlterShareGroupOffsetsResponse { responses, ..Default::default() }
+}
+
+/// Takes the topics that the client may not read out of the request, and returns the answers for them.
+fn split(
+    context: &Context,
+    mut request: AlterShareGroupOffsetsRequest,
+) -> (AlterShareGroupOffsetsRequest, Vec<AlterShareGroupOffsetsResponseTopic>) {
+    let rights = context.rights();
+    let (mut readable, mut refused, mut left) = (Vec::new(), Vec::new(), ITEMS_MAX);
+    for topic in std::mem::take(&mut request.topics) {
+        let Err(code) = rights.topic(Operation::Read, &topic.topic_name) else {
+            readable.push(topic);
+            continue;
+        };
+        let indexes = topic.partitions.iter().take(left).map(|partition| partition.partition_index);
+        let partitions: Vec<_> =
+            indexes.map(|index| answer(index, Err(Refusal::unauthorized(code)))).collect();
+        left -= partitions.len();
+        let topic_name = topic.topic_name;
+        refused.push(AlterShareGroupOffsetsResponseTopic { topic_name, partitions, ..Default::default() });
+    }
+    request.topics = readable;
+    (request, refused)
 }
 
 /// Returns the partitions of the request that exist, by topic.

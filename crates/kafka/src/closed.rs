@@ -2,6 +2,7 @@
 
 use std::io;
 
+use tailrace_node::access::CertificateRefused;
 use tailrace_tls::HandshakeError;
 
 /// The reason why a connection ended.
@@ -33,6 +34,18 @@ pub(crate) enum Closed {
     HalfRead,
     #[error("the client did not read answers within tailrace.response.write.timeout.ms")]
     SlowReader,
+    #[error("a login failed")]
+    LoginFailed,
+    #[error("{api} came before the end of the login")]
+    NoLogin { api: &'static str },
+    #[error("the client did not log in, and its certificate names no user: {reason}")]
+    NamelessCertificate { reason: CertificateRefused },
+    #[error("the client did not log in within tailrace.kafka.login.timeout.ms")]
+    SlowLogin,
+    #[error("the client did not log in again in time")]
+    LoginExpired,
+    #[error("the user was removed or disabled, or has another credential now")]
+    CredentialChanged,
     #[error("{0}")]
     Protocol(String),
 }
@@ -49,6 +62,12 @@ impl Closed {
             Self::SlowRequest => Some("slow_request"),
             Self::HalfRead => Some("half_read"),
             Self::SlowReader => Some("slow_reader"),
+            Self::LoginFailed => Some("login_failed"),
+            Self::NoLogin { .. } => Some("no_login"),
+            Self::NamelessCertificate { .. } => Some("nameless_certificate"),
+            Self::SlowLogin => Some("slow_login"),
+            Self::LoginExpired => Some("login_expired"),
+            Self::CredentialChanged => Some("credential_changed"),
             Self::Protocol(_) => Some("protocol"),
         }
     }

@@ -33,6 +33,17 @@ impl Refusal {
         Self::new(ErrorCode::InvalidRequest, message)
     }
 
+    /// The client lacks a right. The text is Kafka's.
+    pub(crate) fn unauthorized(code: ErrorCode) -> Self {
+        let what = match code {
+            ErrorCode::TopicAuthorizationFailed => "Topic",
+            ErrorCode::GroupAuthorizationFailed => "Group",
+            ErrorCode::TransactionalIdAuthorizationFailed => "Transactional Id",
+            _ => "Cluster",
+        };
+        Self::new(code, format!("{what} authorization failed."))
+    }
+
     /// More than [`ITEMS_MAX`] of `what`.
     pub(crate) fn too_many(what: &str) -> Self {
         Self::new(ErrorCode::PolicyViolation, format!("A request may name at most {ITEMS_MAX} {what}."))
@@ -124,6 +135,32 @@ impl Context {
         match u64::try_from(timeout_ms).ok().filter(|&ms| ms > 0) {
             Some(ms) => self.caller().within(Duration::from_millis(ms)),
             None => self.caller().clone(),
+        }
+    }
+}
+
+impl Context {
+    /// Reports whether the client's changes of topics are limited by a quota.
+    pub(crate) fn limits_mutations(&self) -> bool {
+        self.node().limits_mutations(self.caller(), self.client_id())
+    }
+
+    /// Charges partitions that are about to be created or deleted (KIP-599). From the version `exceeded_from`
+    /// on, they are refused if earlier ones have used the quota up. Older clients do not know the error:
+    /// theirs are created or deleted, and the client is held up.
+    pub(crate) fn mutate(&self, partitions: i32, exceeded_from: i16) -> Result<(), Refusal> {
+        let is_strict = self.version() >= exceeded_from;
+        let partitions = u64::try_from(partitions).unwrap_or(0);
+        match self.node().mutated(self.caller(), self.client_id(), partitions, is_strict) {
+            Ok(throttle_ms) => {
+                self.throttle(throttle_ms);
+                Ok(())
+            }
+            Err(throttle_ms) => {
+                self.throttle(throttle_ms);
+                let message = "The throttling quota has been exceeded.";
+                Err(Refusal::new(ErrorCode::ThrottlingQuotaExceeded, message))
+            }
         }
     }
 }

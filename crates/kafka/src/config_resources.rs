@@ -2,10 +2,12 @@
 
 use std::collections::HashSet;
 
+use tailrace_identity::acl::Operation;
 use tailrace_metadata::BrokerScope;
 use tailrace_types::NodeId;
 
 use crate::commands::Refusal;
+use crate::rights::ApiRights;
 
 /// Resource types of the protocol.
 pub(crate) const TOPIC: i8 = 2;
@@ -41,6 +43,22 @@ pub(crate) fn resource(resource_type: i8, name: &str, node: NodeId) -> Result<Re
         GROUP => Ok(Resource::Group(name.to_owned())),
         other => Err(Refusal::invalid_request(format!("Unknown resource type {other}"))),
     }
+}
+
+/// Refuses what the client may not do with the settings of a resource. Unknown types are refused elsewhere.
+pub(crate) fn check_rights(
+    rights: &ApiRights<'_>,
+    operation: Operation,
+    resource_type: i8,
+    name: &str,
+) -> Result<(), Refusal> {
+    let checked = match resource_type {
+        TOPIC => rights.topic(operation, name),
+        GROUP => rights.group(operation, name),
+        BROKER | BROKER_LOGGER | CLIENT_METRICS => rights.cluster(operation),
+        _ => Ok(()),
+    };
+    checked.map_err(Refusal::unauthorized)
 }
 
 fn broker(name: &str, node: NodeId) -> Result<BrokerScope, Refusal> {

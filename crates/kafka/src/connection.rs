@@ -5,6 +5,9 @@
 //! answer that has to wait (for a sync, for data to arrive) does not block the decision of the next request.
 //! Answers leave in the order of their requests, as the protocol demands.
 //!
+//! A client that violates a quota gets its answer at once. Then the connection is not read for a while
+//! (KIP-219). Requests that were read before are still answered.
+//!
 //! The limits are: requests in flight, bytes in the outbox, memory of frames being read (see `budget`), time
 //! for a started frame to arrive, time for the socket to accept an answer, and idle time.
 
@@ -25,6 +28,7 @@ use crate::closed::Closed;
 use crate::context::Decided;
 use crate::decide::{RequestFrame, decide};
 use crate::half_read::Held;
+use crate::login::state::Login;
 use crate::outbox::{Outbox, ReplyPart};
 use crate::server::KafkaServer;
 use crate::session::ClientSession;
@@ -124,9 +128,13 @@ pub(crate) struct Connection {
     waiting_bytes: usize,
     outbox: Outbox,
     limits: Sleep,
+    /// The connection is not read before this ends, because of a quota.
+    muted_until: Option<Sleep>,
     /// Schedules another turn if one ended before all work was done.
     next_turn: NextTurn,
     last_request: Instant,
+    /// The reason for which the connection ends once all answers are sent.
+    closing: Option<Closed>,
     /// The server is stopping. Requests that were read are still answered, but nothing more is read.
     stopping: bool,
     session: Arc<ClientSession>,
@@ -137,6 +145,7 @@ impl Connection {
         transport: Transport,
         peer: SocketAddr,
         local: SocketAddr,
+        login: Login,
         server: Arc<KafkaServer>,
     ) -> Self {
         let outbox = Outbox::new(Arc::clone(&server.metrics));
@@ -159,10 +168,12 @@ impl Connection {
             waiting_bytes: 0,
             outbox,
             limits: time::sleep(LIMITS_INTERVAL),
+            muted_until: None,
             next_turn: NextTurn::default(),
             last_request: Instant::now(),
+            closing: None,
             stopping: false,
-            session: Arc::new(ClientSession::new(peer, local)),
+            session: Arc::new(ClientSession::new(peer, local, login)),
             server,
         }
     }
@@ -182,7 +193,7 @@ impl Connection {
         // The requests still waiting here must not acquire records any more.
         if self.session.has_share_sessions() {
             let (node, session) = (&self.server.node, &self.session);
-            node.share_groups().connection_closed(node, &session.caller, session.id);
+            node.share_groups().connection_closed(node, session.caller(), session.id);
         }
         closed
     }
@@ -198,6 +209,7 @@ impl Connection {
                 return Poll::Ready(Err(error.into()));
             }
             let has_room_again = was_full && !self.outbox_is_full();
+            self.poll_muted(cx);
             let read = self.poll_read_if_allowed(cx)?;
             if !decided && !read && !has_room_again {
                 break;
@@ -208,6 +220,9 @@ impl Connection {
             }
         }
         if self.is_quiet() {
+            if let Some(closed) = self.closing.take() {
+                return Poll::Ready(Err(closed));
+            }
             if self.stopping {
                 return Poll::Ready(Err(Closed::Stopping));
             }
@@ -225,11 +240,37 @@ impl Connection {
 
     fn may_read(&self) -> bool {
         !self.stopping
+            && self.closing.is_none()
             && self.input_ended.is_none()
             && self.deciding.is_none()
+            && (self.muted_until.is_none() || self.holds_memory())
             && self.replies.len() < self.server.limits.in_flight_max
             && self.outbox.pending_bytes() + self.replies_bytes < OUTBOX_BYTES_MAX
             && self.waiting_bytes < WAITING_BYTES_MAX
+    }
+
+    /// Begins and ends the time in which the connection is not read. A client that stays away for longer than
+    /// an idle one may does not keep its connection for that.
+    fn poll_muted(&mut self, cx: &mut Context<'_>) {
+        let throttle_ms = self.session.take_throttle_ms();
+        if throttle_ms > 0 {
+            let wait = Duration::from_millis(throttle_ms.into()).min(self.server.limits.idle_max);
+            let until = Instant::now() + wait;
+            match &mut self.muted_until {
+                Some(muted) if muted.deadline() >= until => {}
+                Some(muted) => muted.reset(until),
+                None => self.muted_until = Some(time::sleep_until(until)),
+            }
+        }
+        if self.muted_until.as_mut().is_some_and(|muted| Pin::new(muted).poll(cx).is_ready()) {
+            self.muted_until = None;
+        }
+    }
+
+    /// Reports whether a large frame is being read. It is read to its end even from a client that is held up,
+    /// because it takes memory for which others wait.
+    fn holds_memory(&self) -> bool {
+        self.reservation.as_ref().is_some_and(|reservation| reservation.bytes() > 0)
     }
 
     /// Reports whether so many bytes wait for the socket that no further answer is made.
@@ -252,6 +293,11 @@ impl Connection {
             }
             Decided::Reply(parts) => {
                 self.replies_bytes += bytes_of(&parts);
+                Waiting::Ready(parts)
+            }
+            Decided::Last(parts, closed) => {
+                self.replies_bytes += bytes_of(&parts);
+                self.closing = Some(closed);
                 Waiting::Ready(parts)
             }
             Decided::Later(promise) => {
@@ -359,7 +405,11 @@ impl Connection {
         let Some(prefix) = self.input.first_chunk::<4>() else { return Ok(None) };
         let length = i32::from_be_bytes(*prefix);
         let limits = &self.server.limits;
-        let (max, other_max) = (limits.request_bytes_max, limits.other_bytes_max);
+        let (max, other_max) = if self.session.login().is_due() {
+            (limits.login_bytes_max, limits.login_bytes_max)
+        } else {
+            (limits.request_bytes_max, limits.other_bytes_max)
+        };
         let bytes = match usize::try_from(length) {
             Ok(bytes) if bytes > 0 && length <= max => 4 + bytes,
             _ if prefix[..2] == TLS_HANDSHAKE => return Err(Closed::TlsOnPlain),
@@ -434,8 +484,7 @@ impl Connection {
         let limits = &self.server.limits;
         let arrived = self.input.len().saturating_sub(self.input_before);
         self.input_before = self.input.len();
-        let holds_memory = self.reservation.as_ref().is_some_and(|reservation| reservation.bytes() > 0);
-        if holds_memory
+        if self.holds_memory()
             && self.may_read()
             && !self.ticket.is_waiting()
             && self.frame_clock.is_some_and(|since| since.elapsed() >= 2 * LIMITS_INTERVAL)
@@ -465,10 +514,18 @@ impl Connection {
         {
             return Err(Closed::SlowRequest);
         }
+        let mut login = self.session.login();
+        if login.is_late() && self.deciding.is_none() {
+            return Err(Closed::SlowLogin);
+        }
+        if login.is_revoked(&self.server.node) {
+            return Err(Closed::CredentialChanged);
+        }
+        drop(login);
         if !self.is_quiet() || self.frame_clock.is_some() {
             return Ok(());
         }
-        if self.last_request.elapsed() >= limits.idle_max {
+        if self.last_request.elapsed() >= limits.idle_max && self.muted_until.is_none() {
             return Err(Closed::Idle);
         }
         if self.input.is_empty() && self.last_request.elapsed() >= LIMITS_INTERVAL {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use tailrace_coordination::groups::{
-    ConsumerEvent, ConsumerHeartbeat, ConsumerReply, GroupError, HeartbeatAnswer, Partitions,
+    ConsumerEvent, ConsumerHeartbeat, ConsumerReply, GroupError, HeartbeatAnswer, Partitions, SeenTopics,
 };
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::consumer_group_heartbeat_request::ConsumerGroupHeartbeatRequest;
 use tailrace_kafka_wire::messages::consumer_group_heartbeat_response::{
     Assignment, ConsumerGroupHeartbeatResponse, TopicPartitions,
@@ -25,6 +26,9 @@ const NOT_CHANGED: i32 = -1;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: ConsumerGroupHeartbeatRequest = decode(&context, reader)?;
+    if let Err(code) = check_rights(&context, &request) {
+        return Ok(Decided::Reply(context.reply(&failed(code))?));
+    }
     let (group, beat) = heartbeat(&context, request);
     let pending = context.submit_consumer(group, ConsumerEvent::Heartbeat(Box::new(beat))).await;
     Ok(answer_later(context, async move {
@@ -37,6 +41,13 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     }))
 }
 
+fn check_rights(context: &Context, request: &ConsumerGroupHeartbeatRequest) -> Result<(), ErrorCode> {
+    let rights = context.rights();
+    rights.group(Operation::Read, &request.group_id)?;
+    let mut names = request.subscribed_topic_names.iter().flatten();
+    names.try_for_each(|topic| rights.topic(Operation::Describe, topic))
+}
+
 fn heartbeat(context: &Context, request: ConsumerGroupHeartbeatRequest) -> (String, ConsumerHeartbeat) {
     let joins_without_id = request.member_id.is_empty() && request.member_epoch == 0;
     let member = if joins_without_id && context.version() < OWN_MEMBER_ID_FROM {
@@ -47,6 +58,9 @@ fn heartbeat(context: &Context, request: ConsumerGroupHeartbeatRequest) -> (Stri
     let owned = request
         .topic_partitions
         .map(|topics| topics.into_iter().map(|topic| (TopicId(topic.topic_id), topic.partitions)).collect());
+    let describable = context.rights().describable_topics();
+    let seen =
+        describable.map_or_else(SeenTopics::all, |topics| SeenTopics::those(move |name| topics.has(name)));
     let beat = ConsumerHeartbeat {
         client: context.client_identity(),
         member: member.into(),
@@ -58,6 +72,7 @@ fn heartbeat(context: &Context, request: ConsumerGroupHeartbeatRequest) -> (Stri
         expression: request.subscribed_topic_regex,
         assignor: request.server_assignor,
         owned,
+        seen,
     };
     (request.group_id, beat)
 }

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use tailrace_env::budget::Reservation;
@@ -24,6 +25,8 @@ pub(crate) enum Decided {
     NoReply,
     /// The answer is ready.
     Reply(Vec<ReplyPart>),
+    /// The answer is ready, and the connection is closed once it is sent.
+    Last(Vec<ReplyPart>, Closed),
     /// The answer has to wait. Later requests are decided meanwhile.
     Later(Promise),
 }
@@ -33,13 +36,23 @@ pub(crate) struct Context {
     pub(crate) server: Arc<KafkaServer>,
     pub(crate) session: Arc<ClientSession>,
     pub(crate) header: RequestHeader,
+    /// Length of the frame, without its length field.
+    pub(crate) request_bytes: usize,
+    /// How long the client is held up after this request, for the answer. In milliseconds.
+    throttle_ms: AtomicU32,
     /// Memory beyond the frame, for a request that is decided aside or takes much.
     room: Mutex<Option<Reservation>>,
 }
 
 impl Context {
-    pub(crate) fn new(server: Arc<KafkaServer>, session: Arc<ClientSession>, header: RequestHeader) -> Self {
-        Self { server, session, header, room: Mutex::default() }
+    pub(crate) fn new(
+        server: Arc<KafkaServer>,
+        session: Arc<ClientSession>,
+        header: RequestHeader,
+        request_bytes: usize,
+    ) -> Self {
+        let (throttle_ms, room) = (AtomicU32::new(0), Mutex::default());
+        Self { server, session, header, request_bytes, throttle_ms, room }
     }
 
     pub(crate) fn node(&self) -> &Arc<Node> {
@@ -48,7 +61,24 @@ impl Context {
 
     /// The client that sent the request.
     pub(crate) fn caller(&self) -> &Caller {
-        &self.session.caller
+        self.session.caller()
+    }
+
+    /// The id that the client gave itself, for its quotas. Empty without one.
+    pub(crate) fn client_id(&self) -> &str {
+        self.header.client_id.as_deref().unwrap_or_default()
+    }
+
+    /// Holds the client up for so many milliseconds (KIP-219): its connection is not read, and the answer
+    /// says so. Of several times, the longest counts.
+    pub(crate) fn throttle(&self, throttle_ms: u32) {
+        self.throttle_ms.fetch_max(throttle_ms, Ordering::Relaxed);
+        self.session.throttle(throttle_ms);
+    }
+
+    /// Returns `throttle_time_ms` of the answer.
+    pub(crate) fn throttle_time_ms(&self) -> i32 {
+        i32::try_from(self.throttle_ms.load(Ordering::Relaxed)).unwrap_or(i32::MAX)
     }
 
     pub(crate) fn version(&self) -> i16 {

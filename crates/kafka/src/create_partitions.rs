@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::create_partitions_request::{
     CreatePartitionsRequest, CreatePartitionsTopic,
@@ -17,6 +18,9 @@ use crate::commands::{Mode, Refusal, in_time};
 use crate::context::Context;
 use crate::replicas::check_replicas;
 use tailrace_node::Caller;
+
+/// First version whose clients know THROTTLING_QUOTA_EXCEEDED.
+const QUOTA_EXCEEDED_FROM: i16 = 3;
 
 pub(crate) async fn handle(
     context: Arc<Context>,
@@ -38,7 +42,7 @@ pub(crate) async fn handle(
         };
         results.push(result(topic.name, outcome.err()));
     }
-    CreatePartitionsResponse { results, ..Default::default() }
+    CreatePartitionsResponse { results, throttle_time_ms: context.throttle_time_ms(), ..Default::default() }
 }
 
 async fn extend(
@@ -47,6 +51,7 @@ async fn extend(
     mode: Mode,
     caller: &Caller,
 ) -> Result<(), Refusal> {
+    context.rights().topic(Operation::Alter, &topic.name).map_err(Refusal::unauthorized)?;
     in_time(caller)?;
     let by = Requester::Client;
     let command =
@@ -70,8 +75,21 @@ async fn extend(
             let nodes = assignments.iter().map(|a| a.broker_ids.iter().copied().map(NodeId).collect());
             let (topic, count, assignment) = (topic.name.clone(), topic.count, Some(nodes.collect()));
             let command = Command::CreatePartitions { topic, count, assignment, by };
-            return context.command(caller, command, mode).await.map(drop);
+            return carry_out(context, caller, command, mode).await;
         }
+    }
+    carry_out(context, caller, command, mode).await
+}
+
+/// Charges the quota for the new partitions, and makes them.
+async fn carry_out(context: &Context, caller: &Caller, command: Command, mode: Mode) -> Result<(), Refusal> {
+    if let Command::CreatePartitions { topic, count, .. } = &command
+        && mode == Mode::CarryOut
+        && context.limits_mutations()
+    {
+        context.command(caller, command.clone(), Mode::ValidateOnly).await?;
+        let before = context.node().image().topic(topic).map_or(0, |topic| topic.partitions);
+        context.mutate(count.saturating_sub(before), QUOTA_EXCEEDED_FROM)?;
     }
     context.command(caller, command, mode).await.map(drop)
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::create_topics_request::{CreatableTopic, CreateTopicsRequest};
 use tailrace_kafka_wire::messages::create_topics_response::{
@@ -11,11 +12,15 @@ use tailrace_kafka_wire::messages::create_topics_response::{
 use tailrace_metadata::{Command, CreateTopic, MetadataImage, Requester};
 use tailrace_types::{NodeId, TopicId};
 
+use crate::bindings;
 use crate::commands::{ITEMS_MAX, Mode, Refusal, in_time};
 use crate::context::Context;
 use crate::replicas::check_assignment;
 use tailrace_env::random;
 use tailrace_node::Caller;
+
+/// First version whose clients know THROTTLING_QUOTA_EXCEEDED.
+const QUOTA_EXCEEDED_FROM: i16 = 6;
 
 pub(crate) async fn handle(context: Arc<Context>, request: CreateTopicsRequest) -> CreateTopicsResponse {
     let mode = Mode::validate_only(request.validate_only);
@@ -36,11 +41,14 @@ pub(crate) async fn handle(context: Arc<Context>, request: CreateTopicsRequest) 
             Some(_) => create(&context, topic, mode, &caller).await,
         };
         topics.push(match outcome {
+            Ok(image) if !context.rights().sees_topic(Operation::DescribeConfigs, &name) => {
+                without_settings(created(&image, name, mode))
+            }
             Ok(image) => created(&image, name, mode),
             Err(refusal) => refused(name, refusal),
         });
     }
-    CreateTopicsResponse { topics, ..Default::default() }
+    CreateTopicsResponse { topics, throttle_time_ms: context.throttle_time_ms(), ..Default::default() }
 }
 
 async fn create(
@@ -49,9 +57,12 @@ async fn create(
     mode: Mode,
     caller: &Caller,
 ) -> Result<Arc<MetadataImage>, Refusal> {
+    check_rights(context, &topic.name).map_err(Refusal::unauthorized)?;
     in_time(caller)?;
     let alone = context.node().is_alone().then(|| context.node().id().get());
     let (partitions, replication_factor, assignment) = counts(&topic, alone)?;
+    let binds = bindings::concerns(topic.configs.iter().map(|config| config.name.as_str()), false);
+    let name = topic.name.clone();
     let command = Command::CreateTopic(CreateTopic {
         name: topic.name,
         id: TopicId::from_random(random::bytes16()),
@@ -62,7 +73,21 @@ async fn create(
         now: context.node().now(),
         by: Requester::Client,
     });
-    context.command(caller, command, mode).await
+    if binds {
+        bindings::check(context, caller, &name, &command).await?;
+    }
+    if mode == Mode::CarryOut && context.limits_mutations() {
+        let image = context.command(caller, command.clone(), Mode::ValidateOnly).await?;
+        let partitions = image.topic(&name).map_or(0, |topic| topic.partitions);
+        context.mutate(partitions, QUOTA_EXCEEDED_FROM)?;
+    }
+    let outcome = context.command(caller, command, mode).await;
+    outcome.map_err(|refusal| bindings::without_hidden_topic(&context.rights(), refusal))
+}
+
+fn check_rights(context: &Context, name: &str) -> Result<(), ErrorCode> {
+    let rights = context.rights();
+    if rights.sees_cluster(Operation::Create) { Ok(()) } else { rights.topic(Operation::Create, name) }
 }
 
 /// Returns the number of partitions and replicas, given as numbers or by a manual assignment. `alone` is set
@@ -118,6 +143,20 @@ fn created(image: &MetadataImage, name: String, mode: Mode) -> CreatableTopicRes
         configs: Some(configs.collect()),
         name,
         ..Default::default()
+    }
+}
+
+/// The answer for a client that may not see the topic's settings, among which Kafka counts these numbers.
+fn without_settings(created: CreatableTopicResult) -> CreatableTopicResult {
+    if created.error_code != ErrorCode::None.code() {
+        return created;
+    }
+    CreatableTopicResult {
+        num_partitions: -1,
+        replication_factor: -1,
+        configs: Some(Vec::new()),
+        topic_config_error_code: ErrorCode::TopicAuthorizationFailed.code(),
+        ..created
     }
 }
 

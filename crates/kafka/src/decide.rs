@@ -12,7 +12,7 @@ use crate::dispatch::dispatch;
 use crate::served::{self, Road};
 use crate::server::KafkaServer;
 use crate::session::ClientSession;
-use crate::{api_versions, feature_gate};
+use crate::{api_versions, feature_gate, login};
 
 /// A frame as it arrived, without its length field.
 pub(crate) struct RequestFrame {
@@ -29,12 +29,16 @@ pub(crate) async fn decide(
     frame: RequestFrame,
 ) -> Result<Decided, Closed> {
     let RequestFrame { body, reservation } = frame;
+    if let Some(decided) = login::naked_frame(&server, &session, &body).await {
+        return decided;
+    }
     let bytes = body.len();
     let mut reader = Reader::new(body);
     let header = RequestHeader::decode(&mut reader)
         .map_err(|error| Closed::Protocol(format!("bad request header: {error}")))?;
     let (key, version) = (header.api_key, header.api_version);
-    let context = Context::new(server, session, header);
+    login::check(&server, &session, key)?;
+    let context = Context::new(server, session, header, bytes);
     if !served::serves(key, version) {
         if key == ApiKey::ApiVersions {
             return api_versions::unsupported(&context);

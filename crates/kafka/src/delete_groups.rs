@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use tailrace_coordination::groups::{GroupError, GroupEvent, GroupReply};
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::delete_groups_request::DeleteGroupsRequest;
 use tailrace_kafka_wire::messages::delete_groups_response::{DeletableGroupResult, DeleteGroupsResponse};
 use tailrace_kafka_wire::{ErrorCode, Reader};
@@ -24,14 +25,21 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let request: DeleteGroupsRequest = decode(&context, reader)?;
     let mut asked = Vec::new();
     for group_id in request.groups_names.into_iter().take(ITEMS_MAX) {
-        let answer = ask(&context, &group_id).await;
+        let answer = match context.rights().group(Operation::Delete, &group_id) {
+            Ok(()) => Ok(ask(&context, &group_id).await),
+            Err(code) => Err(code),
+        };
         asked.push((group_id, answer));
     }
     let context = Arc::new(context);
     Ok(answer_later(Arc::clone(&context), async move {
         let mut results = Vec::with_capacity(asked.len());
         for (group_id, asked) in asked {
-            let code = match fate(asked).await {
+            let fate = match asked {
+                Ok(asked) => fate(asked).await,
+                Err(code) => Err(Refused::Code(code)),
+            };
+            let code = match fate {
                 Err(Refused::States) => delete_with_states(&context, &group_id).await,
                 Err(Refused::Code(code)) => code,
                 Ok(()) => ErrorCode::None,

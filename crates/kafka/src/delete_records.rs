@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::delete_records_request::{DeleteRecordsRequest, DeleteRecordsTopic};
 use tailrace_kafka_wire::messages::delete_records_response::{
@@ -34,9 +35,14 @@ async fn delete_in_topic(
     caller: &Caller,
 ) -> DeleteRecordsTopicResult {
     let mut partitions = Vec::with_capacity(topic.partitions.len());
+    let may_delete = context.rights().topic(Operation::Delete, &topic.name);
     for wanted in topic.partitions {
         let index = wanted.partition_index;
-        let (low_watermark, code) = match delete(context, &topic.name, index, wanted.offset, caller).await {
+        let deleted = match may_delete {
+            Ok(()) => delete(context, &topic.name, index, wanted.offset, caller).await,
+            Err(code) => Err(code),
+        };
+        let (low_watermark, code) = match deleted {
             Ok(log_start) => (log_start.get(), ErrorCode::None),
             Err(code) => (-1, code),
         };

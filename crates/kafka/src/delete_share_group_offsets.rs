@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::delete_share_group_offsets_request::DeleteShareGroupOffsetsRequest;
 use tailrace_kafka_wire::messages::delete_share_group_offsets_response::{
@@ -21,7 +22,20 @@ pub(crate) async fn handle(
     context: Arc<Context>,
     request: DeleteShareGroupOffsetsRequest,
 ) -> DeleteShareGroupOffsetsResponse {
-    let outcomes = match delete(&context, &request).await {
+    let rights = context.rights();
+    let may_delete = rights.group(Operation::Delete, &request.group_id);
+    let may_read: Vec<_> = match may_delete {
+        Ok(()) => {
+            request.topics.iter().map(|topic| rights.topic(Operation::Read, &topic.topic_name)).collect()
+        }
+        Err(_) => Vec::new(),
+    };
+    drop(rights);
+    let outcomes = match may_delete {
+        Ok(()) => delete(&context, &request, &may_read).await,
+        Err(code) => Err(Refusal::unauthorized(code)),
+    };
+    let outcomes = match outcomes {
         Ok(outcomes) => outcomes,
         Err(Refusal { code, message }) => {
             return DeleteShareGroupOffsetsResponse {
@@ -32,10 +46,12 @@ pub(crate) async fn handle(
         }
     };
     let mut responses = Vec::new();
-    for (number, wanted) in request.topics.into_iter().enumerate() {
-        let topic = context.node().topics().by_name(&wanted.topic_name);
+    for (number, (wanted, may_read)) in request.topics.into_iter().zip(may_read).enumerate() {
+        let topics = context.node().topics();
+        let topic = may_read.is_ok().then(|| topics.by_name(&wanted.topic_name)).flatten();
         let outcome = match &topic {
             _ if number >= ITEMS_MAX => Err(Refusal::too_many("topics")),
+            None if may_read.is_err() => Err(Refusal::unauthorized(ErrorCode::TopicAuthorizationFailed)),
             Some(topic) => match outcomes.get(&topic.id) {
                 Some(Ok(())) => Ok(()),
                 Some(Err(failure)) => Err(Refusal::new(share_admin_code(failure), failure.to_string())),
@@ -66,12 +82,18 @@ pub(crate) async fn handle(
 async fn delete(
     context: &Context,
     request: &DeleteShareGroupOffsetsRequest,
+    may_read: &[Result<(), ErrorCode>],
 ) -> Result<BTreeMap<TopicId, Result<(), StateFailure>>, Refusal> {
     let group: Arc<str> = request.group_id.as_str().into();
+    if !may_read.is_empty() && may_read.iter().all(Result::is_err) {
+        return Ok(BTreeMap::new());
+    }
     check_unused(context, &group).await?;
     let topics = context.node().topics();
-    let wanted = request.topics.iter().take(ITEMS_MAX);
-    let ids = wanted.filter_map(|wanted| topics.by_name(&wanted.topic_name).map(|topic| topic.id)).collect();
+    // Topics beyond the limit are refused, whether the client may read them or not.
+    let wanted = request.topics.iter().zip(may_read).take(ITEMS_MAX).filter(|(_, may_read)| may_read.is_ok());
+    let ids =
+        wanted.filter_map(|(wanted, _)| topics.by_name(&wanted.topic_name).map(|topic| topic.id)).collect();
     delete_states(context.node(), context.caller(), &group, Some(ids))
         .await
         .map_err(|failure| Refusal::new(deletion_code(&failure), failure.to_string()))

@@ -9,7 +9,6 @@ use tailrace_kafka_wire::messages::describe_cluster_response::{
 };
 
 use crate::context::Context;
-use crate::lookup::{CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED};
 use crate::topology;
 
 /// Endpoint types (KIP-919).
@@ -49,11 +48,9 @@ pub(crate) async fn handle(
         cluster_id: here.cluster_id().to_owned(),
         controller_id: topology::controller(here),
         brokers: brokers.collect(),
-        cluster_authorized_operations: if request.include_cluster_authorized_operations {
-            CLUSTER_OPERATIONS
-        } else {
-            OPERATIONS_NOT_ASKED
-        },
+        cluster_authorized_operations: context
+            .rights()
+            .cluster_operations(request.include_cluster_authorized_operations),
         ..Default::default()
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tailrace_env::task;
 
 use tailrace_config::{ConfigSynonym, DescribedConfig};
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::describe_configs_request::{
     DescribeConfigsRequest, DescribeConfigsResource,
@@ -15,7 +16,7 @@ use tailrace_kafka_wire::messages::describe_configs_response::{
 use tailrace_metadata::{BrokerScope, MetadataImage};
 
 use crate::commands::{ITEMS_MAX, Refusal};
-use crate::config_resources::{Resource, resource};
+use crate::config_resources::{Resource, check_rights, resource};
 use crate::context::Context;
 use crate::lookup::legal_name;
 
@@ -63,6 +64,8 @@ fn describe(
     image: &MetadataImage,
     wanted: &DescribeConfigsResource,
 ) -> Result<Vec<DescribedConfig>, Refusal> {
+    let (kind, name) = (wanted.resource_type, &wanted.resource_name);
+    check_rights(&context.rights(), Operation::DescribeConfigs, kind, name)?;
     let node = context.node().id();
     match resource(wanted.resource_type, &wanted.resource_name, node)? {
         Resource::Broker(BrokerScope::Cluster) => Ok(image.describe_cluster()),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tailrace_coordination::groups::{
     ClassicDescription, ClassicMemberDescription, GroupError, GroupEvent, GroupReply, GroupState,
 };
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::describe_groups_request::DescribeGroupsRequest;
 use tailrace_kafka_wire::messages::describe_groups_response::{
     DescribeGroupsResponse, DescribedGroup, DescribedGroupMember,
@@ -15,7 +16,7 @@ use crate::closed::Closed;
 use crate::commands::ITEMS_MAX;
 use crate::context::{Context, Decided, answer_later, decode};
 use crate::errors::group_code;
-use crate::lookup::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED};
+use crate::lookup::OPERATIONS_NOT_ASKED;
 
 /// First version in which a missing group is an error. Before, it is reported as dead.
 const NOT_FOUND_FROM: i16 = 6;
@@ -23,8 +24,7 @@ const NOT_FOUND_FROM: i16 = 6;
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: DescribeGroupsRequest = decode(&context, reader)?;
     let version = context.version();
-    let operations =
-        if request.include_authorized_operations { GROUP_OPERATIONS } else { OPERATIONS_NOT_ASKED };
+    let asks_operations = request.include_authorized_operations;
     let context = Arc::new(context);
     Ok(answer_later(Arc::clone(&context), async move {
         let mut groups = Vec::new();
@@ -35,6 +35,13 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
                 groups.push(refused(group_id, ErrorCode::PolicyViolation, None));
                 continue;
             }
+            let rights = context.rights();
+            if let Err(code) = rights.group(Operation::Describe, &group_id) {
+                groups.push(refused(group_id, code, None));
+                continue;
+            }
+            let operations = rights.group_operations(asks_operations, &group_id);
+            drop(rights);
             let named = vec![Arc::<str>::from(group_id.as_str())];
             let event = move |token| GroupEvent::Describe { token, groups: named };
             let asked = context.submit_group(&group_id, event).await;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tailrace_env::task;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::describe_log_dirs_request::DescribeLogDirsRequest;
 use tailrace_kafka_wire::messages::describe_log_dirs_response::{
@@ -24,6 +25,9 @@ pub(crate) async fn handle(
     context: Arc<Context>,
     request: DescribeLogDirsRequest,
 ) -> DescribeLogDirsResponse {
+    if let Err(code) = context.rights().cluster(Operation::Describe) {
+        return DescribeLogDirsResponse { error_code: code.code(), ..Default::default() };
+    }
     let wanted = request.topics.map(|topics| {
         let mut wanted: BTreeMap<String, BTreeSet<i32>> = BTreeMap::new();
         for topic in topics {

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::describe_producers_request::DescribeProducersRequest;
 use tailrace_kafka_wire::messages::describe_producers_response::{
@@ -34,9 +35,12 @@ pub(crate) async fn handle(
     let mut charges = context.charges();
     for (name, indexes) in wanted {
         let mut partitions = Vec::with_capacity(indexes.len());
+        let may_read = context.rights().topic(Operation::Read, &name).map_err(Refusal::unauthorized);
         for partition_index in indexes {
             let answer = PartitionResponse { partition_index, ..Default::default() };
-            let producers = if charges.is_full() {
+            let producers = if let Err(refusal) = &may_read {
+                Err(refusal.clone())
+            } else if charges.is_full() {
                 Err(Refusal::too_long())
             } else {
                 producers(&context, &name, partition_index).await

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::describe_quorum_request::{self, DescribeQuorumRequest};
 use tailrace_kafka_wire::messages::describe_quorum_response::{
@@ -11,7 +12,7 @@ use tailrace_kafka_wire::messages::describe_quorum_response::{
 use tailrace_metadata::METADATA_TOPIC;
 use tailrace_types::NodeId;
 
-use crate::commands::ITEMS_MAX;
+use crate::commands::{ITEMS_MAX, Refusal};
 use crate::context::Context;
 use crate::topology::{NodeAddress, controller, nodes};
 use tailrace_node::ask::{DescribeQuorum, Quorum, QuorumReplica};
@@ -23,6 +24,11 @@ const NODES_FROM: i16 = 2;
 const LISTENER: &str = "CONTROLLER";
 
 pub(crate) async fn handle(context: Arc<Context>, request: DescribeQuorumRequest) -> DescribeQuorumResponse {
+    if let Err(code) = context.rights().cluster(Operation::Describe) {
+        let Refusal { code, message } = Refusal::unauthorized(code);
+        let (error_code, error_message) = (code.code(), Some(message));
+        return DescribeQuorumResponse { error_code, error_message, ..Default::default() };
+    }
     if request.topics.iter().map(|topic| topic.partitions.len()).sum::<usize>() > ITEMS_MAX {
         let error_code = ErrorCode::PolicyViolation.code();
         return DescribeQuorumResponse { error_code, ..Default::default() };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tailrace_coordination::groups::Partitions;
 use tailrace_coordination::share::{KeptState, SharePartitionKey};
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::describe_share_group_offsets_request::{
     DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsRequestGroup,
@@ -46,6 +47,11 @@ async fn describe(
 ) -> DescribeShareGroupOffsetsResponseGroup {
     let mut group =
         DescribeShareGroupOffsetsResponseGroup { group_id: wanted.group_id, ..Default::default() };
+    if let Err(code) = context.rights().group(Operation::Describe, &group.group_id) {
+        group.error_code = code.code();
+        group.error_message = Some(Refusal::unauthorized(code).message);
+        return group;
+    }
     let name: Arc<str> = group.group_id.as_str().into();
     let all = wanted.topics.is_none();
     if let Err(Refusal { code, message }) = has_members(context, &name).await {
@@ -70,6 +76,12 @@ async fn describe(
     };
     let named = named.unwrap_or_else(|| by_topic(context, &kept));
     for (topic_name, partitions) in named {
+        // Topics that the client did not name have been filtered.
+        let right = if all { Ok(()) } else { context.rights().topic(Operation::Describe, &topic_name) };
+        if let Err(code) = right {
+            group.topics.push(refused(topic_name, partitions, code, left));
+            continue;
+        }
         let topic = context.node().topics().by_name(&topic_name);
         let mut answer = DescribeShareGroupOffsetsResponseTopic {
             topic_name,
@@ -91,10 +103,34 @@ async fn describe(
     group
 }
 
+/// The answer for a topic that the client may not see, for up to `left` partitions.
+fn refused(
+    topic_name: String,
+    partitions: Vec<i32>,
+    code: ErrorCode,
+    left: &mut usize,
+) -> DescribeShareGroupOffsetsResponseTopic {
+    let partition = |partition_index| DescribeShareGroupOffsetsResponsePartition {
+        partition_index,
+        start_offset: UNKNOWN,
+        lag: UNKNOWN,
+        error_code: code.code(),
+        error_message: Some(Refusal::unauthorized(code).message),
+        ..Default::default()
+    };
+    let partitions: Vec<_> = partitions.into_iter().take(*left).map(partition).collect();
+    *left -= partitions.len();
+    DescribeShareGroupOffsetsResponseTopic { topic_name, partitions, ..Default::default() }
+}
+
+/// Returns the partitions that the client may see.
 fn by_topic(context: &Context, kept: &Partitions) -> Vec<(String, Vec<i32>)> {
     let topics = context.node().topics();
+    let rights = context.rights();
     let named = |(id, partitions): (&TopicId, &Vec<i32>)| {
-        Some((topics.by_id(id.0)?.name.as_str().to_owned(), partitions.clone()))
+        let topic = topics.by_id(id.0)?;
+        let name = topic.name.as_str();
+        rights.sees_topic(Operation::Describe, name).then(|| (name.to_owned(), partitions.clone()))
     };
     kept.iter().filter_map(named).collect()
 }

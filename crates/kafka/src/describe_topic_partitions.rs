@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::describe_topic_partitions_request::{
     Cursor as From, DescribeTopicPartitionsRequest,
@@ -14,7 +15,8 @@ use tailrace_kafka_wire::messages::describe_topic_partitions_response::{
 use tailrace_metadata::{MetadataImage, is_internal_topic};
 
 use crate::context::Context;
-use crate::lookup::{TOPIC_OPERATIONS, legal_name};
+use crate::lookup::legal_name;
+use crate::rights::ApiRights;
 use crate::topology::{self, PartitionState};
 use tailrace_node::Node;
 use tailrace_node::partitions::{Topic, TopicTable};
@@ -33,6 +35,7 @@ pub(crate) async fn handle(
     let names: BTreeSet<String> = request.topics.into_iter().map(|topic| topic.name).collect();
     let limit = request.response_partition_limit.clamp(1, PARTITIONS_MAX);
     let mut page = Page {
+        rights: context.rights(),
         node: Arc::clone(context.node()),
         image: context.node().image(),
         cursor: request.cursor,
@@ -41,7 +44,9 @@ pub(crate) async fn handle(
         response: DescribeTopicPartitionsResponse::default(),
     };
     if names.is_empty() {
-        page.fill(table.iter().map(|topic| topic.name.as_str()), &table);
+        let rights = context.rights();
+        let names = table.iter().map(|topic| topic.name.as_str());
+        page.fill(names.filter(|name| rights.sees_topic(Operation::Describe, name)), &table);
     } else {
         page.fill(names.iter().map(String::as_str), &table);
     }
@@ -57,7 +62,8 @@ fn bad_cursor(cursor: &From) -> DescribeTopicPartitionsResponse {
     DescribeTopicPartitionsResponse { topics: vec![topic], ..Default::default() }
 }
 
-struct Page {
+struct Page<'a> {
+    rights: ApiRights<'a>,
     node: Arc<Node>,
     image: Arc<MetadataImage>,
     /// The start of the page.
@@ -67,7 +73,7 @@ struct Page {
     response: DescribeTopicPartitionsResponse,
 }
 
-impl Page {
+impl Page<'_> {
     /// Adds topics until the page is full. Their names come in ascending order.
     fn fill<'a>(&mut self, names: impl Iterator<Item = &'a str>, table: &TopicTable) {
         for name in names {
@@ -82,8 +88,15 @@ impl Page {
                 self.stop_before(name, 0);
                 return;
             }
+            if let Err(code) = self.rights.topic(Operation::Describe, name) {
+                self.response.topics.push(hidden(name, code));
+                continue;
+            }
             match table.by_name(name) {
-                None => self.response.topics.push(unknown(name)),
+                None => {
+                    let operations = self.rights.topic_operations(true, name);
+                    self.response.topics.push(unknown(name, operations));
+                }
                 Some(topic) => {
                     let next = self.add(&topic, first);
                     if next < topic.partition_count().unsigned_abs() as usize {
@@ -107,7 +120,7 @@ impl Page {
             topic_id: topic.id.0,
             is_internal: topic.internal,
             partitions,
-            topic_authorized_operations: TOPIC_OPERATIONS,
+            topic_authorized_operations: self.rights.topic_operations(true, topic.name.as_str()),
             ..Default::default()
         });
         next
@@ -122,7 +135,16 @@ impl Page {
     }
 }
 
-fn unknown(name: &str) -> DescribeTopicPartitionsResponseTopic {
+/// The answer for a topic that the client may not see. It does not tell whether there is one.
+fn hidden(name: &str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic {
+    DescribeTopicPartitionsResponseTopic {
+        error_code: code.code(),
+        name: Some(name.to_owned()),
+        ..Default::default()
+    }
+}
+
+fn unknown(name: &str, topic_authorized_operations: i32) -> DescribeTopicPartitionsResponseTopic {
     let code = match legal_name(name) {
         Ok(()) => ErrorCode::UnknownTopicOrPartition,
         Err(refusal) => refusal.code,
@@ -131,7 +153,7 @@ fn unknown(name: &str) -> DescribeTopicPartitionsResponseTopic {
         error_code: code.code(),
         name: Some(name.to_owned()),
         is_internal: is_internal_topic(name),
-        topic_authorized_operations: TOPIC_OPERATIONS,
+        topic_authorized_operations,
         ..Default::default()
     }
 }

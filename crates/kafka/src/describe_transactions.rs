@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tailrace_coordination::transactions::{TransactionDescription, TransactionEvent, TransactionReply};
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::describe_transactions_request::DescribeTransactionsRequest;
 use tailrace_kafka_wire::messages::describe_transactions_response::{
     DescribeTransactionsResponse, TopicData, TransactionState,
@@ -17,16 +18,25 @@ use crate::transactions::{ask, unexpected};
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: DescribeTransactionsRequest = decode(&context, reader)?;
     let context = Arc::new(context);
-    let (node, caller) = (Arc::clone(context.node()), context.caller().clone());
-    Ok(answer_later(context, async move {
+    Ok(answer_later(Arc::clone(&context), async move {
         let mut transaction_states = Vec::new();
         // Each answer is longer than its entry in the request, and no client needs this many transactional
         // ids.
         for transactional_id in request.transactional_ids.into_iter().take(ITEMS_MAX) {
+            if let Err(code) = context.rights().transactional_id(Operation::Describe, &transactional_id) {
+                transaction_states.push(TransactionState { transactional_id, ..refused(code) });
+                continue;
+            }
             let id = transactional_id.clone();
             let event = move |token, _| TransactionEvent::Describe { token, transactional_id: id.clone() };
-            let answer = match ask(&node, &caller, &transactional_id, event).await.reply().await {
-                Ok(TransactionReply::Described(description)) => state(description),
+            let asked = ask(context.node(), context.caller(), &transactional_id, event);
+            let answer = match asked.await.reply().await {
+                Ok(TransactionReply::Described(description)) => {
+                    let mut state = state(description);
+                    let rights = context.rights();
+                    state.topics.retain(|topic| rights.sees_topic(Operation::Describe, &topic.topic));
+                    state
+                }
                 Ok(reply) => refused(unexpected(&reply).code),
                 Err(refusal) => refused(refusal.code),
             };

@@ -3,7 +3,7 @@
 use tailrace_kafka_wire::{ApiKey, Reader};
 
 use crate::closed::Closed;
-use crate::context::{Context, Decided, answer};
+use crate::context::{Context, Decided, answer, decode};
 use crate::{
     acls, add_offsets_to_txn, add_partitions_to_txn, alter_configs, alter_partition_reassignments,
     alter_share_group_offsets, api_versions, client_quotas, consumer_group_describe,
@@ -12,10 +12,10 @@ use crate::{
     describe_log_dirs, describe_producers, describe_quorum, describe_share_group_offsets,
     describe_topic_partitions, describe_transactions, elect_leaders, end_txn, fetch, find_coordinator,
     heartbeat, incremental_alter_configs, init_producer_id, join_group, leave_group, list_config_resources,
-    list_groups, list_offsets, list_partition_reassignments, list_transactions, metadata, offset_commit,
-    offset_delete, offset_fetch, offset_for_leader_epoch, produce, scram_credentials, share_acknowledge,
-    share_fetch, share_group_describe, share_group_heartbeat, sync_group, txn_offset_commit,
-    unregister_broker, update_features, write_txn_markers,
+    list_groups, list_offsets, list_partition_reassignments, list_transactions, login, metadata,
+    offset_commit, offset_delete, offset_fetch, offset_for_leader_epoch, produce, scram_credentials,
+    share_acknowledge, share_fetch, share_group_describe, share_group_heartbeat, sync_group,
+    txn_offset_commit, unregister_broker, update_features, write_txn_markers,
 };
 
 /// Dispatches a request to its API. The caller has checked [`serves`](crate::served::serves).
@@ -34,6 +34,14 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
         ApiKey::SyncGroup => sync_group::decide(context, reader).await,
         ApiKey::DescribeGroups => describe_groups::decide(context, reader).await,
         ApiKey::ListGroups => answer(context, reader, list_groups::handle).await,
+        ApiKey::SaslHandshake => {
+            let request = decode(&context, reader)?;
+            login::handshake(&context, &request)
+        }
+        ApiKey::SaslAuthenticate => {
+            let request = decode(&context, reader)?;
+            login::authenticate(context, request).await
+        }
         ApiKey::ApiVersions => answer(context, reader, api_versions::handle).await,
         ApiKey::CreateTopics => answer(context, reader, create_topics::handle).await,
         ApiKey::DeleteTopics => answer(context, reader, delete_topics::handle).await,

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::elect_leaders_request::{ElectLeadersRequest, TopicPartitions};
 use tailrace_kafka_wire::messages::elect_leaders_response::{
@@ -26,6 +27,11 @@ const UNCLEAN: i8 = 1;
 const KINDS_FROM: i16 = 1;
 
 pub(crate) async fn handle(context: Arc<Context>, request: ElectLeadersRequest) -> ElectLeadersResponse {
+    if let Err(code) = context.rights().cluster(Operation::Alter) {
+        let response = refused(request.topic_partitions, &Refusal::unauthorized(code));
+        let error_code = if context.version() >= KINDS_FROM { code } else { ErrorCode::None }.code();
+        return ElectLeadersResponse { error_code, ..response };
+    }
     let kind = if context.version() >= KINDS_FROM { request.election_type } else { PREFERRED };
     let is_known = matches!(kind, PREFERRED | UNCLEAN);
     if is_known && !context.node().is_alone() {
@@ -58,6 +64,14 @@ pub(crate) async fn handle(context: Arc<Context>, request: ElectLeadersRequest) 
         replica_election_results: results.collect(),
         ..Default::default()
     }
+}
+
+/// Refuses each partition of a request. Version 0 has no code for the request itself.
+fn refused(wanted: Option<Vec<TopicPartitions>>, refusal: &Refusal) -> ElectLeadersResponse {
+    let wanted = wanted.unwrap_or_default();
+    let is_short = wanted.iter().map(|topic| topic.partitions.len()).sum::<usize>() <= ITEMS_MAX;
+    let results = wanted.into_iter().filter(|_| is_short).map(|topic| elect(topic, |_, _| refusal.clone()));
+    ElectLeadersResponse { replica_election_results: results.collect(), ..Default::default() }
 }
 
 fn elect(wanted: TopicPartitions, outcome: impl Fn(&str, i32) -> Refusal) -> ReplicaElectionResult {

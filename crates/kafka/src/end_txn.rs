@@ -7,6 +7,7 @@ use tailrace_coordination::coordinator::TransactionalProducer;
 use tailrace_coordination::transactions::{
     EndTransaction, TransactionEvent, TransactionProtocol, TransactionReply,
 };
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::end_txn_request::EndTxnRequest;
 use tailrace_kafka_wire::messages::end_txn_response::EndTxnResponse;
 use tailrace_kafka_wire::{ErrorCode, Reader};
@@ -25,6 +26,9 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let request: EndTxnRequest = decode(&context, reader)?;
     let context = Arc::new(context);
     let version = context.version();
+    if let Err(code) = context.rights().transactional_id(Operation::Write, &request.transactional_id) {
+        return Ok(Decided::Reply(context.reply(&refused(code))?));
+    }
     let protocol = if version >= BUMPS_FROM {
         TransactionProtocol::EpochPerTransaction
     } else {

@@ -346,6 +346,10 @@ pub(crate) fn control_code(error: &ControlError) -> ErrorCode {
         ControlErrorKind::NodeIdInUse => ErrorCode::DuplicateBrokerRegistration,
         ControlErrorKind::UnsupportedLevel => ErrorCode::UnsupportedVersion,
         ControlErrorKind::NotRegistered => ErrorCode::BrokerIdNotRegistered,
+        ControlErrorKind::ResourceNotFound => ErrorCode::ResourceNotFound,
+        ControlErrorKind::DuplicateResource => ErrorCode::DuplicateResource,
+        ControlErrorKind::UnacceptableCredential => ErrorCode::UnacceptableCredential,
+        ControlErrorKind::NotAuthorized => ErrorCode::ClusterAuthorizationFailed,
         ControlErrorKind::Unknown => ErrorCode::UnknownServerError,
     }
 }

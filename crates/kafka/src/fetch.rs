@@ -11,12 +11,13 @@ use bytes::Bytes;
 use tailrace_config::ReplicaSelector;
 use tailrace_env::aside::Turn;
 use tailrace_env::sync::Notify;
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::fetch_request::FetchRequest;
 use tailrace_kafka_wire::messages::fetch_response::{
     AbortedTransaction as WireAbortedTransaction, EpochEndOffset, FetchResponse, FetchableTopicResponse,
     PartitionData,
 };
-use tailrace_kafka_wire::{ErrorCode, Reader, Records};
+use tailrace_kafka_wire::{ApiKey, ErrorCode, Reader, Records};
 use tailrace_log::{Extent, Reach};
 use tailrace_replication::AbortedTransaction;
 use tailrace_types::{NodeId, Offset};
@@ -28,10 +29,12 @@ use crate::fetch_session::{Admission, FetchTurn, PartitionWanted, TopicKey};
 use crate::lookup::replica;
 use crate::outbox::ReplyPart;
 use crate::partition_read::PartitionRead;
+use crate::rights::ApiRights;
 use crate::{closest_replica, leader_hints};
 use tailrace_node::Caller;
 use tailrace_node::Node;
 use tailrace_node::NodeDisk;
+use tailrace_node::access::Delivery;
 use tailrace_node::partitions::{Isolation, PartitionHandle, ReadFailure, ReadTerms, TopicTable};
 
 /// `isolation_level` of a consumer that must not see undecided transactions.
@@ -76,6 +79,8 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let node = context.node();
     let bytes_max =
         u64::from(request.max_bytes.max(0).unsigned_abs()).min(node.config().fetch_max_bytes.into());
+    let within_quota = node.fetch_bytes_max(context.caller(), context.client_id());
+    let bytes_max = within_quota.map_or(bytes_max, |most| most.min(bytes_max));
     let terms = Terms {
         bytes_max,
         bytes_min: u64::from(request.min_bytes.max(0).unsigned_abs()).min(bytes_max),
@@ -231,8 +236,16 @@ struct Look {
 impl Look {
     fn go_on(&mut self, node: &Node, wanted: &[PartitionWanted], terms: &Terms) -> Option<()> {
         let topics = node.topics();
+        // Asked again at each look, so that nothing is sent to a client whose right was taken away meanwhile.
+        let rights = ApiRights::of(node, &terms.caller, ApiKey::Fetch);
+        let mut last: Option<(&TopicKey, Result<(), ErrorCode>)> = None;
         for want in wanted {
-            let found = match find(&topics, want) {
+            let may_read = match last {
+                Some((topic, may_read)) if *topic == want.topic => may_read,
+                _ => may_read(&topics, &rights, &want.topic),
+            };
+            last = Some((&want.topic, may_read));
+            let found = match may_read.and_then(|()| find(&topics, want)) {
                 Ok(handle) => look_at(&topics, &handle, want, self.left, self.nothing_yet, terms)?,
                 Err(code) => PartitionRead::error(code),
             };
@@ -241,6 +254,18 @@ impl Look {
             self.found.push(found);
         }
         Some(())
+    }
+}
+
+/// Refuses topics that the client may not read. An unknown id is left to [`find`], because ids are no
+/// secrets.
+fn may_read(topics: &TopicTable, rights: &ApiRights<'_>, topic: &TopicKey) -> Result<(), ErrorCode> {
+    match topic {
+        _ if rights.is_unlimited() => Ok(()),
+        TopicKey::Name(name) => rights.topic(Operation::Read, name),
+        TopicKey::Id(id) => {
+            topics.by_id(*id).map_or(Ok(()), |topic| rights.topic(Operation::Read, topic.name.as_str()))
+        }
     }
 }
 
@@ -296,13 +321,24 @@ fn unread(
     }
 }
 
-/// Builds the answer. Leaves out what an incremental session has already reported.
+/// Builds the answer. Leaves out what an incremental session has already reported. The answer of a client
+/// that violates its quota is empty.
 fn respond(
     context: &Context,
     turn: FetchTurn,
     found: Vec<PartitionRead>,
     terms: &Terms,
 ) -> Result<Vec<ReplyPart>, Closed> {
+    let bytes = turn.answer_bytes(&found);
+    match context.node().fetched(context.caller(), context.client_id(), bytes) {
+        Delivery::Send { throttle_ms } => context.throttle(throttle_ms),
+        Delivery::Withhold { throttle_ms } => {
+            context.throttle(throttle_ms);
+            let session_id = context.server.fetch_sessions.withhold(&turn);
+            let throttle_time_ms = context.throttle_time_ms();
+            return context.reply(&FetchResponse { throttle_time_ms, session_id, ..Default::default() });
+        }
+    }
     let named = turn.select(&found);
     let mut files = Vec::new();
     let mut responses: Vec<FetchableTopicResponse> = Vec::new();
@@ -328,7 +364,8 @@ fn respond(
             }
         }
     }
-    let mut response = FetchResponse { session_id: turn.session_id, responses, ..Default::default() };
+    let (session_id, throttle_time_ms) = (turn.session_id, context.throttle_time_ms());
+    let mut response = FetchResponse { session_id, throttle_time_ms, responses, ..Default::default() };
     leader_hints::in_fetch(context, &mut response);
     context.reply_with_files(&response, &files)
 }

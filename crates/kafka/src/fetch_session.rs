@@ -97,6 +97,9 @@ impl PartitionWanted {
 
 type Key = (TopicKey, i32);
 
+/// Length of the fields of a partition in an answer, apart from its records.
+const PARTITION_BYTES: u64 = 40;
+
 /// One request's share of a session, or a fetch without a session.
 pub(crate) struct FetchTurn {
     /// The partitions to read, in the order in which limits are used up.
@@ -226,6 +229,19 @@ impl FetchSessions {
         sessions.insert(id, Arc::clone(&session));
         self.count(&sessions);
         Some((id, session))
+    }
+
+    /// Ends a turn whose answer is withheld because of a quota, and returns the session id of the empty
+    /// answer. An existing session stays as it was. Clients drop the one that such an answer begins, so it is
+    /// removed.
+    pub(crate) fn withhold(&self, turn: &FetchTurn) -> i32 {
+        if turn.incremental {
+            return turn.session_id;
+        }
+        if turn.session_id != 0 {
+            self.remove(turn.session_id);
+        }
+        0
     }
 
     fn remove(&self, id: i32) {
@@ -358,6 +374,17 @@ impl Session {
 }
 
 impl FetchTurn {
+    /// Returns the length of the answer, before the session knows of it: all records, and the fields of those
+    /// partitions that are in the answer for certain.
+    pub(crate) fn answer_bytes(&self, found: &[PartitionRead]) -> u64 {
+        let partitions = match self.incremental {
+            true => found.iter().filter(|found| found.has_data()).count(),
+            false => found.len(),
+        };
+        let records: u64 = found.iter().map(PartitionRead::bytes).sum();
+        records + partitions as u64 * PARTITION_BYTES
+    }
+
     /// Reports which of `wanted` the answer contains.
     pub(crate) fn select(&self, found: &[PartitionRead]) -> Vec<bool> {
         match &self.session {
@@ -435,6 +462,25 @@ mod tests {
         assert_ne!(session_id(&sessions, request(0, 0, "t", 0..1)), Ok(0));
         assert_eq!(session_id(&sessions, request(ids[1], -1, "t", 0..1)), Ok(0));
         assert_eq!(sessions.all.size(), 300_001);
+    }
+
+    #[test]
+    fn a_withheld_answer_begins_no_session_and_ends_none() {
+        tailrace_runtime::install();
+        let sessions = sessions();
+        let turn = |request| match sessions.admit(request, 12) {
+            Admission::Turn(turn) => turn,
+            Admission::Refused(code) => panic!("{code:?}"),
+        };
+        let first = turn(request(0, 0, "t", 0..3));
+        assert_ne!(first.session_id, 0);
+        assert_eq!(sessions.withhold(&first), 0);
+        drop(first);
+        assert_eq!(sessions.all.size(), 0, "it would be nobody's");
+        let id = turn(request(0, 0, "t", 0..3)).session_id;
+        assert_eq!(sessions.withhold(&turn(request(id, 1, "t", 0..0))), id);
+        assert_eq!(session_id(&sessions, request(id, 2, "t", 0..0)), Ok(id), "it goes on");
+        assert_eq!(sessions.withhold(&turn(request(0, -1, "t", 0..3))), 0, "there was none");
     }
 
     #[test]

@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use tailrace_coordination::share::SharePartitionKey;
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::find_coordinator_request::FindCoordinatorRequest;
 use tailrace_kafka_wire::messages::find_coordinator_response::{Coordinator, FindCoordinatorResponse};
 use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
 
-use crate::commands::ITEMS_MAX;
+use crate::commands::{ITEMS_MAX, Refusal};
 use crate::context::Context;
 use crate::topology::{self, NodeAddress};
 use tailrace_node::cluster::leaders::leader_of;
@@ -59,6 +60,9 @@ async fn coordinator(context: &Context, kind: i8, key: &str) -> Coordinator {
     if !matches!(kind, GROUP | TRANSACTION | SHARE) {
         return refused("Unknown coordinator type.");
     }
+    if let Err(code) = check_rights(context, kind, key) {
+        return Coordinator { error_code: code.code(), ..refused(&Refusal::unauthorized(code).message) };
+    }
     if here.is_alone() {
         return at(&topology::this_node(context));
     }
@@ -77,6 +81,16 @@ async fn coordinator(context: &Context, kind: i8, key: &str) -> Coordinator {
     match leader.and_then(|(node, _)| topology::live_node(context, node)) {
         Some(node) => at(&node),
         None => unavailable("The coordinator is not available."),
+    }
+}
+
+fn check_rights(context: &Context, kind: i8, key: &str) -> Result<(), ErrorCode> {
+    let rights = context.rights();
+    match kind {
+        GROUP => rights.group(Operation::Describe, key),
+        TRANSACTION => rights.transactional_id(Operation::Describe, key),
+        // Only brokers need to know where states of share groups are.
+        _ => rights.cluster(Operation::ClusterAction),
     }
 }
 

@@ -7,12 +7,14 @@ use tailrace_coordination::groups::{
     ClassicEvent, ClassicReply, ClientIdentity, ConsumerEvent, ConsumerReply, GroupCoordinator, GroupError,
     GroupEvent, GroupReply, OffsetsEvent, OffsetsReply, ShareEvent, ShareReply, TopicReference,
 };
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_metadata::MetadataImage;
 use tailrace_types::{LeaderEpoch, ProducerId};
 
 use crate::context::Context;
 use crate::errors::coordinator_code;
+use crate::rights::ApiRights;
 use tailrace_node::coordinators::{CoordinatorFailure, Pending};
 
 /// Returns the code for a partition that does not exist, in a commit by any member. Kafka checks this before
@@ -26,6 +28,25 @@ pub(super) fn unknown_code(image: &MetadataImage, topic: &TopicReference, index:
         None => Some(unknown),
         Some(topic) if !(0..topic.partitions).contains(&index) => Some(ErrorCode::UnknownTopicOrPartition),
         Some(_) => None,
+    }
+}
+
+/// Refuses what the client may not do with a topic.
+///
+/// A topic that is named by an unknown id has no name to ask about. That is told, because ids are no secrets.
+pub(super) fn check_topic(
+    context: &Context,
+    rights: &ApiRights<'_>,
+    operation: Operation,
+    topic: &TopicReference,
+) -> Result<(), ErrorCode> {
+    match topic {
+        _ if rights.is_unlimited() => Ok(()),
+        TopicReference::Name(name) => rights.topic(operation, name),
+        TopicReference::Id(id) => match context.node().image().topic_by_id(*id) {
+            Some(topic) => rights.topic(operation, topic.name.as_str()),
+            None => Err(ErrorCode::UnknownTopicId),
+        },
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tailrace_coordination::groups::{ClassicEvent, ClassicReply, MemberReference};
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::heartbeat_request::HeartbeatRequest;
 use tailrace_kafka_wire::messages::heartbeat_response::HeartbeatResponse;
 use tailrace_kafka_wire::{ErrorCode, Reader};
@@ -13,6 +14,9 @@ use crate::errors::group_code;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: HeartbeatRequest = decode(&context, reader)?;
+    if let Err(code) = context.rights().group(Operation::Read, &request.group_id) {
+        return Ok(Decided::Reply(context.reply(&answer(code))?));
+    }
     let by = MemberReference {
         member: request.member_id.into(),
         instance: request.group_instance_id.map(Arc::from),
@@ -26,6 +30,10 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
             Ok(_) => ErrorCode::UnknownServerError,
             Err(code) => code,
         };
-        HeartbeatResponse { error_code: code.code(), ..Default::default() }
+        answer(code)
     }))
+}
+
+fn answer(code: ErrorCode) -> HeartbeatResponse {
+    HeartbeatResponse { error_code: code.code(), ..Default::default() }
 }

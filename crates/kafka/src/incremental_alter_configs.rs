@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
     AlterConfigsResource, AlterableConfig, IncrementalAlterConfigsRequest,
@@ -12,9 +13,9 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_response::{
 };
 use tailrace_metadata::{ConfigAction, ConfigChange, ConfigOp};
 
-use crate::alter_configs::alteration;
+use crate::alter_configs::carry_out;
 use crate::commands::{Mode, Refusal};
-use crate::config_resources::{Duplicates, resource};
+use crate::config_resources::{Duplicates, check_rights, resource};
 use crate::context::Context;
 
 pub(crate) async fn handle(
@@ -44,12 +45,11 @@ pub(crate) async fn handle(
 }
 
 async fn alter(context: &Context, wanted: AlterConfigsResource, mode: Mode) -> Result<(), Refusal> {
+    let (kind, name) = (wanted.resource_type, &wanted.resource_name);
+    check_rights(&context.rights(), Operation::AlterConfigs, kind, name)?;
     let resource = resource(wanted.resource_type, &wanted.resource_name, context.node().id())?;
     let ops = wanted.configs.into_iter().map(operation).collect::<Result<_, _>>()?;
-    context
-        .command(context.caller(), alteration(resource, ConfigChange::Incremental(ops)), mode)
-        .await
-        .map(drop)
+    carry_out(context, resource, ConfigChange::Incremental(ops), mode).await
 }
 
 fn operation(config: AlterableConfig) -> Result<ConfigOp, Refusal> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tailrace_coordination::coordinator::TransactionalProducer;
 use tailrace_coordination::transactions::{InitProducer, TransactionEvent, TransactionReply};
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::init_producer_id_request::InitProducerIdRequest;
 use tailrace_kafka_wire::messages::init_producer_id_response::InitProducerIdResponse;
 use tailrace_kafka_wire::{ErrorCode, Reader};
@@ -20,6 +21,13 @@ const FENCED_FROM: i16 = 4;
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: InitProducerIdRequest = decode(&context, reader)?;
     let context = Arc::new(context);
+    let may_write = match &request.transactional_id {
+        Some(id) => context.rights().transactional_id(Operation::Write, id),
+        None => context.rights().idempotent_write(),
+    };
+    if let Err(code) = may_write {
+        return Ok(Decided::Reply(context.reply(&refused(code))?));
+    }
     // A client must send both its current id and its epoch, or neither. Without a transactional id it always
     // gets a new id.
     if (request.producer_id < 0) != (request.producer_epoch < 0) {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tailrace_coordination::groups::{
     ClassicEvent, ClassicReply, GroupError, JoinAbilities, JoinRequest, Joined,
 };
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::join_group_request::JoinGroupRequest;
 use tailrace_kafka_wire::messages::join_group_response::{JoinGroupResponse, JoinGroupResponseMember};
 use tailrace_kafka_wire::{ErrorCode, Reader};
@@ -31,6 +32,9 @@ const SKIP_ASSIGNMENT_FROM: i16 = 9;
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: JoinGroupRequest = decode(&context, reader)?;
     let version = context.version();
+    if let Err(code) = context.rights().group(Operation::Read, &request.group_id) {
+        return Ok(Decided::Reply(context.reply(&refused(code, String::new(), version))?));
+    }
     let member = request.member_id.clone();
     if let Some(reason) = &request.reason {
         let (group, reason) = (&request.group_id, reason_for_log(reason));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tailrace_coordination::groups::{ClassicEvent, ClassicReply, LeavingMember};
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::leave_group_request::{LeaveGroupRequest, MemberIdentity};
 use tailrace_kafka_wire::messages::leave_group_response::{LeaveGroupResponse, MemberResponse};
 use tailrace_kafka_wire::{ErrorCode, Reader};
@@ -17,6 +18,9 @@ const MEMBERS_FROM: i16 = 3;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: LeaveGroupRequest = decode(&context, reader)?;
+    if let Err(code) = context.rights().group(Operation::Read, &request.group_id) {
+        return Ok(Decided::Reply(context.reply(&refused(code))?));
+    }
     let batched = context.version() >= MEMBERS_FROM;
     let members = if batched {
         request.members

@@ -1,8 +1,8 @@
-//! The requests of the Kafka protocol: one file per API, each from decoded request to response. Permissions,
-//! quotas and credentials, which are not supported yet, have one file per kind.
+//! The requests of the Kafka protocol: one file per API, each from decoded request to response.
 //!
 //! This crate reads the header, refuses what is not served, and passes the body to the file of its API. Every
-//! request passes through `Context`, whose session identifies the client.
+//! request passes through `Context`, whose session identifies the client. The handlers ask `rights` what the
+//! client may do, before they look at anything that it might not be allowed to see.
 //!
 //! # Traps
 //!
@@ -19,6 +19,7 @@ mod alter_configs;
 mod alter_partition_reassignments;
 mod alter_share_group_offsets;
 mod api_versions;
+mod bindings;
 mod client_quotas;
 mod closed;
 mod closest_replica;
@@ -67,6 +68,7 @@ mod list_offsets;
 mod list_partition_reassignments;
 mod list_transactions;
 mod listener;
+mod login;
 mod lookup;
 mod metadata;
 mod metrics;
@@ -78,6 +80,7 @@ mod outbox;
 mod partition_read;
 mod produce;
 mod replicas;
+mod rights;
 mod scram_credentials;
 mod served;
 mod server;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::list_config_resources_request::ListConfigResourcesRequest;
 use tailrace_kafka_wire::messages::list_config_resources_response::{
@@ -16,6 +17,9 @@ pub(crate) async fn handle(
     context: Arc<Context>,
     request: ListConfigResourcesRequest,
 ) -> ListConfigResourcesResponse {
+    if let Err(code) = context.rights().cluster(Operation::DescribeConfigs) {
+        return ListConfigResourcesResponse { error_code: code.code(), ..Default::default() };
+    }
     let types = match context.version() {
         0 => vec![CLIENT_METRICS],
         _ => request.resource_types,

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsRequest};
 use tailrace_kafka_wire::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse,
@@ -71,11 +72,17 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let committed_only = request.isolation_level == READ_COMMITTED;
     let duplicates = duplicates(&request);
     let table = Arc::clone(&context.node().topics());
+    let rights = context.rights();
     let mut lookups = Vec::new();
     let mut answered = HashSet::new();
     let mut topics: Vec<ListOffsetsTopicResponse> = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
+        if let Err(code) = rights.topic(Operation::Describe, &topic.name) {
+            partitions.extend(topic.partitions.iter().map(|wanted| refused(wanted.partition_index, code)));
+            topics.push(ListOffsetsTopicResponse { name: topic.name, partitions, ..Default::default() });
+            continue;
+        }
         for wanted in &topic.partitions {
             let key = (topic.name.clone(), wanted.partition_index);
             let answer = if !duplicates.contains(&key) {
@@ -97,6 +104,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         }
         topics.push(ListOffsetsTopicResponse { name: topic.name, partitions, ..Default::default() });
     }
+    drop(rights);
     let mut answer = ListOffsetsResponse { topics, ..Default::default() };
     if lookups.is_empty() {
         return Ok(Decided::Reply(context.reply(&answer)?));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::list_partition_reassignments_response::{
     OngoingPartitionReassignment, OngoingTopicReassignment,
 };
@@ -9,12 +10,21 @@ use tailrace_kafka_wire::messages::{ListPartitionReassignmentsRequest, ListParti
 use tailrace_metadata::{PartitionImage, TopicImage};
 use tailrace_types::{PartitionId, ReplicaId};
 
+use crate::commands::Refusal;
 use crate::context::Context;
 
 pub(crate) async fn handle(
     context: Arc<Context>,
     request: ListPartitionReassignmentsRequest,
 ) -> ListPartitionReassignmentsResponse {
+    if let Err(code) = context.rights().cluster(Operation::Describe) {
+        let Refusal { code, message } = Refusal::unauthorized(code);
+        return ListPartitionReassignmentsResponse {
+            error_code: code.code(),
+            error_message: Some(message),
+            ..Default::default()
+        };
+    }
     let image = context.node().image();
     let topics: Vec<_> = match &request.topics {
         None => image.topics().filter_map(|topic| ongoing(topic, |_| true)).collect(),

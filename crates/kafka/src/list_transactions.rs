@@ -6,6 +6,7 @@ use regex::{Regex, RegexBuilder};
 use tailrace_coordination::transactions::{
     TransactionEvent, TransactionFilter, TransactionListing, TransactionReply, TransactionState,
 };
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::list_transactions_request::ListTransactionsRequest;
 use tailrace_kafka_wire::messages::list_transactions_response::{
     ListTransactionsResponse, TransactionState as Listed,
@@ -29,15 +30,17 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         return Ok(Decided::Reply(context.reply(&refused(ErrorCode::InvalidRegularExpression))?));
     };
     let (filter, unknown_state_filters) = filter(request);
-    let (node, caller) = (Arc::clone(context.node()), context.caller().clone());
-    Ok(answer_later(context, async move {
+    Ok(answer_later(Arc::clone(&context), async move {
+        let (node, rights) = (context.node(), context.rights());
         let event = move |token| TransactionEvent::List { token, filter: filter.clone() };
         let mut transaction_states = Vec::new();
-        for reply in node.transactions().submit_all(&node, &caller, event).await {
+        for reply in node.transactions().submit_all(node, context.caller(), event).await {
             match reply {
                 Ok(TransactionReply::Listed(all)) => {
                     let matches = |one: &TransactionListing| {
-                        pattern.as_ref().is_none_or(|p| p.is_match(&one.transactional_id))
+                        let id = &one.transactional_id;
+                        pattern.as_ref().is_none_or(|p| p.is_match(id))
+                            && rights.sees_transactional_id(Operation::Describe, id)
                     };
                     transaction_states.extend(all.into_iter().filter(matches).map(listed));
                 }

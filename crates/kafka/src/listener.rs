@@ -8,12 +8,13 @@ use tailrace_env::time::Duration;
 use tailrace_env::{select, time};
 
 use parking_lot::Mutex;
-use tailrace_config::BrokerConfig;
+use tailrace_config::{BrokerConfig, KafkaAuthentication};
 use tailrace_env::net::{BufferSizes, Listener, Stream};
 use tailrace_env::task::JoinSet;
 
 use crate::closed::Closed;
 use crate::connection::Connection;
+use crate::login::state::Login;
 use crate::server::KafkaServer;
 use crate::transport::Transport;
 use tailrace_env::metrics::ReasonLabel;
@@ -60,7 +61,19 @@ fn admit(
     connections: &mut JoinSet<()>,
 ) {
     let Some(place) = ConnectionPlace::take(server, per_address, peer.ip()) else { return };
+    if let Err(throttle_ms) = server.node.connected(peer.ip()) {
+        let reason = "connection_creation_rate";
+        server.metrics.connections_refused.get_or_create(&ReasonLabel { reason }).inc();
+        tracing::debug!(address = %peer.ip(), reason, "connection refused");
+        // The client would be back at once if it were closed at once.
+        connections.spawn(async move {
+            let _held = (stream, place);
+            time::sleep(Duration::from_millis(throttle_ms.into())).await;
+        });
+        return;
+    }
     let Ok(local) = stream.local_addr() else { return };
+    let Some(mut login) = login(server, peer.ip()) else { return };
     if stream.set_buffers(buffer_sizes(&server.node.config())).is_err() {
         return;
     }
@@ -69,7 +82,12 @@ fn admit(
     connections.spawn(async move {
         let _place = place;
         let closed = match secure(stream, &server).await {
-            Ok(transport) => Connection::new(transport, peer, local, Arc::clone(&server)).run().await,
+            Ok(transport) => {
+                if let Some(certificate) = transport.client_certificate() {
+                    login.identify(&server.node, &caller, certificate);
+                }
+                Connection::new(transport, peer, local, login, Arc::clone(&server)).run().await
+            }
             Err(closed) => closed,
         };
         match closed.reason() {
@@ -80,6 +98,24 @@ fn admit(
             }
         }
     });
+}
+
+/// Returns the login of a new connection. `None` if too many clients are about to log in.
+fn login(server: &KafkaServer, address: IpAddr) -> Option<Login> {
+    let config = server.node.config();
+    let time = Duration::from_millis(config.tailrace_kafka_login_timeout_ms);
+    if config.tailrace_kafka_authentication != KafkaAuthentication::Required {
+        return Some(Login::new(None, time));
+    }
+    match server.node.pending_login(address) {
+        Ok(place) => Some(Login::new(Some(place), time)),
+        Err(error) => {
+            let reason = "tailrace.kafka.logins.max";
+            server.metrics.connections_refused.get_or_create(&ReasonLabel { reason }).inc();
+            tracing::debug!(%address, %error, "connection refused");
+            None
+        }
+    }
 }
 
 /// Performs the TLS handshake if this listener requires it. A stopping server does not wait for it.

@@ -1,4 +1,4 @@
-//! Lookup of the topics and partitions in requests, and the operations a client may perform on them.
+//! Lookup of the topics and partitions in requests.
 
 use std::sync::Arc;
 
@@ -8,18 +8,6 @@ use tailrace_types::{TopicName, TopicNameError};
 use crate::commands::Refusal;
 use crate::errors::absent_code;
 use tailrace_node::partitions::{PartitionHandle, Topic, TopicTable};
-
-/// Everything that a client may do with a topic, as bits of Kafka's `AclOperation`: read, write, create,
-/// delete, alter, describe, and describe and alter its configuration. Without users, all clients may do this.
-pub(crate) const TOPIC_OPERATIONS: i32 = 0b1101_1111_1000;
-
-/// Everything that a client may do with the cluster: create, alter, describe, act as a broker, describe and
-/// alter its configuration, write idempotently.
-pub(crate) const CLUSTER_OPERATIONS: i32 = 0b1_1111_1010_0000;
-
-/// Everything that a client may do with a group: read, delete, describe, and describe and alter its
-/// configuration.
-pub(crate) const GROUP_OPERATIONS: i32 = 0b1101_0100_1000;
 
 /// The value for "not requested" in a field of operations.
 pub(crate) const OPERATIONS_NOT_ASKED: i32 = i32::MIN;
@@ -64,15 +52,4 @@ pub(crate) fn legal_name(name: &str) -> Result<(), Refusal> {
 
 fn illegal_name(error: &TopicNameError) -> Refusal {
     Refusal::new(ErrorCode::InvalidTopicException, format!("Topic name is invalid: {error}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn operations_are_those_that_kafka_reports() {
-        assert_eq!((TOPIC_OPERATIONS, CLUSTER_OPERATIONS), (3576, 8096));
-        assert_eq!(GROUP_OPERATIONS, 3400);
-    }
 }

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tailrace_env::task;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use tailrace_kafka_wire::messages::metadata_response::{
@@ -17,7 +18,7 @@ use tailrace_types::TopicId;
 
 use crate::commands::Mode;
 use crate::context::Context;
-use crate::lookup::{CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS, legal_name};
+use crate::lookup::legal_name;
 use crate::topology;
 use tailrace_env::random;
 use tailrace_node::partitions::Topic;
@@ -36,8 +37,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> M
         None => true,
         Some(topics) => topics.is_empty() && context.version() < NULL_IS_ALL_FROM,
     };
-    let operations =
-        if request.include_topic_authorized_operations { TOPIC_OPERATIONS } else { OPERATIONS_NOT_ASKED };
+    let asks_operations = request.include_topic_authorized_operations;
     let wanted = request.topics.unwrap_or_default();
     let mut topics = if all {
         all_topics(&context).await
@@ -46,8 +46,11 @@ pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> M
             request.allow_auto_topic_creation && context.node().config().auto_create_topics_enable;
         some_topics(&context, wanted, may_create).await
     };
+    let rights = context.rights();
     for topic in &mut topics {
-        topic.topic_authorized_operations = operations;
+        let is_refused = topic.error_code == ErrorCode::TopicAuthorizationFailed.code();
+        let name = topic.name.as_deref().unwrap_or_default();
+        topic.topic_authorized_operations = rights.topic_operations(asks_operations && !is_refused, name);
     }
     let brokers = topology::live_nodes(&context).into_iter().map(|node| MetadataResponseBroker {
         node_id: node.id,
@@ -61,11 +64,8 @@ pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> M
         cluster_id: Some(context.node().cluster_id().to_owned()),
         controller_id: topology::controller(context.node()),
         topics,
-        cluster_authorized_operations: if request.include_cluster_authorized_operations {
-            CLUSTER_OPERATIONS
-        } else {
-            OPERATIONS_NOT_ASKED
-        },
+        cluster_authorized_operations: rights
+            .cluster_operations(request.include_cluster_authorized_operations),
         ..Default::default()
     }
 }
@@ -73,8 +73,9 @@ pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> M
 async fn all_topics(context: &Context) -> Vec<MetadataResponseTopic> {
     let table = Arc::clone(&context.node().topics());
     let mut topics = Vec::with_capacity(table.iter().len());
-    let mut charges = context.charges();
-    for topic in table.iter() {
+    let (mut charges, rights) = (context.charges(), context.rights());
+    let seen = table.iter().filter(|topic| rights.sees_topic(Operation::Describe, topic.name.as_str()));
+    for topic in seen {
         let topic = known(context, topic);
         charges.add(bytes_of(&topic)).await;
         topics.push(topic);
@@ -122,8 +123,14 @@ async fn one_topic(
     let ids_allowed = context.version() >= IDS_FROM;
     match wanted.name {
         _ if !id.is_zero() && ids_allowed => {
-            let topic = context.node().topics().by_id(id.0);
-            topic.map_or_else(|| unknown_id(id), |topic| known(context, &topic))
+            let Some(topic) = context.node().topics().by_id(id.0) else {
+                return refused_id(id, ErrorCode::UnknownTopicId);
+            };
+            // Ids are no secrets, but the names behind them are.
+            match context.rights().topic(Operation::Describe, topic.name.as_str()) {
+                Ok(()) => known(context, &topic),
+                Err(code) => refused_id(id, code),
+            }
         }
         Some(name) if id.is_zero() => by_name(context, name, may_create).await,
         // Versions 10 and 11 have the field, but brokers never read it. Or the entry has neither a name nor
@@ -141,6 +148,9 @@ async fn one_topic(
 }
 
 async fn by_name(context: &Context, name: String, may_create: bool) -> MetadataResponseTopic {
+    if let Err(code) = context.rights().topic(Operation::Describe, &name) {
+        return refused_name(name, code);
+    }
     if let Some(topic) = context.node().topics().by_name(&name) {
         return known(context, &topic);
     }
@@ -149,6 +159,9 @@ async fn by_name(context: &Context, name: String, may_create: bool) -> MetadataR
     }
     if !may_create || is_internal_topic(&name) {
         return unknown(name, ErrorCode::UnknownTopicOrPartition);
+    }
+    if let Err(code) = check_creation(context, &name) {
+        return refused_name(name, code);
     }
     let id = TopicId::from_random(random::bytes16());
     let create = CreateTopic::with_defaults(&name, id, context.node().now(), Requester::Client);
@@ -180,9 +193,18 @@ fn unknown(name: String, code: ErrorCode) -> MetadataResponseTopic {
     MetadataResponseTopic { error_code: code.code(), name: Some(name), is_internal, ..Default::default() }
 }
 
-fn unknown_id(id: TopicId) -> MetadataResponseTopic {
-    let error_code = ErrorCode::UnknownTopicId.code();
-    MetadataResponseTopic { error_code, name: None, topic_id: id.0, ..Default::default() }
+fn check_creation(context: &Context, name: &str) -> Result<(), ErrorCode> {
+    let rights = context.rights();
+    if rights.sees_cluster(Operation::Create) { Ok(()) } else { rights.topic(Operation::Create, name) }
+}
+
+/// The answer for a topic that the client may not see or create. It does not tell whether there is one.
+fn refused_name(name: String, code: ErrorCode) -> MetadataResponseTopic {
+    MetadataResponseTopic { error_code: code.code(), name: Some(name), ..Default::default() }
+}
+
+fn refused_id(id: TopicId, code: ErrorCode) -> MetadataResponseTopic {
+    MetadataResponseTopic { error_code: code.code(), name: None, topic_id: id.0, ..Default::default() }
 }
 
 fn known(context: &Context, topic: &Topic) -> MetadataResponseTopic {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tailrace_coordination::groups::{
     CommitPartition, CommitRequest, CommitTopic, CommittedTopic, Committer, OffsetsEvent, OffsetsReply,
 };
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::offset_commit_request::{OffsetCommitRequest, OffsetCommitRequestTopic};
 use tailrace_kafka_wire::messages::offset_commit_response::{
     OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
@@ -17,7 +18,7 @@ use tailrace_types::TopicId;
 use crate::closed::Closed;
 use crate::context::{Context, Decided, answer_later, decode};
 use crate::errors::group_code;
-use crate::groups::unknown_code;
+use crate::groups::{check_topic, unknown_code};
 
 /// First version whose clients know member epochs (KIP-848).
 const EPOCHS_FROM: i16 = 9;
@@ -30,6 +31,15 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let version = context.version();
     let topics: Vec<CommitTopic> =
         request.topics.into_iter().map(|topic| commit_topic(topic, version)).collect();
+    if let Err(code) = context.rights().group(Operation::Read, &request.group_id) {
+        let topics = topics.iter().map(|topic| refused_topic(topic, code)).collect();
+        return Ok(Decided::Reply(context.reply(&OffsetCommitResponse { topics, ..Default::default() })?));
+    }
+    let (topics, refused) = split(&context, topics);
+    if topics.is_empty() && !refused.is_empty() {
+        let response = OffsetCommitResponse { topics: refused, ..Default::default() };
+        return Ok(Decided::Reply(context.reply(&response)?));
+    }
     // The partitions to list in an answer that is made without the coordinator.
     let asked: Vec<_> = topics
         .iter()
@@ -52,13 +62,32 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let image = context.node().image();
     let all = move |asked, code| all(&image, asked, code);
     Ok(answer_later(context, async move {
-        match pending.offsets().await {
+        let mut response = match pending.offsets().await {
             Ok(OffsetsReply::Commit(Ok(topics))) => committed(topics),
             Ok(OffsetsReply::Commit(Err(error))) => all(asked, group_code(&error)),
             Ok(_) => all(asked, ErrorCode::UnknownServerError),
             Err(code) => all(asked, code),
-        }
+        };
+        response.topics.extend(refused);
+        response
     }))
+}
+
+/// Returns the topics that the client may read, and the answers for the others.
+fn split(context: &Context, topics: Vec<CommitTopic>) -> (Vec<CommitTopic>, Vec<OffsetCommitResponseTopic>) {
+    let rights = context.rights();
+    let (mut readable, mut refused) = (Vec::with_capacity(topics.len()), Vec::new());
+    for topic in topics {
+        match check_topic(context, &rights, Operation::Read, &topic.topic) {
+            Ok(()) => readable.push(topic),
+            Err(code) => refused.push(refused_topic(&topic, code)),
+        }
+    }
+    (readable, refused)
+}
+
+fn refused_topic(topic: &CommitTopic, code: ErrorCode) -> OffsetCommitResponseTopic {
+    response_topic(topic.topic.clone(), topic.partitions.iter().map(|partition| (partition.index, code)))
 }
 
 fn commit_topic(topic: OffsetCommitRequestTopic, version: i16) -> CommitTopic {

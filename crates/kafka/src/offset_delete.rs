@@ -1,6 +1,7 @@
 //! OffsetDelete (47): deletes offsets of topics that a group no longer reads.
 
 use tailrace_coordination::groups::{GroupError, OffsetsEvent, OffsetsReply, TopicPartitions};
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::offset_delete_request::{OffsetDeleteRequest, OffsetDeleteRequestTopic};
 use tailrace_kafka_wire::messages::offset_delete_response::{
     OffsetDeleteResponse, OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
@@ -13,17 +14,29 @@ use crate::errors::group_code;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: OffsetDeleteRequest = decode(&context, reader)?;
-    let wanted = request.topics.iter().map(|topic| TopicPartitions {
+    let rights = context.rights();
+    if let Err(code) = rights.group(Operation::Delete, &request.group_id) {
+        drop(rights);
+        return Ok(Decided::Reply(context.reply(&refused(code))?));
+    }
+    let may_read = |topic: &OffsetDeleteRequestTopic| rights.topic(Operation::Read, &topic.name).is_ok();
+    let (topics, hidden): (Vec<_>, Vec<_>) = request.topics.into_iter().partition(may_read);
+    drop(rights);
+    let hidden = hidden.into_iter().map(|topic| {
+        let codes = vec![ErrorCode::TopicAuthorizationFailed; topic.partitions.len()];
+        answer(topic, codes)
+    });
+    let hidden: Vec<_> = hidden.collect();
+    let wanted = topics.iter().map(|topic| TopicPartitions {
         topic: topic.name.clone(),
         partitions: topic.partitions.iter().map(|partition| partition.partition_index).collect(),
     });
     let wanted: Vec<_> = wanted.collect();
     let pending = context.submit_offsets(request.group_id, OffsetsEvent::Delete(wanted)).await;
-    let topics = request.topics;
     Ok(answer_later(context, async move {
         match pending.offsets().await {
             Ok(OffsetsReply::Delete(Ok(fates))) => OffsetDeleteResponse {
-                topics: topics.into_iter().zip(fates).map(|(topic, fates)| answer(topic, fates)).collect(),
+                topics: hidden.into_iter().chain(topics.into_iter().zip(fates).map(decided)).collect(),
                 ..Default::default()
             },
             Ok(OffsetsReply::Delete(Err(error))) => refused(group_code(&error)),
@@ -33,9 +46,17 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     }))
 }
 
-fn answer(topic: OffsetDeleteRequestTopic, fates: Vec<Result<(), GroupError>>) -> OffsetDeleteResponseTopic {
-    let partitions = topic.partitions.iter().zip(fates).map(|(partition, fate)| {
-        let code = fate.map_or_else(|error| group_code(&error), |()| ErrorCode::None);
+/// A topic, and the fates of its partitions.
+type Fates = (OffsetDeleteRequestTopic, Vec<Result<(), GroupError>>);
+
+fn decided((topic, fates): Fates) -> OffsetDeleteResponseTopic {
+    let code =
+        |fate: Result<(), GroupError>| fate.map_or_else(|error| group_code(&error), |()| ErrorCode::None);
+    answer(topic, fates.into_iter().map(code).collect())
+}
+
+fn answer(topic: OffsetDeleteRequestTopic, codes: Vec<ErrorCode>) -> OffsetDeleteResponseTopic {
+    let partitions = topic.partitions.iter().zip(codes).map(|(partition, code)| {
         OffsetDeleteResponsePartition { partition_index: partition.partition_index, error_code: code.code() }
     });
     OffsetDeleteResponseTopic { name: topic.name, partitions: partitions.collect() }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tailrace_coordination::groups::{
     FetchRequest, FetchTopic, FetchedPartition, FetchedTopic, OffsetsEvent, OffsetsReply,
 };
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::offset_fetch_request::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
 };
@@ -20,7 +21,7 @@ use crate::closed::Closed;
 use crate::commands::ITEMS_MAX;
 use crate::context::{Context, Decided, answer_later, carry_on_aside, decode};
 use crate::errors::group_code;
-use crate::groups::PendingGroup;
+use crate::groups::{PendingGroup, check_topic};
 
 /// First version whose answer has a code for the group. Before, each partition has one.
 const GROUP_CODE_FROM: i16 = 2;
@@ -62,7 +63,7 @@ async fn several(context: Arc<Context>, request: OffsetFetchRequest) -> Result<D
     for (_, group) in rest.by_ref().take(GROUPS_AT_ONCE) {
         let group_id = group.group_id.clone();
         let fetch = fetch_request(group, version, require_stable);
-        pending.push((group_id.clone(), context.submit_offsets(group_id, OffsetsEvent::Fetch(fetch)).await));
+        pending.push((group_id.clone(), ask(&context, group_id, fetch).await));
     }
     Ok(answer_later(Arc::clone(&context), async move {
         let mut groups = Vec::new();
@@ -70,27 +71,28 @@ async fn several(context: Arc<Context>, request: OffsetFetchRequest) -> Result<D
         let mut pending = pending.into_iter();
         loop {
             let (group_id, fetched) = if let Some((group_id, pending)) = pending.next() {
-                (group_id, fetched(pending).await)
+                (group_id, fetched(&context, pending).await)
             } else if let Some((number, group)) = rest.next() {
                 let group_id = group.group_id.clone();
                 // Each answer may be longer than its entry in the request.
                 let fetched = if number >= ITEMS_MAX || charges.is_full() {
                     Err(ErrorCode::PolicyViolation)
                 } else {
-                    let fetch = OffsetsEvent::Fetch(fetch_request(group, version, require_stable));
-                    fetched(context.submit_offsets(group_id.clone(), fetch).await).await
+                    let fetch = fetch_request(group, version, require_stable);
+                    fetched(&context, ask(&context, group_id.clone(), fetch).await).await
                 };
                 (group_id, fetched)
             } else {
                 break;
             };
-            charges.add(group_id.len() + fetched.as_ref().map_or(0, |topics| bytes_of(topics))).await;
+            charges.add(group_id.len() + fetched.as_ref().map_or(0, bytes_of)).await;
             let group = OffsetFetchResponseGroup { group_id, ..Default::default() };
             groups.push(match fetched {
-                Ok(topics) => OffsetFetchResponseGroup {
-                    topics: topics.into_iter().map(topic_of_group).collect(),
-                    ..group
-                },
+                Ok(Fetched { topics, refused }) => {
+                    let refused = refused.into_iter().map(|(topic, code)| refused_of_group(topic, code));
+                    let topics = topics.into_iter().map(topic_of_group).chain(refused).collect();
+                    OffsetFetchResponseGroup { topics, ..group }
+                }
                 Err(code) => OffsetFetchResponseGroup { error_code: code.code(), ..group },
             });
         }
@@ -99,7 +101,7 @@ async fn several(context: Arc<Context>, request: OffsetFetchRequest) -> Result<D
 }
 
 /// Approximate memory of the answer, counted twice: as it is, and encoded.
-fn bytes_of(topics: &[FetchedTopic]) -> usize {
+fn bytes_of(fetched: &Fetched) -> usize {
     const PARTITION_BYTES: usize = 128;
     let of_partition = |partition: &FetchedPartition| {
         let metadata = match &partition.offset {
@@ -111,7 +113,8 @@ fn bytes_of(topics: &[FetchedTopic]) -> usize {
     let of_topic = |topic: &FetchedTopic| {
         PARTITION_BYTES + topic.name.len() + topic.partitions.iter().map(of_partition).sum::<usize>()
     };
-    topics.iter().map(of_topic).sum()
+    let of_refused = |(topic, _): &(FetchTopic, ErrorCode)| PARTITION_BYTES * (1 + topic.partitions.len());
+    fetched.topics.iter().map(of_topic).sum::<usize>() + fetched.refused.iter().map(of_refused).sum::<usize>()
 }
 
 fn fetch_request(group: OffsetFetchRequestGroup, version: i16, require_stable: bool) -> FetchRequest {
@@ -143,15 +146,14 @@ async fn one(context: Arc<Context>, request: OffsetFetchRequest) -> Result<Decid
         require_stable: request.require_stable,
         ..FetchRequest::default()
     };
-    let pending = context.submit_offsets(request.group_id, OffsetsEvent::Fetch(fetch)).await;
+    let pending = ask(&context, request.group_id, fetch).await;
     Ok(answer_later(Arc::clone(&context), async move {
-        match fetched(pending).await {
-            Ok(topics) => {
-                context.charges().add(bytes_of(&topics)).await;
-                OffsetFetchResponse {
-                    topics: topics.into_iter().map(topic_of_one).collect(),
-                    ..Default::default()
-                }
+        match fetched(&context, pending).await {
+            Ok(fetched) => {
+                context.charges().add(bytes_of(&fetched)).await;
+                let refused = fetched.refused.into_iter().map(|(topic, code)| refused_of_one(topic, code));
+                let topics = fetched.topics.into_iter().map(topic_of_one).chain(refused).collect();
+                OffsetFetchResponse { topics, ..Default::default() }
             }
             Err(code) if version >= GROUP_CODE_FROM => {
                 OffsetFetchResponse { error_code: code.code(), ..Default::default() }
@@ -164,9 +166,51 @@ async fn one(context: Arc<Context>, request: OffsetFetchRequest) -> Result<Decid
     }))
 }
 
-async fn fetched(pending: PendingGroup) -> Result<Vec<FetchedTopic>, ErrorCode> {
+/// A fetch that the coordinator has received.
+struct Asked {
+    pending: PendingGroup,
+    /// All topics were asked for, so those that the client may not see are left out of the answer.
+    all: bool,
+    /// The topics that were asked for and that the client may not see.
+    refused: Vec<(FetchTopic, ErrorCode)>,
+}
+
+/// Submits a fetch for the topics that the client may see.
+async fn ask(context: &Context, group: String, mut fetch: FetchRequest) -> Result<Asked, ErrorCode> {
+    let mut refused = Vec::new();
+    {
+        let rights = context.rights();
+        rights.group(Operation::Describe, &group)?;
+        if let Some(topics) = &mut fetch.topics {
+            for topic in std::mem::take(topics) {
+                match check_topic(context, &rights, Operation::Describe, &topic.topic) {
+                    Ok(()) => topics.push(topic),
+                    Err(code) => refused.push((topic, code)),
+                }
+            }
+        }
+    }
+    let all = fetch.topics.is_none();
+    let pending = context.submit_offsets(group, OffsetsEvent::Fetch(fetch)).await;
+    Ok(Asked { pending, all, refused })
+}
+
+/// Offsets of topics, as the coordinator has them, and the topics that are refused.
+struct Fetched {
+    topics: Vec<FetchedTopic>,
+    refused: Vec<(FetchTopic, ErrorCode)>,
+}
+
+async fn fetched(context: &Context, asked: Result<Asked, ErrorCode>) -> Result<Fetched, ErrorCode> {
+    let Asked { pending, all, refused } = asked?;
     match pending.offsets().await? {
-        OffsetsReply::Fetch(Ok(topics)) => Ok(topics),
+        OffsetsReply::Fetch(Ok(mut topics)) => {
+            if all {
+                let rights = context.rights();
+                topics.retain(|topic| rights.sees_topic(Operation::Describe, &topic.name));
+            }
+            Ok(Fetched { topics, refused })
+        }
         OffsetsReply::Fetch(Err(error)) => Err(group_code(&error)),
         _ => Err(ErrorCode::UnknownServerError),
     }
@@ -222,6 +266,30 @@ fn topic_of_one(topic: FetchedTopic) -> OffsetFetchResponseTopic {
         partitions: partitions.collect(),
         ..Default::default()
     }
+}
+
+fn refused_of_group(topic: FetchTopic, code: ErrorCode) -> OffsetFetchResponseTopics {
+    let partitions = topic.partitions.into_iter().map(|partition_index| OffsetFetchResponsePartitions {
+        partition_index,
+        committed_offset: -1,
+        committed_leader_epoch: -1,
+        metadata: Some(String::new()),
+        error_code: code.code(),
+        ..Default::default()
+    });
+    let (name, topic_id) = match topic.topic {
+        TopicRef::Name(name) => (name, [0; 16]),
+        TopicRef::Id(id) => (String::new(), id.0),
+    };
+    OffsetFetchResponseTopics { name, topic_id, partitions: partitions.collect(), ..Default::default() }
+}
+
+fn refused_of_one(topic: FetchTopic, code: ErrorCode) -> OffsetFetchResponseTopic {
+    let name = match topic.topic {
+        TopicRef::Name(name) => name,
+        TopicRef::Id(id) => id.to_string(),
+    };
+    failed(OffsetFetchRequestTopic { name, partition_indexes: topic.partitions, ..Default::default() }, code)
 }
 
 fn failed(topic: OffsetFetchRequestTopic, code: ErrorCode) -> OffsetFetchResponseTopic {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::offset_for_leader_epoch_request::{
     OffsetForLeaderEpochRequest, OffsetForLeaderPartition,
@@ -22,23 +23,31 @@ pub(crate) async fn handle(
     request: OffsetForLeaderEpochRequest,
 ) -> OffsetForLeaderEpochResponse {
     let table = Arc::clone(&context.node().topics());
-    let topics = request.topics.into_iter().map(|topic| OffsetForLeaderTopicResult {
-        partitions: topic.partitions.iter().map(|p| answer(&table, &topic.topic, p)).collect(),
-        topic: topic.topic,
-        ..Default::default()
+    let rights = context.rights();
+    let is_broker = rights.sees_cluster(Operation::ClusterAction);
+    let topics = request.topics.into_iter().map(|topic| {
+        let right = if is_broker { Ok(()) } else { rights.topic(Operation::Describe, &topic.topic) };
+        let partition = |wanted: &OffsetForLeaderPartition| {
+            answer(wanted.partition, right.and_then(|()| look(&table, &topic.topic, wanted)))
+        };
+        OffsetForLeaderTopicResult {
+            partitions: topic.partitions.iter().map(partition).collect(),
+            topic: topic.topic,
+            ..Default::default()
+        }
     });
     OffsetForLeaderEpochResponse { topics: topics.collect(), ..Default::default() }
 }
 
-fn answer(table: &TopicTable, topic: &str, wanted: &OffsetForLeaderPartition) -> EpochEndOffset {
-    let (code, end) = match look(table, topic, wanted) {
+fn answer(partition: i32, found: Result<Option<(LeaderEpoch, Offset)>, ErrorCode>) -> EpochEndOffset {
+    let (code, end) = match found {
         Ok(end) => (ErrorCode::None, end),
         Err(code) => (code, None),
     };
     let (epoch, offset) = end.unwrap_or((LeaderEpoch::UNKNOWN, Offset(-1)));
     EpochEndOffset {
         error_code: code.code(),
-        partition: wanted.partition,
+        partition,
         leader_epoch: epoch.get(),
         end_offset: offset.get(),
         ..Default::default()

@@ -34,6 +34,8 @@ pub(crate) const SERVED: &[Served] = &[
     served(ApiKey::SyncGroup, 0, 5),
     served(ApiKey::DescribeGroups, 0, 6),
     served(ApiKey::ListGroups, 0, 5),
+    // Version 2 is not served: old clients take the highest version, and break (KAFKA-9577).
+    served(ApiKey::SaslHandshake, 0, 1),
     served(ApiKey::ApiVersions, 0, 4),
     served(ApiKey::CreateTopics, 2, 7),
     served(ApiKey::DeleteTopics, 1, 6),
@@ -52,6 +54,7 @@ pub(crate) const SERVED: &[Served] = &[
     served(ApiKey::DescribeConfigs, 1, 4),
     served(ApiKey::AlterConfigs, 0, 2),
     served(ApiKey::DescribeLogDirs, 1, 5),
+    served(ApiKey::SaslAuthenticate, 0, 2),
     served(ApiKey::CreatePartitions, 0, 3),
     served(ApiKey::DeleteGroups, 0, 2),
     served(ApiKey::ElectLeaders, 0, 2),
@@ -125,6 +128,8 @@ pub(crate) fn road(key: ApiKey, bytes: usize) -> Road {
         | ApiKey::LeaveGroup
         | ApiKey::SyncGroup
         | ApiKey::ApiVersions
+        | ApiKey::SaslHandshake
+        | ApiKey::SaslAuthenticate
         | ApiKey::InitProducerId
         | ApiKey::OffsetForLeaderEpoch
         | ApiKey::AddPartitionsToTxn

@@ -21,6 +21,8 @@ pub struct Limits {
     pub(crate) request_bytes_max: i32,
     /// The same for requests without records.
     pub(crate) other_bytes_max: i32,
+    /// Most bytes of a request before and during a login.
+    pub(crate) login_bytes_max: i32,
     pub(crate) in_flight_max: usize,
     pub(crate) request_read_timeout: Duration,
     pub(crate) response_write_timeout: Duration,
@@ -34,6 +36,7 @@ impl Limits {
         Self {
             request_bytes_max: i32::try_from(config.socket_request_max_bytes).unwrap_or(i32::MAX),
             other_bytes_max: i32::try_from(config.tailrace_request_other_max_bytes).unwrap_or(i32::MAX),
+            login_bytes_max: i32::try_from(config.sasl_server_max_receive_size).unwrap_or(i32::MAX),
             in_flight_max: config.tailrace_connection_in_flight_max as usize,
             request_read_timeout: Duration::from_millis(config.tailrace_request_read_timeout_ms),
             response_write_timeout: Duration::from_millis(config.tailrace_response_write_timeout_ms),

@@ -54,7 +54,7 @@ fn begin(
     context.session.uses_share_sessions();
     let sessions = &node.share_groups().sessions;
     sessions.acknowledge(&member.group, &member.id, epoch, context.session.id).map_err(session_code)?;
-    let acknowledging = Acknowledging::begin(node, context.caller(), &member, said, request.is_renew_ack);
+    let acknowledging = Acknowledging::begin(context, &member, said, request.is_renew_ack);
     if epoch == FINAL_EPOCH {
         node.share_groups().member_left(node, context.caller(), &member.group, &member.id);
     }

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use tailrace_coordination::groups::TopicReference;
 use tailrace_coordination::share::{AcknowledgeKind, Acknowledgement, SharePartitionKey};
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_types::{Offset, TopicId};
 
+use crate::commands::Refusal;
 use crate::context::Context;
 use crate::errors::{acknowledge_code, share_state_code};
+use crate::groups::check_topic;
 use tailrace_node::share::sessions::Partition;
 use tailrace_node::share::{GroupSettings, Keeping};
 use tailrace_node::{Caller, Node};
@@ -31,6 +35,7 @@ impl Member {
         let legal = |text: &&str, bytes_max| !text.is_empty() && text.len() <= bytes_max;
         let group = group.filter(|group| legal(group, GROUP_BYTES_MAX)).ok_or(ErrorCode::InvalidRequest)?;
         let id = id.filter(|id| legal(id, MEMBER_BYTES_MAX)).ok_or(ErrorCode::InvalidRequest)?;
+        context.rights().group(Operation::Read, group)?;
         let settings = GroupSettings::of(&context.node().image(), group);
         Ok(Self { group: group.into(), id: id.into(), settings })
     }
@@ -64,18 +69,23 @@ impl Outcome {
 pub(super) struct Acknowledging(Vec<(Partition, Result<Keeping, Outcome>)>);
 
 impl Acknowledging {
-    /// Accepts the acknowledgements of each partition, all or none. `renews` is the request's claim that
-    /// renewals are among them (KIP-1222).
+    /// Accepts the acknowledgements of each partition, all or none. Refuses topics that the client may not
+    /// read. `renews` is the request's claim that renewals are among them (KIP-1222).
     pub(super) fn begin(
-        node: &Arc<Node>,
-        caller: &Caller,
+        context: &Context,
         member: &Member,
         said: Vec<(Partition, Vec<Said>)>,
         renews: bool,
     ) -> Self {
-        let each = said
-            .into_iter()
-            .map(|(partition, said)| (partition, begin_one(node, caller, member, partition, said, renews)));
+        let (node, caller, rights) = (context.node(), context.caller(), context.rights());
+        let each = said.into_iter().map(|(partition, said)| {
+            let begun = match check_topic(context, &rights, Operation::Read, &TopicReference::Id(partition.0))
+            {
+                Ok(()) => begin_one(node, caller, member, partition, said, renews),
+                Err(code) => Err(Outcome::refused(code, Refusal::unauthorized(code).message)),
+            };
+            (partition, begun)
+        });
         Self(each.collect())
     }
 

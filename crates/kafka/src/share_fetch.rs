@@ -4,7 +4,8 @@
 //! Sessions and acknowledgements are decided in the order of the connection's requests. Records are acquired
 //! when there are `MinBytes` of them, or when the client's time is up. Until then others may acquire them,
 //! and a client that disconnects while it waits acquires none. As in a fetch, the records in the answer are
-//! slices of segment files. The answer lists which of them are acquired. The client has to ignore the others.
+//! slices of segment files. A client that violates its quota acquires nothing. The answer lists which of them
+//! are acquired. The client has to ignore the others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,8 +13,10 @@ use tailrace_env::time::{Duration, Instant, sleep_until};
 use tailrace_env::{aside, select, task};
 
 use bytes::Bytes;
+use tailrace_coordination::groups::TopicReference;
 use tailrace_coordination::share::{AcquireMode, AcquireTerms};
 use tailrace_env::sync::Notify;
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::share_fetch_request::ShareFetchRequest;
 use tailrace_kafka_wire::messages::share_fetch_response::{
     AcquiredRecords, LeaderIdAndEpoch, PartitionData, ShareFetchResponse, ShareFetchableTopicResponse,
@@ -23,6 +26,7 @@ use tailrace_kafka_wire::{ErrorCode, Reader, Records};
 use crate::closed::Closed;
 use crate::context::{Context, Decided, decode};
 use crate::errors::{session_code, share_code};
+use crate::groups::check_topic;
 use crate::leader_hints;
 use crate::outbox::ReplyPart;
 use crate::share_acknowledgements::{Acknowledging, Member, Outcome, Said, partition_of};
@@ -30,7 +34,7 @@ use tailrace_log::Extent;
 use tailrace_node::Caller;
 use tailrace_node::NodeDisk;
 use tailrace_node::share::sessions::{FINAL_EPOCH, INITIAL_EPOCH, Partition, SessionRequest};
-use tailrace_node::share::{Acquisition, LivePartition, ShareFailure, acquirable_bytes, acquire};
+use tailrace_node::share::{Acquisition, LivePartition, acquirable_bytes, acquire};
 
 /// `share_acquire_mode` of a client that must never get more records than it asks for (KIP-1206).
 const RECORD_LIMIT: i8 = 1;
@@ -58,7 +62,7 @@ struct Turn {
 }
 
 /// The result of a look at one partition.
-type Acquired = (Partition, Result<Acquisition, ShareFailure>);
+type Acquired = (Partition, Result<Acquisition, ErrorCode>);
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: ShareFetchRequest = decode(&context, reader)?;
@@ -91,6 +95,8 @@ fn begin(context: &Context, request: ShareFetchRequest) -> Result<Turn, ErrorCod
     };
     let bytes_max =
         u64::from(request.max_bytes.max(0).unsigned_abs()).min(node.config().fetch_max_bytes.into());
+    let within_quota = node.fetch_bytes_max(context.caller(), context.client_id());
+    let bytes_max = within_quota.map_or(bytes_max, |most| most.min(bytes_max));
     let bytes_min = u64::from(request.min_bytes.max(0).unsigned_abs()).min(bytes_max);
     let wait = Duration::from_millis(request.max_wait_ms.max(0).unsigned_abs().into()).min(WAIT_MAX);
     let (named, said, forgotten) = named_in(request);
@@ -109,7 +115,7 @@ fn begin(context: &Context, request: ShareFetchRequest) -> Result<Turn, ErrorCod
         let sessions_max = node.config().group_share_max_share_sessions;
         partitions = sessions.fetch(request, sessions_max).map_err(session_code)?;
     }
-    let acknowledging = Acknowledging::begin(node, context.caller(), &member, said, only_renews);
+    let acknowledging = Acknowledging::begin(context, &member, said, only_renews);
     if epoch == FINAL_EPOCH {
         node.share_groups().member_left(node, context.caller(), &member.group, &member.id);
     }
@@ -148,6 +154,7 @@ fn named_in(request: ShareFetchRequest) -> (Vec<Partition>, Vec<(Partition, Vec<
 
 async fn finish(context: Context, turn: Turn) -> Result<Vec<ReplyPart>, Closed> {
     let found = wait(&context, &turn).await;
+    count(&context, &found);
     let outcomes = turn.acknowledging.outcomes().await;
     let mut files = Vec::new();
     let mut topics = Topics::default();
@@ -163,6 +170,7 @@ async fn finish(context: Context, turn: Turn) -> Result<Vec<ReplyPart>, Closed> 
         data.acknowledge_error_message = message;
     }
     let mut response = ShareFetchResponse {
+        throttle_time_ms: context.throttle_time_ms(),
         acquisition_lock_timeout_ms: turn.member.settings.lock_duration_ms(),
         responses: topics.responses,
         ..Default::default()
@@ -171,7 +179,17 @@ async fn finish(context: Context, turn: Turn) -> Result<Vec<ReplyPart>, Closed> 
     context.reply_with_files(&response, &files)
 }
 
-/// Waits until there is enough, or the time is up.
+/// Counts the records of an answer for the client's quota. They belong to the client already, so they are
+/// sent even if they violate it.
+fn count(context: &Context, found: &[Acquired]) {
+    let acquired = found.iter().filter_map(|(_, found)| found.as_ref().ok());
+    let bytes: u64 = acquired.map(|acquisition| acquisition.extent.bytes()).sum();
+    if bytes > 0 {
+        context.throttle(context.node().delivered(context.caller(), context.client_id(), bytes));
+    }
+}
+
+/// Waits until there is enough, or the time is up. Returns nothing at once if the client violates its quota.
 async fn wait(context: &Context, turn: &Turn) -> Vec<Acquired> {
     if turn.partitions.is_empty() {
         return Vec::new();
@@ -183,6 +201,11 @@ async fn wait(context: &Context, turn: &Turn) -> Vec<Acquired> {
         let is_last = turn.bytes_min == 0 || turn.caller.is_late() || *stopping.borrow();
         // Each look registers first, so that it misses no later change.
         if is_last || is_enough(context, turn, &notify).await {
+            let throttle_ms = context.node().fetch_throttle_ms(context.caller(), context.client_id());
+            if throttle_ms > 0 {
+                context.throttle(throttle_ms);
+                return Vec::new();
+            }
             let found = look(context, turn, &notify).await;
             if !found.is_empty() || is_last {
                 return found;
@@ -207,12 +230,16 @@ async fn find(
     turn: &Turn,
     partition: Partition,
     notify: &Arc<Notify>,
-) -> Result<Arc<LivePartition>, ShareFailure> {
+) -> Result<Arc<LivePartition>, ErrorCode> {
     let node = context.node();
     let (topic, number) = partition;
+    // Asked again at each look, so that nothing is acquired for a client whose right was taken away
+    // meanwhile.
+    check_topic(context, &context.rights(), Operation::Read, &TopicReference::Id(topic))?;
     // The fetch looks once more even if its deadline has passed, and loads what it needs for that.
     let key = turn.member.key(topic, number);
-    let live = node.share_groups().get_or_load(node, context.caller(), &key).await?;
+    let live = node.share_groups().get_or_load(node, context.caller(), &key).await;
+    let live = live.map_err(|failure| share_code(&failure))?;
     live.register_fetch(notify);
     Ok(live)
 }
@@ -253,8 +280,8 @@ async fn look(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> Vec<Acqui
         pace.rest().await;
         let live = match find(context, turn, partition, notify).await {
             Ok(live) => live,
-            Err(failure) => {
-                found.push((partition, Err(failure)));
+            Err(code) => {
+                found.push((partition, Err(code)));
                 continue;
             }
         };
@@ -265,7 +292,7 @@ async fn look(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> Vec<Acqui
                 bytes_left = bytes_left.saturating_sub(acquisition.extent.bytes());
                 found.push((partition, Ok(acquisition)));
             }
-            Err(failure) => found.push((partition, Err(failure))),
+            Err(failure) => found.push((partition, Err(share_code(&failure)))),
         }
     }
     found
@@ -300,15 +327,11 @@ impl Topics {
     }
 }
 
-fn fill(
-    data: &mut PartitionData,
-    found: Result<Acquisition, ShareFailure>,
-    files: &mut Vec<Extent<NodeDisk>>,
-) {
+fn fill(data: &mut PartitionData, found: Result<Acquisition, ErrorCode>, files: &mut Vec<Extent<NodeDisk>>) {
     let acquisition = match found {
         Ok(acquisition) => acquisition,
-        Err(failure) => {
-            data.error_code = share_code(&failure).code();
+        Err(code) => {
+            data.error_code = code.code();
             return;
         }
     };

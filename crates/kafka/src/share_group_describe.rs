@@ -1,10 +1,12 @@
 //! ShareGroupDescribe (77): describes share groups (KIP-932).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tailrace_coordination::groups::{
     NamedPartitions, ShareDescription, ShareEvent, ShareMemberDescription, ShareReply,
 };
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::share_group_describe_request::ShareGroupDescribeRequest;
 use tailrace_kafka_wire::messages::share_group_describe_response::{
@@ -15,7 +17,7 @@ use crate::commands::ITEMS_MAX;
 use crate::context::Context;
 use crate::errors::group_code;
 use crate::groups::group_message;
-use crate::lookup::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED};
+use crate::lookup::OPERATIONS_NOT_ASKED;
 
 /// The only assignor of share groups.
 const ASSIGNOR: &str = "simple";
@@ -24,20 +26,56 @@ pub(crate) async fn handle(
     context: Arc<Context>,
     request: ShareGroupDescribeRequest,
 ) -> ShareGroupDescribeResponse {
-    let operations =
-        if request.include_authorized_operations { GROUP_OPERATIONS } else { OPERATIONS_NOT_ASKED };
+    let asks_operations = request.include_authorized_operations;
     let mut groups = Vec::new();
     let mut charges = context.charges();
     for group_id in request.group_ids.into_iter().take(ITEMS_MAX) {
+        let rights = context.rights();
+        if let Err(code) = rights.group(Operation::Describe, &group_id) {
+            groups.push(failed(group_id, code));
+            continue;
+        }
+        let authorized_operations = rights.group_operations(asks_operations, &group_id);
+        drop(rights);
         let described = if charges.is_full() {
             DescribedGroup { error_code: ErrorCode::PolicyViolation.code(), ..Default::default() }
         } else {
-            describe(&context, &group_id).await
+            without_hidden_topics(&context, describe(&context, &group_id).await)
         };
         charges.add(bytes_of(&described)).await;
-        groups.push(DescribedGroup { group_id, authorized_operations: operations, ..described });
+        groups.push(DescribedGroup { group_id, authorized_operations, ..described });
     }
     ShareGroupDescribeResponse { groups, ..Default::default() }
+}
+
+fn failed(group_id: String, code: ErrorCode) -> DescribedGroup {
+    let authorized_operations = OPERATIONS_NOT_ASKED;
+    DescribedGroup { group_id, error_code: code.code(), authorized_operations, ..Default::default() }
+}
+
+/// Takes the members out of the answer if the client may not DESCRIBE all of their topics, as in Kafka.
+fn without_hidden_topics(context: &Context, group: DescribedGroup) -> DescribedGroup {
+    let rights = context.rights();
+    if rights.is_unlimited() {
+        return group;
+    }
+    let topics: BTreeSet<&str> = group.members.iter().flat_map(topics_of).collect();
+    if topics.into_iter().all(|topic| rights.sees_topic(Operation::Describe, topic)) {
+        return group;
+    }
+    DescribedGroup {
+        error_code: ErrorCode::TopicAuthorizationFailed.code(),
+        error_message: Some("The client may not describe all topics of the group.".to_owned()),
+        members: Vec::new(),
+        ..group
+    }
+}
+
+/// Returns the names of the topics that a member subscribes to or is assigned.
+fn topics_of(member: &Member) -> impl Iterator<Item = &str> {
+    let subscribed = member.subscribed_topic_names.iter().map(String::as_str);
+    let assigned = member.assignment.topic_partitions.iter();
+    subscribed.chain(assigned.map(|topic| topic.topic_name.as_str()))
 }
 
 /// Approximate size of a group in the answer.

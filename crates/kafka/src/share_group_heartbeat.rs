@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tailrace_coordination::groups::{
     GroupError, HeartbeatAnswer, Partitions, ShareEvent, ShareHeartbeat, ShareReply,
 };
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::share_group_heartbeat_request::ShareGroupHeartbeatRequest;
 use tailrace_kafka_wire::messages::share_group_heartbeat_response::{
     Assignment, ShareGroupHeartbeatResponse, TopicPartitions,
@@ -21,6 +22,9 @@ const LEAVE: i32 = -1;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: ShareGroupHeartbeatRequest = decode(&context, reader)?;
+    if let Err(code) = check_rights(&context, &request) {
+        return Ok(Decided::Reply(context.reply(&failed(code))?));
+    }
     let beat = ShareHeartbeat {
         client: context.client_identity(),
         member: request.member_id.into(),
@@ -45,6 +49,13 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
             Err(code) => failed(code),
         }
     }))
+}
+
+fn check_rights(context: &Context, request: &ShareGroupHeartbeatRequest) -> Result<(), ErrorCode> {
+    let rights = context.rights();
+    rights.group(Operation::Read, &request.group_id)?;
+    let mut names = request.subscribed_topic_names.iter().flatten();
+    names.try_for_each(|topic| rights.topic(Operation::Describe, topic))
 }
 
 fn response(answer: HeartbeatAnswer) -> ShareGroupHeartbeatResponse {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tailrace_coordination::groups::{ClassicEvent, ClassicReply, MemberReference, SyncRequest};
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::sync_group_request::SyncGroupRequest;
 use tailrace_kafka_wire::messages::sync_group_response::SyncGroupResponse;
 use tailrace_kafka_wire::{ErrorCode, Reader};
@@ -18,6 +19,9 @@ const PROTOCOL_FROM: i16 = 5;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: SyncGroupRequest = decode(&context, reader)?;
+    if let Err(code) = context.rights().group(Operation::Read, &request.group_id) {
+        return Ok(Decided::Reply(context.reply(&refused(code))?));
+    }
     if context.version() >= PROTOCOL_FROM
         && (request.protocol_type.is_none() || request.protocol_name.is_none())
     {

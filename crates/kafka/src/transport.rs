@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use tailrace_env::io::{AsyncBufRead as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tailrace_env::net::Stream;
 use tailrace_env::time::{self, Duration};
-use tailrace_tls::TlsStream;
+use tailrace_tls::{TlsStream, peer_certificate};
 
 /// Longest time for sending TLS's `close_notify` to the client.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
@@ -24,6 +24,14 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
+    /// Returns the client's certificate, as DER. The handshake has verified it.
+    pub(crate) fn client_certificate(&self) -> Option<&[u8]> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => peer_certificate(stream),
+        }
+    }
+
     /// Appends what has arrived to `input`. Ready with 0 at the end of the stream. Makes room for `room`
     /// bytes only once something has arrived, so that a silent connection keeps no buffer.
     ///

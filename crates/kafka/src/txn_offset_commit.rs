@@ -5,6 +5,7 @@ use tailrace_coordination::groups::{
     CommitPartition, CommitRequest, CommitTopic, CommittedTopic, Committer, GroupCoordinator, GroupError,
     OffsetsEvent, OffsetsReply, TopicReference,
 };
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
@@ -35,7 +36,20 @@ const VERIFICATIONS_MAX: usize = 5;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: TxnOffsetCommitRequest = decode(&context, reader)?;
-    let skeleton: Vec<_> = request.topics.iter().map(skeleton).collect();
+    if let Err(code) = check_rights(&context, &request) {
+        let topics = request.topics.iter().map(|topic| with_code(skeleton(topic), code)).collect();
+        return Ok(Decided::Reply(context.reply(&response(topics))?));
+    }
+    let rights = context.rights();
+    let may_read = |topic: &TxnOffsetCommitRequestTopic| rights.topic(Operation::Read, &topic.name).is_ok();
+    let (topics, hidden): (Vec<_>, Vec<_>) = request.topics.into_iter().partition(may_read);
+    drop(rights);
+    let hidden = hidden.iter().map(|topic| with_code(skeleton(topic), ErrorCode::TopicAuthorizationFailed));
+    let hidden: Vec<_> = hidden.collect();
+    if topics.is_empty() && !hidden.is_empty() {
+        return Ok(Decided::Reply(context.reply(&response(hidden))?));
+    }
+    let skeleton: Vec<_> = topics.iter().map(skeleton).collect();
     let producer = TransactionalProducer {
         id: ProducerId(request.producer_id),
         epoch: ProducerEpoch(request.producer_epoch),
@@ -49,11 +63,15 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
             transaction: Some(producer),
         },
         retention_ms: None,
-        topics: request.topics.into_iter().map(commit_topic).collect(),
+        topics: topics.into_iter().map(commit_topic).collect(),
     };
     // A request without a known partition adds nothing to the transaction.
     let image = context.node().image();
     let all = move |topics, code| all(&image, topics, code);
+    let response = move |mut topics: Vec<_>| {
+        topics.extend(hidden);
+        response(topics)
+    };
     let refused = match &commit.topics[..] {
         topics if !topics.iter().any(|topic| has_known_partition(&context, topic)) => {
             Some(ErrorCode::UnknownTopicOrPartition)
@@ -82,6 +100,17 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
             Err(code) => all(skeleton, code),
         })
     }))
+}
+
+fn check_rights(context: &Context, request: &TxnOffsetCommitRequest) -> Result<(), ErrorCode> {
+    let rights = context.rights();
+    rights.transactional_id(Operation::Write, &request.transactional_id)?;
+    rights.group(Operation::Read, &request.group_id)
+}
+
+fn with_code(mut topic: TxnOffsetCommitResponseTopic, code: ErrorCode) -> TxnOffsetCommitResponseTopic {
+    topic.partitions.iter_mut().for_each(|partition| partition.error_code = code.code());
+    topic
 }
 
 fn has_known_partition(context: &Context, wanted: &CommitTopic) -> bool {

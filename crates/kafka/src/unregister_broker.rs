@@ -3,18 +3,24 @@
 
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::{UnregisterBrokerRequest, UnregisterBrokerResponse};
 use tailrace_metadata::Command;
 use tailrace_types::NodeId;
 
-use crate::commands::Mode;
+use crate::commands::{Mode, Refusal};
 use crate::context::Context;
 
 pub(crate) async fn handle(
     context: Arc<Context>,
     request: UnregisterBrokerRequest,
 ) -> UnregisterBrokerResponse {
+    if let Err(code) = context.rights().cluster(Operation::Alter) {
+        let Refusal { code, message } = Refusal::unauthorized(code);
+        let (error_code, error_message) = (code.code(), Some(message));
+        return UnregisterBrokerResponse { error_code, error_message, ..Default::default() };
+    }
     if !context.node().is_alone() {
         let command = Command::RemoveNode { node: NodeId(request.broker_id) };
         let refusal = context.command(context.caller(), command, Mode::CarryOut).await.err();

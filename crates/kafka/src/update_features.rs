@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::update_features_request::{FeatureUpdateKey, UpdateFeaturesRequest};
 use tailrace_kafka_wire::messages::update_features_response::{
@@ -20,6 +21,11 @@ const RESULTS_UP_TO: i16 = 1;
 
 pub(crate) async fn handle(context: Arc<Context>, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse {
     let version = context.version();
+    if let Err(code) = context.rights().cluster(Operation::Alter) {
+        let Refusal { code, message } = Refusal::unauthorized(code);
+        let (error_code, error_message) = (code.code(), Some(message));
+        return UpdateFeaturesResponse { error_code, error_message, ..Default::default() };
+    }
     let names: Vec<String> = request.feature_updates.iter().map(|update| update.feature.clone()).collect();
     match update(&context, request).await {
         Ok(()) => {

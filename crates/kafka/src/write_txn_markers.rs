@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::write_txn_markers_request::{WritableTxnMarker, WriteTxnMarkersRequest};
 use tailrace_kafka_wire::messages::write_txn_markers_response::{
     WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
@@ -31,6 +32,12 @@ type Appended = Result<(Arc<PartitionHandle>, Awaited), ErrorCode>;
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: WriteTxnMarkersRequest = decode(&context, reader)?;
     let context = Arc::new(context);
+    if let Err(code) = check_rights(&context) {
+        let refused = request.markers.into_iter().map(|marker| refused(marker, code)).collect();
+        return Ok(Decided::Reply(
+            context.reply(&WriteTxnMarkersResponse { markers: refused, ..Default::default() })?,
+        ));
+    }
     let mut written = Vec::with_capacity(request.markers.len());
     for marker in request.markers {
         written.push(append_all(&context, marker).await);
@@ -42,6 +49,29 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         }
         WriteTxnMarkersResponse { markers, ..Default::default() }
     }))
+}
+
+fn check_rights(context: &Context) -> Result<(), ErrorCode> {
+    let rights = context.rights();
+    if rights.sees_cluster(Operation::Alter) { Ok(()) } else { rights.cluster(Operation::ClusterAction) }
+}
+
+fn refused(marker: WritableTxnMarker, code: ErrorCode) -> WritableTxnMarkerResult {
+    let partition = |partition_index| WritableTxnMarkerPartitionResult {
+        partition_index,
+        error_code: code.code(),
+        ..Default::default()
+    };
+    let topics = marker.topics.into_iter().map(|topic| WritableTxnMarkerTopicResult {
+        name: topic.name,
+        partitions: topic.partition_indexes.into_iter().map(partition).collect(),
+        ..Default::default()
+    });
+    WritableTxnMarkerResult {
+        producer_id: marker.producer_id,
+        topics: topics.collect(),
+        ..Default::default()
+    }
 }
 
 type Topics = Vec<(String, Vec<(i32, Appended)>)>;

@@ -1,5 +1,5 @@
-//! Encoding of the ids of `tailrace_types` in commands, as plain numbers and texts. The types themselves know
-//! no encoding.
+//! Encoding of the ids of `tailrace_types` in commands, as plain numbers and texts, and of the types of
+//! `tailrace_identity`, whose forms are in `access::forms`. The types themselves know no encoding.
 //!
 //! Used as `#[serde(with = "crate::serial")]`, or as `tailrace_metadata::serial` by requests between the
 //! nodes' coordinators.
@@ -34,7 +34,8 @@ pub fn serialize<T: Plain, S: Serializer>(value: &T, serializer: S) -> Result<S:
 /// # Errors
 /// The deserializer's own, or no value has this form.
 pub fn deserialize<'de, T: Plain, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-    T::of(T::Form::deserialize(deserializer)?).ok_or_else(|| serde::de::Error::custom("not an id"))
+    T::of(T::Form::deserialize(deserializer)?)
+        .ok_or_else(|| serde::de::Error::custom("no value has this form"))
 }
 
 /// The same for optional values: `#[serde(default, with = "crate::serial::optional")]`.
@@ -54,7 +55,7 @@ pub mod optional {
     /// # Errors
     /// The deserializer's own, or no value has this form.
     pub fn deserialize<'de, T: Plain, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-        let of = |form| T::of(form).ok_or_else(|| serde::de::Error::custom("not an id"));
+        let of = |form| T::of(form).ok_or_else(|| serde::de::Error::custom("no value has this form"));
         Option::<T::Form>::deserialize(deserializer)?.map(of).transpose()
     }
 }

@@ -61,6 +61,8 @@ fn beginning(bytes: &[u8]) -> String {
 pub enum ProtocolError {
     /// Credentials are missing or wrong. The server closes the connection.
     AuthorizationViolation,
+    /// The user's credential was changed or removed. The server closes the connection.
+    AuthenticationRevoked,
     /// No CONNECT in time. The server closes the connection.
     AuthenticationTimeout,
     /// See [`ParseError::Payload`]. The server closes the connection.
@@ -95,6 +97,9 @@ pub enum ProtocolError {
     /// The user may not subscribe to this subject, in this queue group if there is one. The names are
     /// `quoted`.
     SubscribePermission(String, Option<String>),
+    /// The user may no longer subscribe to this subject, and the subscription of this sid is removed. The
+    /// names are `quoted`.
+    SubscriptionRemoved(String, String),
 }
 
 impl ProtocolError {
@@ -112,12 +117,18 @@ impl ProtocolError {
     pub fn subscribe_permission(subject: &[u8], queue: Option<&[u8]>) -> Self {
         Self::SubscribePermission(quoted(subject), queue.map(quoted))
     }
+
+    /// The user may no longer subscribe to this subject, and the subscription of this sid is removed.
+    pub fn subscription_removed(subject: &[u8], sid: &[u8]) -> Self {
+        Self::SubscriptionRemoved(quoted(subject), quoted(sid))
+    }
 }
 
 impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AuthorizationViolation => f.write_str("Authorization Violation"),
+            Self::AuthenticationRevoked => f.write_str("User Authentication Revoked"),
             Self::AuthenticationTimeout => f.write_str("Authentication Timeout"),
             Self::MaximumPayload => f.write_str("Maximum Payload Violation"),
             Self::UnknownOperation => f.write_str("Unknown Protocol Operation"),
@@ -142,6 +153,9 @@ impl fmt::Display for ProtocolError {
             }
             Self::SubscribePermission(subject, Some(queue)) => {
                 write!(f, "Permissions Violation for Subscription to {subject} using queue {queue}")
+            }
+            Self::SubscriptionRemoved(subject, sid) => {
+                write!(f, "Permissions Violation for Subscription to {subject} (sid {sid})")
             }
         }
     }

@@ -27,6 +27,8 @@ pub(crate) enum CloseReason {
     AuthenticationTimeout,
     /// Wrong credentials.
     Authorization,
+    /// The user's credential was changed or removed.
+    Revoked,
     /// A payload was too large.
     MaximumPayload,
     /// A control line was too long.
@@ -58,6 +60,7 @@ impl CloseReason {
             Self::Stale => "stale_connection",
             Self::AuthenticationTimeout => "authentication_timeout",
             Self::Authorization => "authentication_failure",
+            Self::Revoked => "credentials_revoked",
             Self::MaximumPayload => "maximum_payload_exceeded",
             Self::MaximumControlLine => "maximum_control_line_exceeded",
             Self::MaximumConnections => "maximum_connections_exceeded",
@@ -93,6 +96,7 @@ impl fmt::Display for CloseReason {
             Self::Stale => "Stale Connection",
             Self::AuthenticationTimeout => "Authentication Timeout",
             Self::Authorization => "Authentication Failure",
+            Self::Revoked => "Credentials Revoked",
             Self::MaximumPayload => "Maximum Message Payload Exceeded",
             Self::MaximumControlLine => "Maximum Control Line Exceeded",
             Self::MaximumConnections => "Maximum Connections Exceeded",

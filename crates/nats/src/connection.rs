@@ -160,7 +160,7 @@ impl Connection {
         }
         let now = Instant::now();
         Self {
-            session: Session::new(front, &client),
+            session: Session::new(front, &client, Arc::downgrade(&server.node)),
             server: Arc::clone(server),
             client,
             stream,
@@ -255,6 +255,13 @@ impl Connection {
             self.session.send_news(&self.server.front);
             self.flush();
         }
+        if view.signals.rights {
+            self.session.begin_check();
+            while self.session.check_some(&self.server.front) {
+                task::yield_now().await;
+            }
+            self.flush();
+        }
         if view.signals.measure && self.session.measure_round_trip(self.opened) {
             self.flush();
         }
@@ -323,11 +330,15 @@ impl Connection {
                 Next::Authenticate(options) => {
                     // A password may be slow to check, and many clients may wait for a check.
                     let deadline = self.opened + self.front().limits().auth_timeout;
-                    let answer = self.front().auth().authenticate(&options, &self.nonce);
+                    let answer =
+                        self.front().auth().authenticate(&options, &self.nonce, self.session.asker());
                     match time::timeout_at(deadline, answer).await {
                         Ok(Ok(permissions)) => {
                             if let Err(reason) = self.session.authenticated(*options, permissions) {
                                 return Some(reason);
+                            }
+                            if self.is_revoked() {
+                                return Some(CloseReason::Revoked);
                             }
                             let (client, caller) = (self.client.id, self.client.caller());
                             tracing::debug!(client, %caller, "a NATS client was authenticated");
@@ -335,6 +346,10 @@ impl Connection {
                         Ok(Err(denied)) => {
                             let (client, caller) = (self.client.id, self.client.caller());
                             tracing::info!(client, %caller, reason = %denied, "a NATS client failed to authenticate");
+                            let delay = self.session.asker().failed(self.front().auth(), denied);
+                            if !delay.is_zero() {
+                                time::sleep(delay).await;
+                            }
                             self.session.denied();
                             return Some(CloseReason::Authorization);
                         }
@@ -344,6 +359,13 @@ impl Connection {
                 }
             }
         }
+    }
+
+    /// Reports whether the credential of the login was changed or removed while it was checked. Later changes
+    /// are found by [`crate::follow_access`], to which the login is visible by now.
+    fn is_revoked(&self) -> bool {
+        let login = self.client.permissions().and_then(|permissions| permissions.login());
+        login.is_some_and(|login| !self.server.node.login_holds(login))
     }
 
     /// Reports whether this turn, including what its bursts wrote, has lasted long enough.

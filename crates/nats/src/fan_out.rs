@@ -170,7 +170,7 @@ mod tests {
         fn new(front: &NatsFront, says: &str) -> Self {
             let out = OutBuffer::new(front.limits().out, None);
             let client = Arc::new(Client::new(1, ([127, 0, 0, 1], 1).into(), TransportKind::Plain, out));
-            let mut talker = Self { session: Session::new(front, &client), client };
+            let mut talker = Self { session: Session::new(front, &client, std::sync::Weak::new()), client };
             talker.says(front, says);
             talker
         }

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tailrace_config::{BrokerConfig, NatsTls, TlsClientAuth};
 use tailrace_env::sync::watch;
+use tailrace_metadata::MetadataImage;
 use tailrace_nats_wire::{Message, ServerInfo};
 
 use crate::auth::{self, Auth};
@@ -147,6 +148,11 @@ impl NatsFront {
 
     pub(crate) fn auth(&self) -> &Auth {
         &self.auth
+    }
+
+    /// Warns about users of the NATS settings whose name a user of the cluster also has.
+    pub fn warn_of_twins(&self, image: &MetadataImage) {
+        self.auth.warn_of_twins(image);
     }
 
     /// INFO without the fields for a single client.

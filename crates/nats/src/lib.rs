@@ -54,7 +54,7 @@ mod testing;
 mod trace;
 mod websocket;
 
-pub use self::auth::{Auth, AuthError};
+pub use self::auth::{Auth, AuthError, follow_access};
 pub use self::front::NatsFront;
 pub use self::listener::serve;
 pub use self::live::NAME;

@@ -153,6 +153,8 @@ pub(super) struct Signals {
     pub(super) info: bool,
     /// Measure the round trip.
     pub(super) measure: bool,
+    /// Remove subscriptions that the rules no longer allow.
+    pub(super) rights: bool,
     /// Send what is left, and close.
     pub(super) finish: Option<CloseReason>,
 }
@@ -542,12 +544,13 @@ impl OutBuffer {
         if signals == Signals::default() {
             return;
         }
-        let Signals { lame_duck, expired, info, measure, finish } = signals;
+        let Signals { lame_duck, expired, info, measure, rights, finish } = signals;
         let mut state = self.state.lock();
         state.signals.lame_duck |= lame_duck;
         state.signals.expired |= expired;
         state.signals.info |= info;
         state.signals.measure |= measure;
+        state.signals.rights |= rights;
         state.signals.finish = state.signals.finish.or(finish);
     }
 
@@ -702,7 +705,7 @@ mod tests {
         let limits = OutLimits { pending_max: 1, slow_at: 1, write_deadline: Duration::from_secs(1) };
         let out = OutBuffer::new(limits, None);
         let finish = Some(CloseReason::Client);
-        let all = Signals { lame_duck: true, expired: true, info: true, measure: true, finish };
+        let all = Signals { lame_duck: true, expired: true, info: true, measure: true, rights: true, finish };
         let look = || out.poll_owner(&mut Context::from_waker(Waker::noop())).signals;
         out.put_back_signals(all);
         assert_eq!(look(), all);

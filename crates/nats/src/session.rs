@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use tailrace_env::time::{Duration, Instant};
 
 use tailrace_nats_wire::{
@@ -15,13 +15,14 @@ use tailrace_nats_wire::{
 };
 use tailrace_subjects::{Dialect, Pattern, SubscribeError};
 
-use crate::auth::Permissions;
+use crate::auth::{Asker, Permissions, ReplyRight};
 use crate::burst::Burst;
 use crate::capture::CaptureBurst;
 use crate::client::Client;
 use crate::close::CloseReason;
 use crate::fan_out::{FanOut, Turn};
 use crate::front::NatsFront;
+use crate::mapping;
 use crate::reserved;
 use crate::router::{Begun, Route, deliver_status};
 use crate::shapes::{Held, Shapes};
@@ -30,6 +31,7 @@ use crate::target::Target;
 use crate::trace::Trace;
 use tailrace_env::aside::TURN;
 use tailrace_env::metrics::ReasonLabel;
+use tailrace_node::Node;
 
 /// Time before which a client that has had no PONG gets no PING.
 const FIRST_PING_AFTER: Duration = Duration::from_secs(2);
@@ -39,7 +41,7 @@ pub(super) struct Session {
     client: Arc<Client>,
     parser: ClientParser,
     options: ConnectOptions,
-    /// Whether every CONNECT needs credentials.
+    /// Whether the credentials of every CONNECT are checked.
     asks_who: bool,
     /// Whether the client has not authenticated yet.
     unauthenticated: bool,
@@ -47,6 +49,9 @@ pub(super) struct Session {
     connected: bool,
     info_sent: bool,
     permissions: Option<Arc<Permissions>>,
+    asker: Asker,
+    /// Subscriptions that the rules may no longer allow.
+    unchecked: Vec<Sid>,
     subscriptions: HashMap<Sid, Owned>,
     shapes: Shapes,
     next_number: u64,
@@ -63,6 +68,8 @@ pub(super) struct Session {
 }
 
 struct Owned {
+    /// Its pattern, if a rule may take its permission away.
+    pattern: Option<Box<[u8]>>,
     target: Arc<Target>,
     route: Route,
     shape: Held,
@@ -72,6 +79,8 @@ struct Wide {
     fan_out: Box<FanOut>,
     /// Whether a topic acknowledges the message.
     acknowledged: bool,
+    /// Whether topics may answer to its reply subject.
+    may_acknowledge: bool,
 }
 
 /// What the connection has to do next.
@@ -104,7 +113,7 @@ const WORK_AT_ONCE: u64 = 64;
 const REMOVED_AT_ONCE: usize = 128;
 
 impl Session {
-    pub(super) fn new(front: &NatsFront, client: &Arc<Client>) -> Self {
+    pub(super) fn new(front: &NatsFront, client: &Arc<Client>, node: Weak<Node>) -> Self {
         let limits = front.limits();
         let parser = ClientParser::new(Limits {
             control_line_max: limits.control_line_max,
@@ -114,11 +123,13 @@ impl Session {
             client: Arc::clone(client),
             parser,
             options: ConnectOptions::default(),
-            asks_who: front.auth().required(),
-            unauthenticated: front.auth().required(),
+            asks_who: front.auth().checks(),
+            unauthenticated: front.auth().checks(),
             connected: false,
             info_sent: false,
             permissions: None,
+            asker: Asker { node, client: client.caller() },
+            unchecked: Vec::new(),
             subscriptions: HashMap::new(),
             shapes: Shapes::default(),
             next_number: 0,
@@ -138,6 +149,10 @@ impl Session {
         !self.capture.is_empty() || self.burst.is_crowded()
     }
 
+    pub(super) fn asker(&self) -> &Asker {
+        &self.asker
+    }
+
     pub(super) fn is_unauthenticated(&self) -> bool {
         self.unauthenticated
     }
@@ -148,10 +163,7 @@ impl Session {
         let mut used = 0;
         let (mut operations, mut used_before, mut work_before) = (0, 0, self.burst.work());
         let next = loop {
-            if self.unauthenticated
-                && begins_without_connect(&input[used..])
-                && front.auth().guest().is_none()
-            {
+            if self.unauthenticated && begins_without_connect(&input[used..]) && !front.auth().has_guest() {
                 // The rest of the operation is not waited for.
                 break self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization);
             }
@@ -195,7 +207,7 @@ impl Session {
     #[inline]
     fn carry_out(&mut self, front: &NatsFront, op: ClientOp<'_>, began: Instant) -> Option<Next> {
         if self.unauthenticated && !matches!(op, ClientOp::Connect(_) | ClientOp::Ignored) {
-            match front.auth().guest() {
+            match front.auth().guest(&self.asker) {
                 Some(permissions) => self.become_user(permissions),
                 None => {
                     return Some(
@@ -380,6 +392,7 @@ impl Session {
     pub(super) fn farewell(&self, reason: CloseReason) {
         match reason {
             CloseReason::Stale => self.error(&ProtocolError::StaleConnection),
+            CloseReason::Revoked => self.error(&ProtocolError::AuthenticationRevoked),
             CloseReason::AuthenticationTimeout => self.error(&ProtocolError::AuthenticationTimeout),
             _ => {}
         }
@@ -414,6 +427,7 @@ impl Session {
             self.error(&ProtocolError::reply_permission(reply));
             return None;
         }
+        let may_acknowledge = self.may_reply_and_use_key(message)?;
         self.ok();
         if matches!(trace, Trace::To { only: true, .. }) {
             self.dry_run(front, message);
@@ -422,13 +436,13 @@ impl Session {
         let (router, capture, mut acknowledged) = (front.router(), &mut self.capture, false);
         let begun = router.begin_publish(&mut self.burst, &self.client, message, |binding| {
             acknowledged |= binding.acknowledges();
-            capture.push(binding, message);
+            capture.push(binding, &captured(message, may_acknowledge));
         });
         match begun {
             Begun::Done(deliveries) => self.published(front, message, deliveries, acknowledged),
             Begun::Wide(targets) => {
                 let fan_out = Box::new(FanOut::new(targets));
-                return self.fan_out(front, message, Wide { fan_out, acknowledged }, until);
+                return self.fan_out(front, message, Wide { fan_out, acknowledged, may_acknowledge }, until);
             }
         }
         None
@@ -444,9 +458,10 @@ impl Session {
     ) -> Option<Next> {
         let turn = Turn { burst: &mut self.burst, origin: Some(&self.client), message, here: None, until };
         let (capture, acknowledged) = (&mut self.capture, &mut wide.acknowledged);
+        let captured = captured(message, wide.may_acknowledge);
         let done = wide.fan_out.go_on(front.router(), turn, |binding| {
             *acknowledged |= binding.acknowledges();
-            capture.push(binding, message);
+            capture.push(binding, &captured);
         });
         let Some(deliveries) = done else {
             self.fan_out = Some(wide);
@@ -467,6 +482,34 @@ impl Session {
     fn may_publish(&self, subject: &[u8]) -> bool {
         self.permissions.as_ref().is_none_or(|user| user.may_publish(subject))
             && !reserved::is_subject(subject)
+    }
+
+    /// Checks the reply subject and the key of a message by the rules of the cluster. Returns whether topics
+    /// may acknowledge it. `None`, after an error was sent, if the client may not publish it.
+    #[inline]
+    fn may_reply_and_use_key(&self, message: &Message<'_>) -> Option<bool> {
+        match self.permissions.as_ref().filter(|permissions| permissions.has_rights()) {
+            None => Some(true),
+            Some(permissions) => self.check_reply_and_key(permissions, message),
+        }
+    }
+
+    fn check_reply_and_key(&self, permissions: &Permissions, message: &Message<'_>) -> Option<bool> {
+        let reply = message.reply.map(|reply| (reply, permissions.reply(reply)));
+        if let Some((reply, ReplyRight::Refused)) = reply {
+            let error = ProtocolError::reply_permission(reply);
+            tracing::info!(client = self.client.id, %error, "publish refused");
+            self.error(&error);
+            return None;
+        }
+        let refused_key = mapping::with_own_key(message, |key| {
+            Some(key).filter(|key| !permissions.may_use_key(message.subject, key)).map(<[u8]>::to_vec)
+        });
+        if let Some(key) = refused_key {
+            self.refuse_publish(&key);
+            return None;
+        }
+        Some(reply.is_none_or(|(_, right)| right == ReplyRight::Acknowledged))
     }
 
     fn refuse_publish(&self, subject: &[u8]) {
@@ -555,7 +598,8 @@ impl Session {
                 });
             }
         };
-        place.insert(Owned { target, route, shape });
+        let has_rights = self.permissions.as_ref().is_some_and(|permissions| permissions.has_rights());
+        place.insert(Owned { pattern: has_rights.then(|| subject.into()), target, route, shape });
         self.client.counts.subscriptions.fetch_add(1, Ordering::Relaxed);
         front.metrics().subscriptions.inc();
         front.metrics().subscriptions_made.inc();
@@ -612,6 +656,40 @@ impl Session {
         true
     }
 
+    /// Begins to check all subscriptions by the current rules.
+    pub(super) fn begin_check(&mut self) {
+        self.unchecked = self.subscriptions.keys().cloned().collect();
+    }
+
+    /// Checks some of the subscriptions, and removes those that the rules no longer allow. Reports whether
+    /// there are more.
+    pub(super) fn check_some(&mut self, front: &NatsFront) -> bool {
+        let (began, permissions) = (Instant::now(), self.permissions.clone());
+        while let Some(sid) = self.unchecked.pop() {
+            self.check_one(front, permissions.as_deref(), &sid);
+            if began.elapsed() >= TURN {
+                break;
+            }
+        }
+        !self.unchecked.is_empty()
+    }
+
+    fn check_one(&mut self, front: &NatsFront, permissions: Option<&Permissions>, sid: &Sid) {
+        let Some(owned) = self.subscriptions.get(sid).filter(|owned| !owned.has_ended()) else { return };
+        let Some(pattern) = &owned.pattern else { return };
+        let queue = match &*owned.target {
+            Target::Client(subscription) => subscription.queue.as_deref(),
+            Target::Topic(_) | Target::Node(_) => None,
+        };
+        if permissions.is_none_or(|permissions| permissions.keeps(pattern, queue)) {
+            return;
+        }
+        let error = ProtocolError::subscription_removed(pattern, sid.as_bytes());
+        tracing::info!(client = self.client.id, %error, "subscription removed");
+        self.remove(front, sid);
+        self.error(&error);
+    }
+
     pub(super) fn subscription_count(&self) -> usize {
         self.subscriptions.len()
     }
@@ -634,6 +712,11 @@ impl Owned {
     fn has_ended(&self) -> bool {
         matches!(&*self.target, Target::Client(subscription) if subscription.has_ended())
     }
+}
+
+/// Returns the message that topics get.
+fn captured<'m>(message: &Message<'m>, may_acknowledge: bool) -> Message<'m> {
+    Message { reply: message.reply.filter(|_| may_acknowledge), ..*message }
 }
 
 /// Counts a refused subscription, and returns the error.

@@ -86,6 +86,15 @@ impl Caller {
         Self { principal, address: None, door: Door::Peers, deadline: None }
     }
 
+    /// Makes the client of another node, which passes on its command.
+    pub(crate) fn passed_on(user: Option<Arc<str>>, address: SocketAddr) -> Self {
+        let client = Self::client(Door::Peers, address);
+        match user {
+            Some(name) => client.as_user(name),
+            None => client,
+        }
+    }
+
     /// Returns this caller with a deadline `time` from now.
     #[must_use]
     pub fn within(&self, time: Duration) -> Self {
@@ -95,6 +104,30 @@ impl Caller {
     /// Returns this caller without a deadline, for work that was started and must be completed.
     pub(crate) fn patient(&self) -> Self {
         Self { deadline: None, ..self.clone() }
+    }
+
+    /// Returns the user and the address, if this is a client.
+    pub(crate) fn as_client(&self) -> Option<(Option<String>, SocketAddr)> {
+        match &self.principal {
+            Principal::User(name) => Some((Some(name.to_string()), self.address?)),
+            Principal::Anonymous => Some((None, self.address?)),
+            Principal::Node(_) | Principal::Internal => None,
+        }
+    }
+
+    /// Returns the address of a client.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Returns the principal as rules and records name it: `User:alice`, `User:ANONYMOUS`.
+    pub fn principal_name(&self) -> String {
+        match &self.principal {
+            Principal::User(name) => format!("User:{name}"),
+            Principal::Anonymous => "User:ANONYMOUS".to_owned(),
+            Principal::Node(node) => format!("Node:{node}"),
+            Principal::Internal => "Node:this".to_owned(),
+        }
     }
 
     pub(crate) fn principal(&self) -> &Principal {

@@ -47,6 +47,11 @@ impl Node {
         self.links.peers().is_none()
     }
 
+    /// Returns a receiver that changes after each change of the metadata.
+    pub fn metadata_changes(&self) -> watch::Receiver<u64> {
+        self.controller.changes()
+    }
+
     /// Returns a receiver that becomes true when the server is stopping: connections finish what they have
     /// and close.
     pub fn stopping(&self) -> watch::Receiver<bool> {

@@ -40,6 +40,7 @@
 //!   verified batch may arrive after its transaction has ended, and would otherwise open a transaction that
 //!   is never ended.
 
+pub mod access;
 pub mod ask;
 mod caller;
 mod cleaner;

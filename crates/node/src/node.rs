@@ -10,6 +10,7 @@ use tailrace_log::DamagedRange;
 use tailrace_metadata::MetadataImage;
 use tailrace_types::{NodeId, RaftGroup, TimestampMs};
 
+use crate::access::Access;
 use crate::cleaner::Cleaner;
 use crate::cluster::{Heard, LinkUser, Links};
 use crate::controller::{ControllerShell, GROUP as METADATA, ProducerIdBlock};
@@ -54,6 +55,8 @@ pub struct Node {
     pub(crate) link_user: Option<Arc<dyn LinkUser>>,
     /// The sinks that hear of appended batches.
     pub(crate) taps: Taps,
+    /// Users, rules, and logins.
+    pub(crate) access: Access,
     /// The block of producer ids reserved for this node.
     pub(crate) producer_ids: Mutex<ProducerIdBlock>,
     /// Id of the cluster that this node belongs to.

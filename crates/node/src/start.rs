@@ -21,6 +21,7 @@ use tailrace_peers::{ListenError, PeerTls, Peers, Port, TlsError};
 use tailrace_replication::raft::ReplicaOptions;
 use tailrace_types::{NodeId, usize_of};
 
+use crate::access::{Access, AccessError, AccessMetrics, create_first_user};
 use crate::cleaner::Cleaner;
 use crate::cluster::{self, Addresses, ClusterError, Entered, LinkUser, Links, Own, Registration};
 use crate::collector::NodeCollector;
@@ -158,6 +159,9 @@ pub enum StartError {
     /// The TLS files failed.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Clients could not log in with these settings.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The operating system could not create a thread.
     #[error("cannot start threads: {0}")]
     Threads(#[source] io::Error),
@@ -181,6 +185,8 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
     let Startup { settings, folder, metrics, mut addresses, workers, fronts } = startup;
     let DataFolder { path: data_dir, disk, lock, mut own } = folder;
     let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default())?;
+    let access_metrics = Arc::new(AccessMetrics::default());
+    let access = Access::open(&config, Arc::clone(&access_metrics))?;
     let registry = metrics;
     let metrics = Arc::new(NodeMetrics::default());
     registry.add(|registry| metrics.register_into(registry));
@@ -285,6 +291,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         taps: Taps::new(sinks),
         relay: Relay::new(&config, relays, metrics.relay_retries.clone()),
         link_user,
+        access,
         producer_ids: Mutex::new(ProducerIdBlock::default()),
         cluster_id: own.cluster_id().to_owned(),
         heard: entered.as_ref().map(|entered| Arc::clone(entered.receiver.heard())).unwrap_or_default(),
@@ -294,6 +301,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         metrics,
     });
     registry.add(|registry| node.links.register_into(registry));
+    registry.add(|registry| access_metrics.register_into(registry));
     registry.register_collector(Box::new(NodeCollector(Arc::downgrade(&node))));
     node.cleaner.start(&node).map_err(StartError::Threads)?;
     node.scrubber.start(&node).map_err(StartError::Threads)?;
@@ -306,6 +314,10 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
     if let (Some(entered), Some(addresses)) = (entered, &addresses) {
         live_in_cluster(&node, entered, &config, addresses).await?;
     }
+    match node.is_alone() {
+        true => create_first_user(Arc::clone(&node)).await,
+        false => tasks.push(task::spawn(create_first_user(Arc::clone(&node)))),
+    }
     tasks.extend([
         task::spawn(keep_up(Arc::clone(&node))),
         task::spawn(replace_lost(Arc::clone(&node))),
@@ -314,6 +326,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         task::spawn(Arc::clone(&node.dirty).watch()),
         task::spawn(remember_nodes(Arc::clone(&node), own)),
     ]);
+    tasks.extend(node.access.watch_token_keys().map(task::spawn));
     Ok(RunningNode { node, addresses, tasks, _lock: lock })
 }
 

@@ -12,7 +12,7 @@ use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
 /// Levels of the protocol between nodes that this build supports. docs/cluster-protocol.md describes each. A
 /// build with `--cfg tailrace_next_level` has one more that equals the last: tests of rolling upgrades need a
 /// second build.
-pub const LEVELS: RangeInclusive<u16> = 1..=if cfg!(tailrace_next_level) { 2 } else { 1 };
+pub const LEVELS: RangeInclusive<u16> = 1..=if cfg!(tailrace_next_level) { 3 } else { 2 };
 
 /// Longest cluster id in bytes. Ours have 22.
 pub(super) const CLUSTER_ID_BYTES_MAX: usize = 64;

@@ -5,7 +5,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use tailrace_config::{BrokerConfig, ConfigError, DynamicConfigs, NatsTls};
+use tailrace_config::{
+    AuthorizerClass, BrokerConfig, ConfigError, DynamicConfigs, KafkaAuthentication, NatsTls,
+};
 use tailrace_env::aside::Aside;
 use tailrace_env::budget::{Held, RequestBudget};
 use tailrace_env::join;
@@ -168,7 +170,9 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         guest: Arc::new(NatsOnHttp(Arc::clone(&nats))),
     });
     let grace = Duration::from_millis(config.tailrace_shutdown_grace_ms);
-    let mut others = vec![task::spawn(tailrace_http::serve(listeners.http, http))];
+    front.warn_of_twins(&node.image());
+    let mut others = vec![task::spawn(tailrace_nats::follow_access(Arc::clone(&nats)))];
+    others.push(task::spawn(tailrace_http::serve(listeners.http, http)));
     others.extend(listeners.nats.map(|listener| task::spawn(tailrace_nats::serve(listener, nats))));
     others.extend(tls.map(|tls| task::spawn(tls.watch())));
     Ok(Server {
@@ -236,10 +240,13 @@ impl Server {
 fn warn_if_open_to_all(addresses: &Addresses, config: &BrokerConfig, tls: Option<&Tls>, auth: &Auth) {
     let verifies = tls.is_some_and(Tls::verifies_clients);
     let nats_tls = config.tailrace_nats_tls == NatsTls::Required;
+    let has_rules = config.authorizer_class_name == AuthorizerClass::Standard;
+    let asks_kafka = has_rules || config.tailrace_kafka_authentication == KafkaAuthentication::Required;
+    let asks_nats = auth.required() || has_rules;
     let listeners = [
-        ("kafka", Some(addresses.kafka), config.tailrace_kafka_tls, false),
-        ("http", Some(addresses.http), config.tailrace_http_tls, false),
-        ("nats", addresses.nats, nats_tls, auth.required()),
+        ("kafka", Some(addresses.kafka), config.tailrace_kafka_tls, asks_kafka),
+        ("http", Some(addresses.http), config.tailrace_http_tls, has_rules),
+        ("nats", addresses.nats, nats_tls, asks_nats),
     ];
     for (name, address, encrypted, asks_for_users) in listeners {
         let Some(address) = address.filter(|address| !address.ip().is_loopback()) else { continue };

@@ -119,6 +119,12 @@ impl Pattern {
     }
 }
 
+impl AsRef<[u8]> for Pattern {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from_utf8_lossy(&self.text))

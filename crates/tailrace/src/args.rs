@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use tailrace_cli::output::Output;
 
+use crate::acl::AclArguments;
 use crate::bench::BenchArguments;
 use crate::cluster::ClusterArguments;
 use crate::consume::ConsumeArguments;
@@ -12,8 +13,10 @@ use crate::group::GroupArguments;
 use crate::nats::{PublishArguments, ReplyArguments, RequestArguments, SubscribeArguments, TopArguments};
 use crate::offline::LogArguments;
 use crate::produce::ProduceArguments;
+use crate::quota::QuotaArguments;
 use crate::topic::TopicArguments;
 use crate::txn::TxnArguments;
+use crate::user::UserArguments;
 
 /// What `--version` prints; `-V` prints the version alone.
 const LONG_VERSION: &str =
@@ -48,6 +51,12 @@ pub(crate) enum Verb {
     Txn(TxnArguments),
     /// Show nodes and unhealthy partitions, move replicas, decommission a node, scrub the disks.
     Cluster(ClusterArguments),
+    /// Add, show, change and remove users of the Kafka listener.
+    User(UserArguments),
+    /// Add, show and remove rules about what users may do.
+    Acl(AclArguments),
+    /// Set, show and remove quotas of users, client ids and addresses.
+    Quota(QuotaArguments),
     /// Send lines or files from standard input to a topic.
     Produce(ProduceArguments),
     /// Write the records of a topic to standard output.

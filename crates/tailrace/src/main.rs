@@ -5,6 +5,7 @@
 //! * `log verify` and the plan of `log repair` run the real log over `overlay.rs`, a disk whose writes stay
 //!   in memory. So the rules of recovery exist only once.
 
+mod acl;
 mod args;
 mod bench;
 mod client;
@@ -18,11 +19,14 @@ mod logging;
 mod nats;
 mod offline;
 mod produce;
+mod quota;
 mod serve;
 mod settings;
+mod shown;
 mod topic;
 mod txn;
 mod usage;
+mod user;
 
 use std::process::ExitCode;
 
@@ -42,6 +46,9 @@ fn main() -> ExitCode {
         Some(Verb::Group(arguments)) => group::run(&arguments),
         Some(Verb::Txn(arguments)) => txn::run(&arguments),
         Some(Verb::Cluster(arguments)) => cluster::run(&arguments),
+        Some(Verb::User(arguments)) => user::run(&arguments),
+        Some(Verb::Acl(arguments)) => acl::run(&arguments),
+        Some(Verb::Quota(arguments)) => quota::run(&arguments),
         Some(Verb::Produce(arguments)) => produce::run(&arguments),
         Some(Verb::Consume(arguments)) => consume::run(&arguments),
         Some(Verb::Pub(arguments)) => nats::publish(&arguments),

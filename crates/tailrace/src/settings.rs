@@ -15,6 +15,7 @@ use crate::args::ServeArguments;
 const OTHER_VARIABLES: &[&str] = &[
     "TAILRACE_CONFIG",
     "TAILRACE_BOOTSTRAP",
+    "TAILRACE_PASSWORD",
     "TAILRACE_NATS_SERVER",
     "TAILRACE_NATS_MONITOR",
     "TAILRACE_HTTP_PORT",

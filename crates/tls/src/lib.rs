@@ -12,9 +12,8 @@
 //! * rustls checks certificate validity against the system's clock, and takes the random numbers of
 //!   handshakes from ring. So a run with TLS cannot be repeated byte for byte.
 //!
-//! Deliberately not here: certificates per name (SNI), revocation lists, OCSP, encrypted keys, and
-//! permissions by the name in a client certificate. A certificate only admits a client; users and rules are
-//! in `identity`.
+//! Deliberately not here: certificates per name (SNI), revocation lists, OCSP, encrypted keys, and the name
+//! in a client's certificate ([`peer_certificate`]), which is read in `identity`.
 
 mod clients;
 mod error;
@@ -25,4 +24,4 @@ mod stream;
 pub use clients::Tls;
 pub use error::{HandshakeError, TlsError};
 pub use nodes::PeerTls;
-pub use stream::TlsStream;
+pub use stream::{TlsStream, peer_certificate};

@@ -236,12 +236,15 @@ fn has_self(function: &[TokenTree]) -> bool {
         TokenTree::Group(group) if group.delimiter() == Delimiter::Parenthesis => Some(group.stream()),
         _ => None,
     });
-    let words = parameters
-        .into_iter()
-        .flatten()
-        .filter(|token| matches!(token, TokenTree::Ident(_)))
-        .map(|token| text(&token));
-    words.into_iter().find(|word| word != "mut").is_some_and(|word| word == "self")
+    // The first word that is neither `mut` nor a lifetime.
+    let mut is_lifetime = false;
+    for token in parameters.into_iter().flatten() {
+        match &token {
+            TokenTree::Ident(word) if !is_lifetime && word != "mut" => return word == "self",
+            token => is_lifetime = is_sign(Some(token), "'"),
+        }
+    }
+    false
 }
 
 /// The position after `<..>` if it starts at `at`, else `at`.

@@ -140,12 +140,13 @@ fn whatever_was_set_at_the_start_is_said_to_be_static() {
     for key in broker_keys() {
         let default = key.default_value().text();
         let selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
-        let values = [default.as_deref().unwrap_or_default(), "7", "PLAINTEXT://10.0.0.1:7", selector];
+        let file = "file:///keys.json";
+        let values = [default.as_deref().unwrap_or_default(), "7", "PLAINTEXT://10.0.0.1:7", selector, file];
         // A password needs a user name.
-        let with = if key.name == "tailrace.nats.password" {
-            vec![("tailrace.nats.user", "alice")]
-        } else {
-            Vec::new()
+        let with = match key.name {
+            "tailrace.nats.password" => vec![("tailrace.nats.user", "alice")],
+            "tailrace.first.password" => vec![("tailrace.first.user", "alice")],
+            _ => Vec::new(),
         };
         let resolve = |text| Some((text, broker(&[&[(key.name, text)], &with[..]].concat()).ok()?));
         let mut legal = values.into_iter().filter(|text| !text.is_empty() || key.default.is_some());
@@ -327,4 +328,58 @@ fn secrets_are_shown_nowhere() {
     assert!(!refused.contains("sesame"), "{refused}");
     let refused = refusal(&[("tailrace.nats.token", "sesame"), settings[0], ("tailrace.nats.password", "x")]);
     assert!(!refused.contains("sesame"), "{refused}");
+}
+
+#[test]
+fn tokens_need_an_issuer_an_audience_and_a_file_of_keys() {
+    let all = [
+        ("sasl.enabled.mechanisms", "PLAIN,OAUTHBEARER"),
+        ("sasl.oauthbearer.jwks.endpoint.url", "file:///etc/keys.json"),
+        ("sasl.oauthbearer.expected.issuer", "https://idp"),
+        ("sasl.oauthbearer.expected.audience", "kafka"),
+    ];
+    let config = broker(&all).unwrap();
+    assert!(config.accepts_tokens());
+    assert_eq!(config.token_key_file(), Some("/etc/keys.json"));
+    for (missing, (key, _)) in all.iter().enumerate().skip(1) {
+        let mut rest = all.to_vec();
+        rest.remove(missing);
+        let reason = refusal(&rest);
+        assert!(reason.contains(&format!("{key} must be set")), "{reason}");
+    }
+    for url in [
+        "https://idp/keys",
+        "http://idp/keys",
+        "file:keys",
+        "file://",
+        "file:///",
+        "file://host/keys",
+        "/keys",
+        "FILE:///keys",
+        "file:///my%20keys",
+        "file:///keys?x",
+        "file:///keys#x",
+    ] {
+        let reason = refusal(&[("sasl.oauthbearer.jwks.endpoint.url", url)]);
+        assert!(reason.contains("file:///PATH") || reason.contains("must not have %"), "{url}: {reason}");
+    }
+}
+
+#[test]
+fn a_required_login_may_be_that_of_a_certificate() {
+    let required = [("tailrace.kafka.authentication", "required"), ("sasl.enabled.mechanisms", "")];
+    assert!(refusal(&required).contains("sasl.enabled.mechanisms must be set"));
+    let certificates = [
+        ("tailrace.kafka.tls", "true"),
+        ("tailrace.tls.client.auth", "required"),
+        ("tailrace.tls.certificate.file", "c.pem"),
+        ("tailrace.tls.key.file", "k.pem"),
+        ("tailrace.tls.ca.file", "a.pem"),
+    ];
+    assert!(broker(&[&required[..], &certificates[..]].concat()).unwrap().names_certificates());
+    assert!(
+        !broker(&certificates[..1].iter().chain(&certificates[2..]).copied().collect::<Vec<_>>())
+            .unwrap()
+            .names_certificates()
+    );
 }

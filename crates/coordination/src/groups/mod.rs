@@ -38,6 +38,7 @@ pub use classic::{
 };
 pub use consumer::{
     ConsumerDescription, ConsumerEvent, ConsumerHeartbeat, ConsumerMemberDescription, ConsumerReply,
+    SeenTopics,
 };
 pub use coordinator::GroupCoordinator;
 pub use counts::GroupCounts;

@@ -17,6 +17,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tailrace_env::time::Duration;
 
+use tailrace_identity::acl::Operation;
 use tailrace_kafka_wire::messages::produce_request::{ProduceRequest, TopicProduceData};
 use tailrace_kafka_wire::messages::produce_response::{ProduceResponse, TopicProduceResponse};
 use tailrace_kafka_wire::{ErrorCode, Reader};
@@ -32,7 +33,7 @@ use tailrace_env::aside::Turn;
 use tailrace_node::Caller;
 use tailrace_node::partitions::{PartitionHandle, WaitOutcome};
 use topic::find_topic;
-use transaction::Transaction;
+use transaction::{Transaction, header};
 
 /// An append that is not committed until the partition's high watermark passes it.
 struct Uncommitted {
@@ -45,15 +46,26 @@ struct Uncommitted {
 }
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
-    let request: ProduceRequest = decode(&context, reader)?;
+    let mut request: ProduceRequest = decode(&context, reader)?;
     let (acks, timeout) =
         (request.acks, Duration::from_millis(request.timeout_ms.max(0).unsigned_abs().into()));
     if !(-1..=1).contains(&acks) {
         let response = refuse_all(&request, ErrorCode::InvalidRequiredAcks);
         return Ok(Decided::Reply(context.reply(&response)?));
     }
+    if let Err(code) = check_transaction(&context, &mut request) {
+        let response = refuse_all(&request, code);
+        return if acks == 0 {
+            unless_failed(&response)
+        } else {
+            Ok(Decided::Reply(context.reply(&response)?))
+        };
+    }
     let caller = context.caller().within(timeout);
     let (mut response, uncommitted) = append_all(&context, request, acks).await;
+    let bytes = context.request_bytes as u64;
+    context.throttle(context.node().produced(context.caller(), context.client_id(), bytes));
+    response.throttle_time_ms = context.throttle_time_ms();
     if acks == 0 {
         return unless_failed(&response);
     }
@@ -62,6 +74,21 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         return Ok(Decided::Reply(context.reply(&response)?));
     }
     Ok(Decided::Later(Box::pin(when_committed(context, response, uncommitted, caller))))
+}
+
+/// Refuses a transactional id with which the client may not write.
+///
+/// The batches say whether the request is transactional, and not the id (CVE-2018-17196). An id beside other
+/// batches means nothing and is dropped: a transactional batch that is found later has none then, and is
+/// refused.
+fn check_transaction(context: &Context, request: &mut ProduceRequest) -> Result<(), ErrorCode> {
+    let Some(id) = &request.transactional_id else { return Ok(()) };
+    let batches = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
+    if !batches.filter_map(header).any(|header| header.attributes.is_transactional()) {
+        request.transactional_id = None;
+        return Ok(());
+    }
+    context.rights().transactional_id(Operation::Write, id)
 }
 
 fn refuse_all(request: &ProduceRequest, code: ErrorCode) -> ProduceResponse {
@@ -95,16 +122,22 @@ async fn append_all(
     mut request: ProduceRequest,
     acks: i16,
 ) -> (ProduceResponse, Vec<Uncommitted>) {
+    let found: Vec<_> = {
+        let rights = context.rights();
+        request.topic_data.iter().map(|data| find_topic(context, &rights, data)).collect()
+    };
     let transaction = match request.transactional_id.take() {
-        Some(id) => Some(Transaction::enter(context, id, &request.topic_data).await),
+        Some(id) => {
+            let topics: Vec<_> = request.topic_data.iter().zip(&found).collect();
+            Some(Transaction::enter(context, id, &topics).await)
+        }
         None => None,
     };
     let mut uncommitted = Vec::new();
     let mut seen = HashSet::new();
     let mut turn = Turn::begin();
     let mut responses = Vec::with_capacity(request.topic_data.len());
-    for data in request.topic_data {
-        let topic = find_topic(context, &data);
+    for (data, topic) in request.topic_data.into_iter().zip(found) {
         let mut partition_responses = Vec::with_capacity(data.partition_data.len());
         for partition in data.partition_data {
             turn.rest().await;

@@ -8,20 +8,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tailrace_coordination::coordinator::TransactionalProducer;
-use tailrace_kafka_wire::Records;
 use tailrace_kafka_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use tailrace_kafka_wire::{ErrorCode, Records};
 use tailrace_records::{BatchHeader, Validated};
 use tailrace_replication::{AppendError, Appended, ProducerError, VerificationGuard};
 use tailrace_types::{TimestampMs, TopicPartition};
 
 use super::refusal::PartitionRefusal;
-use super::topic::find_topic;
 use crate::commands::Refusal;
 use crate::context::Context;
 use crate::errors::Writes;
 use crate::transactions::{ADDS_PARTITIONS_FROM, TransactionOwner, add_partitions, verify_partition};
 use tailrace_node::partitions::{
-    AppendFailure, PartitionHandle, append, append_verified, begin_verification, begin_verification_if_needed,
+    AppendFailure, PartitionHandle, Topic, append, append_verified, begin_verification,
+    begin_verification_if_needed,
 };
 use tailrace_node::taps::WantedBy;
 
@@ -31,6 +31,9 @@ const ABORTABLE_FROM: i16 = 11;
 /// Most times that the coordinator is asked about one batch. It is asked again only if a marker was written
 /// in between.
 const VERIFICATIONS_MAX: usize = 5;
+
+/// A topic of a request, if there is one to which the client may write.
+pub(super) type FoundTopic<'a> = (&'a TopicProduceData, &'a Result<Arc<Topic>, ErrorCode>);
 
 /// The transaction that a request writes into.
 ///
@@ -47,9 +50,10 @@ pub(super) struct Transaction {
 impl Transaction {
     /// Adds the partitions of a request to its transaction. Requests with one partition are left to
     /// [`Self::append`]. Clients that add partitions themselves need nothing.
-    pub(super) async fn enter(context: &Context, id: String, topics: &[TopicProduceData]) -> Self {
+    pub(super) async fn enter(context: &Context, id: String, topics: &[FoundTopic<'_>]) -> Self {
         let mut entered = Self { id, guards: HashMap::new(), refusal: None };
-        let partitions = topics.iter().map(|topic| topic.partition_data.len()).sum::<usize>();
+        let partitions =
+            topics.iter().map(|(data, _)| data).map(|topic| topic.partition_data.len()).sum::<usize>();
         if context.version() < ADDS_PARTITIONS_FROM || partitions < 2 {
             return entered;
         }
@@ -66,11 +70,11 @@ impl Transaction {
     async fn draw_guards(
         &mut self,
         context: &Context,
-        topics: &[TopicProduceData],
+        topics: &[FoundTopic<'_>],
     ) -> Option<TransactionalProducer> {
         let mut by = None;
-        for data in topics {
-            let Ok(topic) = find_topic(context, data) else { continue };
+        for (data, topic) in topics {
+            let Ok(topic) = topic else { continue };
             if topic.internal {
                 continue;
             }

@@ -7,7 +7,9 @@ use tailrace_config::{BrokerConfig, ConfigError, DynamicConfigs, GroupConfig, To
 use tailrace_types::{NodeId, PartitionId, ProducerId, ReplicaId, TopicId, TopicName};
 
 use crate::features::FeatureLevels;
-use crate::image::{ClusterImage, GroupImage, MetadataImage, NodeImage, PartitionImage, TopicImage};
+use crate::image::{
+    AccessContradiction, ClusterImage, GroupImage, MetadataImage, NodeImage, PartitionImage, TopicImage,
+};
 use crate::record::{MetadataRecord, NodeRegistration};
 
 /// Why a record of the metadata log cannot be applied. The image is unchanged then.
@@ -109,6 +111,9 @@ pub enum ApplyError {
     /// The broker's settings are illegal, possibly only under this start configuration.
     #[error("broker settings changed at run time: {0}")]
     BrokerConfig(ConfigError),
+    /// The record contradicts the users, rules or client quotas.
+    #[error(transparent)]
+    Access(#[from] AccessContradiction),
 }
 
 pub(super) fn apply(
@@ -175,6 +180,11 @@ pub(super) fn apply(
             };
             partition_replicas(image, *id, *partition, wanted)
         }
+        MetadataRecord::User(user) => Ok(image.access.put_user(user)?),
+        MetadataRecord::UserRemoved { name } => Ok(image.access.remove_user(name)?),
+        MetadataRecord::AclsChanged { added, removed } => Ok(image.access.change_acls(added, removed)?),
+        MetadataRecord::ClientQuota { entity, limits } => Ok(image.access.put_limits(entity, limits)?),
+        MetadataRecord::AccessVersion { version } => Ok(image.access.continue_from(*version)?),
     }
 }
 

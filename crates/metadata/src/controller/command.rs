@@ -1,10 +1,15 @@
 //! Commands to the controller. They travel between nodes as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use tailrace_identity::acl::Acl;
+use tailrace_identity::quota::{EntityName, QuotaEntity, QuotaKey};
+use tailrace_identity::scram::{ScramMechanism, ScramVerifier};
 use tailrace_types::{NodeId, PartitionId, ReplicaId, TimestampMs, TopicId};
 
+use crate::access::QuotaLimit;
 use crate::features::FeatureUpdate;
 
 /// Number of producer ids that are reserved at a time, as in Kafka.
@@ -133,6 +138,54 @@ pub enum Command {
         #[serde(with = "crate::serial")]
         replicas: Vec<ReplicaId>,
     },
+    /// Sets or deletes a user's credential for a mechanism of SCRAM (KIP-554). Setting the first one creates
+    /// the user. Deleting the last one removes the user, unless it is disabled.
+    AlterScramCredential {
+        /// The user's name.
+        user: String,
+        /// The change.
+        change: ScramChange,
+        /// The principal that makes the change, `User:NAME`.
+        by: String,
+        /// The time of the caller's clock.
+        #[serde(with = "crate::serial")]
+        now: TimestampMs,
+    },
+    /// Disables a user, or enables it again. A disabled user keeps all credentials and cannot log in.
+    DisableUser {
+        /// The user's name.
+        user: String,
+        /// True to disable the user.
+        disabled: bool,
+        /// The principal that makes the change, `User:NAME`.
+        by: String,
+        /// The time of the caller's clock.
+        #[serde(with = "crate::serial")]
+        now: TimestampMs,
+    },
+    /// Removes a user with all credentials. Rules and quotas that name the user stay.
+    RemoveUser {
+        /// The user's name.
+        user: String,
+    },
+    /// Creates rules, all of them or none. Those that exist are not created again. At most
+    /// [`ACLS_PER_COMMAND_MAX`](crate::ACLS_PER_COMMAND_MAX).
+    CreateAcls(#[serde(with = "crate::serial")] Vec<Acl>),
+    /// Deletes exactly these rules. Those that do not exist are ignored. At most
+    /// [`ACLS_PER_COMMAND_MAX`](crate::ACLS_PER_COMMAND_MAX).
+    DeleteAcls(#[serde(with = "crate::serial")] Vec<Acl>),
+    /// Changes the limits of an entity, all of them or none (KIP-546).
+    AlterClientQuota {
+        /// The entity.
+        #[serde(with = "crate::serial")]
+        entity: QuotaEntity,
+        /// Limits to set.
+        #[serde(with = "crate::serial")]
+        set: BTreeMap<QuotaKey, QuotaLimit>,
+        /// Limits to remove. Those that are not set are ignored.
+        #[serde(with = "crate::serial")]
+        remove: Vec<QuotaKey>,
+    },
 }
 
 impl fmt::Display for Command {
@@ -168,8 +221,59 @@ impl fmt::Display for Command {
             Self::FinishReassignment { topic, partition, .. } => {
                 write!(f, "FinishReassignment {topic}-{partition}")
             }
+            Self::AlterScramCredential { user, change: ScramChange::Set { verifier, .. }, .. } => {
+                let (user, mechanism) = (user.escape_debug(), verifier.mechanism().name());
+                write!(f, "AlterScramCredential {user}, set {mechanism}")
+            }
+            Self::AlterScramCredential { user, change: ScramChange::Delete { mechanism }, .. } => {
+                write!(f, "AlterScramCredential {}, delete {}", user.escape_debug(), mechanism.name())
+            }
+            Self::DisableUser { user, disabled: true, .. } => {
+                write!(f, "DisableUser {}", user.escape_debug())
+            }
+            Self::DisableUser { user, disabled: false, .. } => {
+                write!(f, "DisableUser {}, who is enabled again", user.escape_debug())
+            }
+            Self::RemoveUser { user } => write!(f, "RemoveUser {}", user.escape_debug()),
+            Self::CreateAcls(acls) => write!(f, "CreateAcls, {} of them", acls.len()),
+            Self::DeleteAcls(acls) => write!(f, "DeleteAcls, {} of them", acls.len()),
+            Self::AlterClientQuota { entity, .. } => write_entity(f, entity),
         }
     }
+}
+
+fn write_entity(f: &mut fmt::Formatter<'_>, entity: &QuotaEntity) -> fmt::Result {
+    f.write_str("AlterClientQuota")?;
+    for (part, name) in [("user", &entity.user), ("client-id", &entity.client_id), ("ip", &entity.ip)] {
+        match name {
+            Some(EntityName::Named(name)) => write!(f, " {part}={}", name.escape_debug())?,
+            Some(EntityName::Default) => write!(f, " {part}=<default>")?,
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// A change of a user's credential.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ScramChange {
+    /// Sets the credential for the verifier's mechanism.
+    Set {
+        /// What the server keeps of the password.
+        #[serde(with = "crate::serial")]
+        verifier: ScramVerifier,
+        /// The time until which the credential before it stays valid as well. `None` ends it at once. If the
+        /// verifier is the current one already, only the end of the one before it changes, so a repeated
+        /// command does not end it.
+        #[serde(with = "crate::serial")]
+        keep_previous_until: Option<TimestampMs>,
+    },
+    /// Deletes the credential for a mechanism, and the one before it.
+    Delete {
+        /// The mechanism.
+        #[serde(with = "crate::serial")]
+        mechanism: ScramMechanism,
+    },
 }
 
 /// Maximum length of a cluster's name, in bytes.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use tailrace_config::ConfigError;
 use tailrace_types::{NodeId, PartitionId, ReplicaId, TopicId, TopicName, TopicNameError};
 
+use super::access_error::AccessError;
 use crate::features::FeatureError;
 
 /// Why a command is refused. A refused command changes nothing.
@@ -306,6 +307,12 @@ pub enum ControlError {
     /// `INVALID_REQUEST`: the members that the leader reports are no longer the wanted ones.
     #[error("These are no longer the wanted replicas of the partition.")]
     OtherReplicasWanted,
+    /// A command about users, rules or client quotas. Each variant names its error.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// `CLUSTER_AUTHORIZATION_FAILED`: the client who sent the command has no right to it any more.
+    #[error("The rules do not allow this.")]
+    NotAuthorized,
     /// Another node refused the command.
     #[error("{message}")]
     Remote {
@@ -356,6 +363,14 @@ pub enum ControlErrorKind {
     UnsupportedLevel,
     /// `BROKER_ID_NOT_REGISTERED`.
     NotRegistered,
+    /// `RESOURCE_NOT_FOUND`.
+    ResourceNotFound,
+    /// `DUPLICATE_RESOURCE`.
+    DuplicateResource,
+    /// `UNACCEPTABLE_CREDENTIAL`.
+    UnacceptableCredential,
+    /// `CLUSTER_AUTHORIZATION_FAILED`.
+    NotAuthorized,
     /// `UNKNOWN_SERVER_ERROR`. Also any kind that a newer node sends and this build does not know.
     #[serde(other)]
     Unknown,
@@ -437,7 +452,32 @@ impl ControlError {
             Self::ClusterLevel { .. } => Kind::UnsupportedLevel,
             Self::TakenOut { .. } | Self::NotRegistered { .. } => Kind::NotRegistered,
             Self::ProducerIdsExhausted | Self::RegistrationsExhausted => Kind::Unknown,
+            Self::Access(error) => kind_of(error),
+            Self::NotAuthorized => Kind::NotAuthorized,
             Self::Remote { kind, .. } => *kind,
+        }
+    }
+}
+
+fn kind_of(error: &AccessError) -> ControlErrorKind {
+    use AccessError as Access;
+    use ControlErrorKind as Kind;
+    match error {
+        Access::LevelTooLow { .. } => Kind::UnsupportedLevel,
+        Access::NoUserName | Access::InvalidUserName { .. } => Kind::UnacceptableCredential,
+        Access::UnknownCredential | Access::UnknownUser => Kind::ResourceNotFound,
+        Access::CredentialTwice => Kind::DuplicateResource,
+        Access::EndsBeforeNow
+        | Access::InvalidPrincipal { .. }
+        | Access::TooManyAclsAtOnce { .. }
+        | Access::InvalidAcl { .. }
+        | Access::NoEntity
+        | Access::InvalidEntity { .. }
+        | Access::InvalidQuotaKey { .. }
+        | Access::QuotaKeyTwice { .. }
+        | Access::InvalidLimit(_) => Kind::InvalidRequest,
+        Access::TooManyUsers { .. } | Access::TooManyAcls { .. } | Access::TooManyEntities { .. } => {
+            Kind::Policy
         }
     }
 }

@@ -5,9 +5,12 @@
 //! second command must be planned after the first one's records have been applied. Replay at start is `apply`
 //! over the whole log.
 
+mod access;
+mod access_error;
 mod apply;
 mod bindings;
 mod change;
+mod client_quotas;
 mod command;
 mod decision;
 mod error;
@@ -17,10 +20,11 @@ mod nodes;
 mod plan;
 mod replicas;
 
+pub use access_error::AccessError;
 pub use apply::ApplyError;
 pub use command::{
     BrokerScope, Command, ConfigAction, ConfigChange, ConfigOp, CreateTopic, GROUP_ID_BYTES_MAX,
-    GROUPS_CONFIGURED_MAX, RegisterNode, Requester, TopicRef,
+    GROUPS_CONFIGURED_MAX, RegisterNode, Requester, ScramChange, TopicRef,
 };
 pub use error::{ControlError, ControlErrorKind, RemoteControlError};
 pub use machine::Controller;

@@ -7,6 +7,7 @@ use super::command::{CLUSTER_ID_BYTES_MAX, RegisterNode};
 use super::decision::Records;
 use super::error::ControlError;
 use super::{features, replicas};
+use crate::access::bounds::ACCESS_LEVEL;
 use crate::features::{CLUSTER_LEVEL, stored_level};
 use crate::image::{ClusterImage, MetadataImage};
 use crate::record::{MetadataRecord, NodeRegistration};
@@ -25,6 +26,12 @@ pub(super) fn found(image: &MetadataImage, cluster_id: &str, node: &RegisterNode
     check(node)?;
     if node.node != image.broker.node() {
         let reason = "only a standalone server can found a cluster, with its own node id";
+        return Err(ControlError::InvalidRegistration { node: node.node, reason });
+    }
+    // Older builds could join at a lower level, and could not read what is stored already.
+    if image.access.version() > 0 && node.levels.1 < ACCESS_LEVEL {
+        let reason =
+            "its levels of the protocol between nodes are too low for the users, rules or quotas it has";
         return Err(ControlError::InvalidRegistration { node: node.node, reason });
     }
     let registration = registration(node, 1, ReplicaId::new(node.node, 1));

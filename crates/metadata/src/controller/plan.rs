@@ -11,11 +11,13 @@ use super::command::{
 };
 use super::decision::{Records, existing};
 use super::error::ControlError;
-use super::{bindings, change, features, nodes, replicas};
+use super::{access, bindings, change, client_quotas, features, nodes, replicas};
+use crate::access::Stamp;
 use crate::image::{MetadataImage, is_internal_topic};
 use crate::record::MetadataRecord;
 
 pub(super) fn plan(image: &MetadataImage, fixed: &BTreeMap<String, String>, command: &Command) -> Records {
+    command.check_level(image)?;
     match command {
         Command::CreateTopic(create) => create_topic(image, create),
         Command::DeleteTopic { topic, by } => delete_topic(image, topic, *by),
@@ -42,6 +44,16 @@ pub(super) fn plan(image: &MetadataImage, fixed: &BTreeMap<String, String>, comm
         Command::FinishReassignment { topic, partition, replicas } => {
             replicas::finish(image, *topic, *partition, replicas)
         }
+        Command::AlterScramCredential { user, change, by, now } => {
+            access::alter_credential(image, user, change, &Stamp { at: *now, by: by.clone() })
+        }
+        Command::DisableUser { user, disabled, by, now } => {
+            access::disable(image, user, *disabled, &Stamp { at: *now, by: by.clone() })
+        }
+        Command::RemoveUser { user } => access::remove_user(image, user),
+        Command::CreateAcls(acls) => access::create_acls(image, acls),
+        Command::DeleteAcls(acls) => access::delete_acls(image, acls),
+        Command::AlterClientQuota { entity, set, remove } => client_quotas::alter(image, entity, set, remove),
     }
 }
 

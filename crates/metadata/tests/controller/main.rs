@@ -1,6 +1,12 @@
 //! The controller and its settings, without a server.
 
+mod access_model;
+mod access_records;
+mod access_rig;
+mod access_users;
+mod acls;
 mod captured_subjects;
+mod client_quotas;
 mod cluster_leaders;
 mod cluster_nodes;
 mod cluster_rig;

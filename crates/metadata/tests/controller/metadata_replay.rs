@@ -8,7 +8,7 @@ use proptest::test_runner::TestRunner;
 use tailrace_metadata::*;
 use tailrace_types::{NodeId, PartitionId, ReplicaId, TimestampMs, TopicId};
 
-use crate::cluster_rig;
+use crate::{access_rig, cluster_rig};
 
 /// Few names and values, so that commands affect each other. Some collide, some are illegal.
 const NAMES: &[&str] = &["a", "a.b", "a_b", "c", "d-e", "..", "__consumer_offsets"];
@@ -164,6 +164,7 @@ fn command() -> impl Strategy<Value = Command> {
                 direction: if up { FeatureDirection::Upgrade } else { FeatureDirection::SafeDowngrade },
             }])),
         1 => Just(Command::AllocateProducerIds),
+        15 => access_rig::command(),
     ]
 }
 
@@ -478,6 +479,9 @@ fn encodings() -> Vec<(MetadataRecord, &'static str)> {
             r#"{"version":3,"type":"partition-replicas","id":"AQIDBAUGBwgJCgsMDQ4PEA","partition":5,"replicas":[8589934595],"adding":[8589934595],"removing":[4294967297],"lost":[4294967297],"next_incarnation":3}"#,
         ),
     ]
+    .into_iter()
+    .chain(access_rig::encodings())
+    .collect()
 }
 
 #[test]
@@ -490,10 +494,10 @@ fn the_encoding_is_fixed() {
 
 #[test]
 fn a_newer_version_is_named_beside_ours() {
-    let newer = br#"{"version":4,"type":"something-new","x":[1,2]}"#;
+    let newer = br#"{"version":5,"type":"something-new","x":[1,2]}"#;
     assert_eq!(
         MetadataRecord::decode(newer).unwrap_err().to_string(),
-        "metadata record has version 4, this build reads up to 3; start a newer tailrace"
+        "metadata record has version 5, this build reads up to 4; start a newer tailrace"
     );
     let damaged: &[&[u8]] = &[
         b"",

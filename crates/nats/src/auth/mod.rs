@@ -1,36 +1,55 @@
 //! Authentication of NATS clients. A CONNECT becomes a credential, which is compared with the users of the
-//! settings and of a file. Both are read at the start.
+//! settings and of a file, both read at the start, and then with the users of the cluster.
 //!
 //! An authenticated client is a [`User`](tailrace_identity::User), and its connection asks its
 //! [`Permissions`] from then on. `tailrace_identity` implements users, their secrets and their rules.
 //!
-//! Out of scope: accounts, JWTs and operators, authentication callouts, users by client certificate, and
-//! Kafka's users.
+//! The users of the cluster, who are also Kafka's, count only if rules decide (`authorizer.class.name`) or if
+//! `tailrace.nats.authentication` requires a login: otherwise they would have all permissions here.
+//!
+//! Out of scope: accounts, JWTs and operators, authentication callouts, and users by client certificate.
 
+mod decisions;
 mod error;
 mod file;
+mod follow;
 mod permissions;
+mod rights;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use tailrace_config::BrokerConfig;
+use tailrace_config::{AuthorizerClass, BrokerConfig, NatsAuthentication};
 use tailrace_env::sync::{Semaphore, oneshot};
+use tailrace_env::time::Duration;
 use tailrace_env::{random, thread};
-use tailrace_identity::{Check, Credential, Denied, SlowCheck, User, Users};
+use tailrace_identity::{Check, Credential, Denied, SlowCheck, User, UserName, Users};
+use tailrace_metadata::MetadataImage;
 use tailrace_nats_wire::ConnectOptions;
+use tailrace_node::access::LoggedIn;
+use tailrace_node::{Caller, Node};
 
 pub use error::AuthError;
+pub use follow::follow_access;
 pub(crate) use permissions::Permissions;
+pub(crate) use rights::ReplyRight;
+use rights::SubjectRights;
 
 /// Most slow password checks at the same time. Each runs on a thread of its own, so that tasks that wait for
 /// the disk, or for the decompression of a batch, do not wait for strangers.
 const CHECKS_AT_ONCE: usize = 2;
 
+/// The name of this way to log in, for the metrics and the audit log.
+const MECHANISM: &str = "NATS";
+
 /// The users that may connect.
 #[derive(Debug)]
 pub struct Auth {
     users: Users,
+    /// Whether every client must log in.
+    is_login_required: bool,
+    /// Whether the rules of the cluster decide what clients may do.
+    has_rules: bool,
     /// Slots for slow checks.
     places: Arc<Semaphore>,
 }
@@ -48,23 +67,67 @@ impl Auth {
         if !config.tailrace_nats_users_file.is_empty() {
             file::load(&mut users, PathBuf::from(&config.tailrace_nats_users_file))?;
         }
-        Ok(Self { users, places: Arc::new(Semaphore::new(CHECKS_AT_ONCE)) })
+        Ok(Self {
+            users,
+            is_login_required: config.tailrace_nats_authentication == NatsAuthentication::Required,
+            has_rules: config.authorizer_class_name == AuthorizerClass::Standard,
+            places: Arc::new(Semaphore::new(CHECKS_AT_ONCE)),
+        })
     }
 
     /// Reports whether clients must present credentials.
     pub fn required(&self) -> bool {
-        self.users.is_needed()
+        self.users.is_needed() || self.is_login_required
+    }
+
+    /// Reports whether the users of the cluster may log in.
+    fn lets_cluster_users_in(&self) -> bool {
+        self.has_rules || self.is_login_required
+    }
+
+    /// Reports whether credentials in a CONNECT are checked, even if none are required.
+    pub(crate) fn checks(&self) -> bool {
+        self.required() || self.lets_cluster_users_in()
+    }
+
+    /// Warns about users of the settings or the file that have the name of a user of the cluster, whose
+    /// password then does not count here.
+    pub(crate) fn warn_of_twins(&self, image: &MetadataImage) {
+        for user in image.access().users().filter(|user| self.users.has(user.name.as_str())) {
+            tracing::warn!(
+                user = %user.name.as_str().escape_debug(),
+                "a user of the NATS settings or users file has the name of a user of the cluster: for NATS clients, \
+                 only the password of the settings or file counts"
+            );
+        }
     }
 
     /// Reports whether INFO says that credentials are needed: they are, and there is no guest for clients
     /// without.
     pub(crate) fn asks(&self) -> bool {
-        self.required() && self.users.guest().is_none()
+        self.required() && !self.has_guest()
+    }
+
+    /// Reports whether clients that present nothing, not even a CONNECT, are let in.
+    pub(crate) fn has_guest(&self) -> bool {
+        !self.is_login_required && (!self.users.is_needed() || self.users.guest().is_some())
     }
 
     /// The permissions of clients that present nothing, not even a CONNECT. `None` if they are refused.
-    pub(crate) fn guest(&self) -> Option<Arc<Permissions>> {
-        self.users.guest().cloned().map(|guest| Arc::new(Permissions::of(guest)))
+    pub(crate) fn guest(&self, asker: &Asker) -> Option<Arc<Permissions>> {
+        let user = self.users.guest().cloned().unwrap_or_default();
+        self.has_guest().then(|| self.permissions(user, asker, None))
+    }
+
+    /// Makes the permissions of a user. Everybody passes here, so that no way in leaves out the rules.
+    fn permissions(&self, user: Arc<User>, asker: &Asker, login: Option<LoggedIn>) -> Arc<Permissions> {
+        let rights = self.has_rules.then(|| {
+            let client = asker.client.clone();
+            let caller =
+                user.name().map_or_else(|| client.clone(), |name| client.clone().as_user(name.clone()));
+            SubjectRights::new(&asker.node, caller)
+        });
+        Arc::new(Permissions::new(user, rights, login))
     }
 
     /// Reports whether INFO must contain a nonce to be signed.
@@ -83,18 +146,32 @@ impl Auth {
         &self,
         connect: &ConnectOptions,
         nonce: &str,
+        asker: &Asker,
     ) -> Result<Arc<Permissions>, Denied> {
-        if !self.required() {
-            return Ok(Arc::new(Permissions::everything()));
+        if !self.checks() {
+            return Ok(self.permissions(Arc::default(), asker, None));
         }
-        let user = match self.credential(connect, nonce)? {
-            Some(credential) => match self.users.check(&credential) {
-                Check::Done(user) => user?,
-                Check::Slow(check) => self.run(check).await?,
-            },
-            None => self.users.guest().cloned().ok_or(Denied::NoCredentials)?,
+        if let Some((user, password)) = self.cluster_login(connect) {
+            let login = asker.log_in(user, password).await?;
+            let user = Arc::new(User::without_lists(login.user()));
+            return Ok(self.permissions(user, asker, Some(login)));
+        }
+        let credential = self.credential(connect, nonce)?;
+        let Some(credential) = credential else { return self.guest(asker).ok_or(Denied::NoCredentials) };
+        let user = match self.users.check(&credential) {
+            Check::Done(user) => user?,
+            Check::Slow(check) => self.run(check).await?,
         };
-        Ok(Arc::new(Permissions::of(user)))
+        Ok(self.permissions(user, asker, None))
+    }
+
+    /// Returns the name and password in a CONNECT, if they can only be those of a user of the cluster.
+    fn cluster_login<'a>(&self, connect: &'a ConnectOptions) -> Option<(&'a str, &'a str)> {
+        let user = given(&connect.user).filter(|_| self.lets_cluster_users_in())?;
+        let has_other =
+            given(&connect.nkey).is_some() && self.users.has_keys() || given(&connect.auth_token).is_some();
+        let password = given(&connect.pass).unwrap_or_default();
+        (!has_other && !self.users.has(user)).then_some((user, password))
     }
 
     /// Returns the credential in a CONNECT. `None` if it presents nothing.
@@ -140,6 +217,43 @@ impl Auth {
             tracing::error!("a bug in the server: checking a password panicked");
             Err(Denied::WrongSecret)
         })
+    }
+}
+
+/// Who asks to be let in, and the node that knows the users of the cluster. A weak reference, because caches
+/// of threads keep connections longer than the server.
+#[derive(Clone)]
+pub(crate) struct Asker {
+    pub(crate) node: Weak<Node>,
+    /// The client, of whom only the address is known.
+    pub(crate) client: Caller,
+}
+
+impl Asker {
+    /// Checks the password of a user of the cluster.
+    async fn log_in(&self, user: &str, password: &str) -> Result<LoggedIn, Denied> {
+        let node = self.node.upgrade().ok_or(Denied::Unknown)?;
+        let name = UserName::new(user).map_err(|_| Denied::Unknown)?;
+        match node.check_password(name, password).await {
+            Ok(login) => {
+                let caller = self.client.clone().as_user(login.user().as_str().into());
+                node.login_succeeded(&caller, MECHANISM);
+                Ok(login)
+            }
+            Err(reason) => {
+                tracing::debug!(user = %user.escape_debug(), %reason, "a user of the cluster was not let in");
+                Err(Denied::WrongSecret)
+            }
+        }
+    }
+
+    /// Records a failed login. Returns how long to delay the answer, which is longer after each failure of
+    /// the same address. Nothing changes where the users of the cluster cannot log in.
+    pub(crate) fn failed(&self, auth: &Auth, reason: Denied) -> Duration {
+        match self.node.upgrade().filter(|_| auth.lets_cluster_users_in()) {
+            Some(node) => node.login_failed(&self.client, MECHANISM, &reason),
+            None => Duration::ZERO,
+        }
     }
 }
 

@@ -1,19 +1,17 @@
-//! The permissions of a connection: its user's rules, this connection's recent decisions, and the requests it
-//! may answer.
+//! The permissions of a connection: its user's lists, the rules of the cluster, this connection's recent
+//! decisions, and the requests it may answer. Lists and rules must both allow what a client does.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::sync::Arc;
 use tailrace_env::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tailrace_identity::acl::SubjectAccess;
 use tailrace_identity::{ResponseLimits, Rules, User};
+use tailrace_node::access::LoggedIn;
 
-/// Most cached decisions of each kind. With subjects of maximal length, they take 48 KiB per kind.
-const DECISIONS_MAX: usize = 256;
-
-/// Longest subject whose decision is cached.
-const REMEMBERED_BYTES_MAX: usize = 128;
+use super::decisions::{Delivered, REMEMBERED_BYTES_MAX, remember};
+use super::rights::{ReplyRight, SubjectRights};
 
 /// Most requests that a connection may still answer. At the limit, the older half is forgotten. nats-server
 /// has no limit.
@@ -24,14 +22,14 @@ const REPLIES_MAX: usize = 65_536;
 #[derive(Debug, Default)]
 pub(crate) struct Permissions {
     user: Arc<User>,
+    /// `None` if no rules decide, and everything that the lists allow is allowed.
+    rights: Option<SubjectRights>,
+    /// The login of a user of the cluster.
+    login: Option<LoggedIn>,
     published: Mutex<HashMap<Box<[u8]>, bool>>,
     delivered: Mutex<HashMap<Delivered, bool>>,
     replies: Mutex<Replies>,
 }
-
-/// A subject and a queue group.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Delivered(Box<[u8]>, Option<Box<[u8]>>);
 
 /// Requests that may be answered, by their reply subject.
 #[derive(Debug, Default)]
@@ -48,18 +46,34 @@ struct Reply {
 }
 
 impl Permissions {
-    /// Permissions for everything, without a user.
-    pub(crate) fn everything() -> Self {
-        Self::default()
-    }
-
-    pub(super) fn of(user: Arc<User>) -> Self {
-        Self { user, ..Self::default() }
+    pub(super) fn new(user: Arc<User>, rights: Option<SubjectRights>, login: Option<LoggedIn>) -> Self {
+        Self { user, rights, login, ..Self::default() }
     }
 
     /// The connection's user.
     pub(crate) fn user(&self) -> &Arc<User> {
         &self.user
+    }
+
+    /// The login, if the user is one of the cluster. The connection ends when it no longer holds.
+    pub(crate) fn login(&self) -> Option<&LoggedIn> {
+        self.login.as_ref()
+    }
+
+    /// Reports whether rules decide, so that a subscription may lose its permission.
+    pub(crate) fn has_rights(&self) -> bool {
+        self.rights.is_some()
+    }
+
+    /// Reports whether the connection may publish a message with this reply subject.
+    pub(crate) fn reply(&self, reply: &[u8]) -> ReplyRight {
+        self.rights.as_ref().map_or(ReplyRight::Acknowledged, |rights| rights.reply(reply))
+    }
+
+    /// Reports whether a message with this subject may have this key. `subject` is one that the connection
+    /// may publish to.
+    pub(crate) fn may_use_key(&self, subject: &[u8], key: &[u8]) -> bool {
+        self.rights.as_ref().is_none_or(|rights| rights.may_use_key(subject, key))
     }
 
     fn rules(&self) -> Option<&Rules> {
@@ -69,6 +83,11 @@ impl Permissions {
     /// Reports whether the connection may publish to `subject`. Call this once per published message, because
     /// it counts answers to requests.
     pub(crate) fn may_publish(&self, subject: &[u8]) -> bool {
+        self.rights.as_ref().is_none_or(|rights| rights.may_publish(subject)) && self.list_publishing(subject)
+    }
+
+    /// The same, by the user's own lists alone.
+    fn list_publishing(&self, subject: &[u8]) -> bool {
         let Some(rules) = self.rules().filter(|rules| rules.restricts_publishing()) else { return true };
         let remembered = self.published.lock().get(subject).copied();
         let allowed = remembered.unwrap_or_else(|| {
@@ -82,17 +101,30 @@ impl Permissions {
     }
 
     pub(crate) fn may_subscribe(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
-        self.rules().is_none_or(|rules| rules.may_subscribe(pattern, queue))
+        self.rules().is_none_or(|rules| rules.may_subscribe(pattern, queue)) && self.keeps(pattern, queue)
+    }
+
+    /// Reports whether the rules allow a subscription that the user's own lists allow.
+    pub(crate) fn keeps(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
+        let Some(rights) = &self.rights else { return true };
+        rights.subscription(pattern, queue) != SubjectAccess::Refused
     }
 
     /// Reports whether each delivery to a subscription has to be checked with [`Permissions::may_deliver`],
-    /// because a part of what it matches is denied. Does not change during the subscription's life.
+    /// because a part of what it matches is denied, or may be denied by a rule later. Does not change during
+    /// the subscription's life.
     pub(crate) fn filters(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
-        self.rules().is_some_and(|rules| rules.filters(pattern, queue))
+        self.rights.is_some() || self.rules().is_some_and(|rules| rules.filters(pattern, queue))
     }
 
     /// Reports whether a message on `subject` may be delivered to a subscription with this queue group.
     pub(crate) fn may_deliver(&self, subject: &[u8], queue: Option<&[u8]>) -> bool {
+        self.rights.as_ref().is_none_or(|rights| rights.may_deliver(subject, queue))
+            && self.list_delivery(subject, queue)
+    }
+
+    /// The same, by the user's own lists alone.
+    fn list_delivery(&self, subject: &[u8], queue: Option<&[u8]>) -> bool {
         let Some(rules) = self.rules() else { return true };
         if subject.len() + queue.map_or(0, <[u8]>::len) > REMEMBERED_BYTES_MAX {
             return !rules.denies(subject, queue);
@@ -116,7 +148,7 @@ impl Permissions {
     /// nats-server, another delivery with the same subject allows no further answers while there is one left.
     pub(crate) fn delivered(&self, reply: &[u8]) {
         let Some(limits) = self.rules().and_then(|rules| rules.responses()) else { return };
-        if self.may_publish(reply) {
+        if self.list_publishing(reply) {
             return;
         }
         self.replies.lock().add(reply, limits);
@@ -159,13 +191,4 @@ impl Replies {
         let middle = *times.select_nth_unstable(middle).1;
         self.waiting.retain(|_, reply| reply.since > middle);
     }
-}
-
-/// Caches a decision. Few subjects are checked repeatedly. When the cache is full it is emptied, and the few
-/// come back.
-fn remember<K: Eq + Hash>(decisions: &mut HashMap<K, bool>, key: K, allowed: bool) {
-    if decisions.len() >= DECISIONS_MAX {
-        decisions.clear();
-    }
-    decisions.insert(key, allowed);
 }

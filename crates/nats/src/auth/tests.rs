@@ -18,32 +18,70 @@ fn load_file(text: &str) -> Result<Auth, AuthError> {
     load(&[("tailrace.nats.users.file", &file.path().display().to_string())])
 }
 
+/// A client at a server without a node, so that there are no users of the cluster.
+fn nobody() -> Asker {
+    let client = Caller::client(tailrace_node::Door::Nats, ([127, 0, 0, 1], 1).into());
+    Asker { node: Weak::new(), client }
+}
+
 fn options(user: &str, password: &str) -> ConnectOptions {
     ConnectOptions { user: Some(user.to_owned()), pass: Some(password.to_owned()), ..Default::default() }
 }
 
 async fn permissions(auth: &Auth, user: &str) -> Arc<Permissions> {
-    auth.authenticate(&options(user, "p"), "").await.unwrap()
+    auth.authenticate(&options(user, "p"), "", &nobody()).await.unwrap()
 }
 
 async fn denied(auth: &Auth, connect: &ConnectOptions) -> Denied {
-    auth.authenticate(connect, "nonce").await.expect_err("must be denied")
+    auth.authenticate(connect, "nonce", &nobody()).await.expect_err("must be denied")
 }
 
 #[tokio::test]
 async fn without_users_everybody_may_do_everything() {
     let auth = load(&[]).unwrap();
     assert!(!auth.required() && !auth.wants_nonce());
-    let permissions = auth.authenticate(&options("anyone", "whatever"), "").await.unwrap();
+    let permissions = auth.authenticate(&options("anyone", "whatever"), "", &nobody()).await.unwrap();
     assert!(permissions.may_publish(b"a") && permissions.may_subscribe(b">", None));
     assert!(!permissions.filters(b">", Some(b"q")) && !permissions.tracks_replies());
     assert_eq!(permissions.user().name(), None);
 }
 
+/// Without a node, nobody knows the users of the cluster.
+#[tokio::test]
+async fn settings_decide_whether_users_of_the_cluster_and_guests_are_let_in() {
+    const RULES: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+    let with_rules = [("authorizer.class.name", RULES), ("super.users", "User:a")];
+    let required = [("tailrace.nats.authentication", "required")];
+    let user = [("tailrace.nats.user", "alice"), ("tailrace.nats.password", "p")];
+    // Settings, whether credentials are checked, whether they are required, and whether there is a guest.
+    for (settings, checks, required, has_guest) in [
+        (vec![], false, false, true),
+        (user.to_vec(), true, true, false),
+        (with_rules.to_vec(), true, false, true),
+        (required.to_vec(), true, true, false),
+        ([&with_rules[..], &user].concat(), true, true, false),
+        ([&with_rules[..], &required].concat(), true, true, false),
+    ] {
+        let auth = load(&settings).unwrap();
+        assert_eq!(
+            (auth.checks(), auth.required(), auth.has_guest()),
+            (checks, required, has_guest),
+            "{settings:?}"
+        );
+        assert_eq!(auth.asks(), required && !has_guest);
+        let nothing = auth.authenticate(&ConnectOptions::default(), "", &nobody()).await;
+        assert_eq!(nothing.is_ok(), has_guest, "{settings:?}");
+        let stranger = auth.authenticate(&options("bob", "p"), "", &nobody()).await;
+        assert_eq!(stranger.is_ok(), !checks, "{settings:?}");
+        let has_rights = auth.guest(&nobody()).map(|guest| guest.has_rights());
+        assert_eq!(has_rights, has_guest.then_some(checks), "{settings:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_user_of_the_settings_needs_the_password() {
     let auth = load(&[("tailrace.nats.user", "alice"), ("tailrace.nats.password", "sesame")]).unwrap();
-    let permissions = auth.authenticate(&options("alice", "sesame"), "").await.unwrap();
+    let permissions = auth.authenticate(&options("alice", "sesame"), "", &nobody()).await.unwrap();
     assert_eq!(permissions.user().name().map(|name| &**name), Some("alice"));
     for (user, password, why) in [
         ("alice", "sesam", Denied::WrongSecret),
@@ -64,7 +102,7 @@ async fn a_user_of_the_settings_needs_the_password() {
 async fn a_token_lets_in_every_holder() {
     let auth = load(&[("tailrace.nats.token", "t0ken")]).unwrap();
     let with = |token: &str| ConnectOptions { auth_token: Some(token.to_owned()), ..Default::default() };
-    assert!(auth.authenticate(&with("t0ken"), "").await.is_ok());
+    assert!(auth.authenticate(&with("t0ken"), "", &nobody()).await.is_ok());
     assert_eq!(denied(&auth, &with("token")).await, Denied::WrongSecret);
     assert_eq!(denied(&auth, &options("t0ken", "t0ken")).await, Denied::NoCredentials);
 }
@@ -80,7 +118,8 @@ async fn slow_passwords_are_compared_elsewhere() {
         ("alice", "sesame", Ok(())),
     ] {
         let connect = options(user, password);
-        let mut check = std::pin::pin!(auth.authenticate(&connect, ""));
+        let nobody = nobody();
+        let mut check = std::pin::pin!(auth.authenticate(&connect, "", &nobody));
         let mut turns = 0;
         let found = loop {
             tokio::select! {
@@ -93,10 +132,10 @@ async fn slow_passwords_are_compared_elsewhere() {
         assert!(turns > 0, "{user} {password}");
     }
     // An accepted password is cached, and needs no thread.
-    let connect = options("alice", "sesame");
+    let (connect, nobody) = (options("alice", "sesame"), nobody());
     let again = tokio::select! {
         biased;
-        found = auth.authenticate(&connect, "") => found.is_ok(),
+        found = auth.authenticate(&connect, "", &nobody) => found.is_ok(),
         () = std::future::ready(()) => false,
     };
     assert!(again);
@@ -118,7 +157,7 @@ async fn an_nkey_must_sign_this_connections_nonce() {
         ..Default::default()
     };
     for sig in [URL_SAFE_NO_PAD.encode(signed(&pair, &nonce)), STANDARD.encode(signed(&pair, &nonce))] {
-        let permissions = auth.authenticate(&with(&pair, sig), &nonce).await.unwrap();
+        let permissions = auth.authenticate(&with(&pair, sig), &nonce, &nobody()).await.unwrap();
         assert_eq!(permissions.user().name().map(|name| &**name), Some(pair.public_key().as_str()));
     }
     for (connect, why) in [
@@ -130,7 +169,7 @@ async fn an_nkey_must_sign_this_connections_nonce() {
         // The key is not the name of a user with a password.
         (options(&pair.public_key(), "x"), Denied::Unknown),
     ] {
-        let found = auth.authenticate(&connect, &nonce).await.expect_err("must be denied");
+        let found = auth.authenticate(&connect, &nonce, &nobody()).await.expect_err("must be denied");
         assert_eq!(found, why);
     }
 }
@@ -321,7 +360,7 @@ password = "p"
 publish = { allow = ["x"] }
 "#;
     let auth = load_file(text).unwrap();
-    let guest = auth.authenticate(&ConnectOptions::default(), "").await.unwrap();
+    let guest = auth.authenticate(&ConnectOptions::default(), "", &nobody()).await.unwrap();
     assert_eq!(guest.user().name().map(|name| &**name), Some("guest"));
     assert!(
         guest.may_subscribe(b"public.a", None)

@@ -25,7 +25,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tailrace_subjects::{Pattern, PatternWord};
 
 pub(crate) use message::{MessageLimits, MessageScratch, TopicSubjects, Undeliverable};
-pub(crate) use record::{RecordParts, RecordScratch};
+pub(crate) use record::{RecordParts, RecordScratch, with_own_key};
 
 /// NATS header with the record's key.
 const KEY: &[u8] = b"Kafka-Key";

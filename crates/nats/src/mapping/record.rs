@@ -41,6 +41,15 @@ enum Line<'a> {
     Header(&'a [u8], Option<&'a [u8]>),
 }
 
+/// Calls `work` with the key of the record that `message` becomes, if it is not the subject.
+pub(crate) fn with_own_key<T>(message: &Message<'_>, work: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+    // Most messages have no headers, and most of the others no key.
+    message.headers.filter(|block| block.windows(KEY.len()).any(|bytes| bytes == KEY))?;
+    let of_record =
+        |record: RecordParts<'_>| Some(record.key).filter(|key| *key != message.subject).and_then(work);
+    RecordScratch::default().with(message, of_record)
+}
+
 impl RecordScratch {
     /// Calls `work` with the record that `message` becomes.
     #[inline]

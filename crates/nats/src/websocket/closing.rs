@@ -37,6 +37,7 @@ fn status_of(reason: CloseReason) -> u16 {
         | CloseReason::SlowConsumerDeadline
         | CloseReason::AuthenticationTimeout
         | CloseReason::Authorization
+        | CloseReason::Revoked
         | CloseReason::MaximumControlLine
         | CloseReason::MaximumConnections => status::POLICY_VIOLATION,
         CloseReason::MaximumPayload => status::TOO_BIG,

@@ -1,5 +1,7 @@
 //! Commands to the controller, sent by the node that received them to the leader of the metadata log.
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 use tailrace_metadata::{Command, MetadataRecord, RemoteControlError};
 use tailrace_types::Offset;
@@ -9,6 +11,17 @@ use crate::controller::CommandError;
 /// Execute a command, as the controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Execute(pub(crate) Command);
+
+/// Execute a command of a client, as the controller. The client's rights are asked again, by the metadata
+/// that the controller has.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ExecuteFor {
+    pub(crate) command: Command,
+    /// The name of the user. `None` if the client did not log in.
+    pub(crate) user: Option<String>,
+    /// The address of the client.
+    pub(crate) address: SocketAddr,
+}
 
 /// The controller's answer to a command.
 #[derive(Debug, Serialize, Deserialize)]

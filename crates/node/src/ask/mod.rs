@@ -30,7 +30,7 @@ use tailrace_types::NodeId;
 
 pub use self::answers::{enter_transaction, known_to_all};
 pub use self::change_known::ChangeKnown;
-pub(crate) use self::command::{Execute, Outcome};
+pub(crate) use self::command::{Execute, ExecuteFor, Outcome};
 pub(crate) use self::epoch::EpochOf;
 pub use self::leadership::HandOver;
 pub(crate) use self::markers::{AppendMarkers, Over};
@@ -78,6 +78,8 @@ pub enum AnyQuestion {
     EpochOf(EpochOf),
     /// A command for the controller.
     Execute(Box<Execute>),
+    /// The same for a client, whose rights are asked again. From level 2 of the protocol on.
+    ExecuteFor(Box<ExecuteFor>),
     /// [`HandOver`].
     HandOver(HandOver),
     /// [`HighWatermarkOf`].
@@ -103,6 +105,16 @@ impl Question for Execute {
 
     fn on_the_wire(self) -> AnyQuestion {
         AnyQuestion::Execute(Box::new(self))
+    }
+}
+
+impl Question for ExecuteFor {
+    type Answer = Outcome;
+
+    const TIMEOUT: Duration = PASSED_COMMAND_TIMEOUT;
+
+    fn on_the_wire(self) -> AnyQuestion {
+        AnyQuestion::ExecuteFor(Box::new(self))
     }
 }
 

@@ -39,6 +39,7 @@ pub(crate) async fn serve(node: &Arc<Node>, caller: &Caller, body: &[u8]) -> Res
         AnyQuestion::EnterTransaction(question) => answer(node, caller, question).await,
         AnyQuestion::EpochOf(question) => answer(node, caller, question).await,
         AnyQuestion::Execute(question) => answer(node, caller, *question).await,
+        AnyQuestion::ExecuteFor(question) => answer(node, caller, *question).await,
         AnyQuestion::HandOver(question) => answer(node, caller, question).await,
         AnyQuestion::HighWatermarkOf(question) => answer(node, caller, question).await,
         AnyQuestion::Share(question) => answer(node, caller, question).await,

@@ -7,11 +7,11 @@ use tailrace_env::time::{Duration, Instant};
 
 use tailrace_env::sync::Mutex;
 use tailrace_identity::Principal;
-use tailrace_metadata::{Command, MetadataImage, MetadataRecord, Requester};
+use tailrace_metadata::{ACCESS_LEVEL, Command, MetadataImage, MetadataRecord, Requester};
 use tailrace_types::{ProducerId, TimestampMs};
 
 use super::{CommandError, ControllerShell, Executed, GROUP, ProducerIdBlock};
-use crate::ask::{Execute, PeerError, RequestError, ask};
+use crate::ask::{Execute, ExecuteFor, PeerError, RequestError, ask};
 use crate::caller::Caller;
 use crate::deadlines::COMMAND_TIMEOUT;
 use crate::retry::Pauses;
@@ -73,6 +73,8 @@ impl ControllerShell {
         command: &Command,
         now: TimestampMs,
     ) -> Result<Executed, CommandError> {
+        // An older controller would not know the command.
+        command.check_level(&self.image())?;
         let mut looks = PAUSES.until(caller.until(COMMAND_TIMEOUT));
         loop {
             let outcome = match self.handle.load().leads() {
@@ -98,7 +100,14 @@ impl ControllerShell {
         let links = &self.opener.context.links;
         let leader = links.leader(GROUP).ok_or(CommandError::NotController)?;
         let node = leader.replica.node();
-        let outcome = ask(links, caller, node, Execute(command.clone())).await.map_err(|error| {
+        let asked = match (caller.as_client(), self.image().features().cluster_level() >= ACCESS_LEVEL) {
+            (Some((user, address)), true) => {
+                let command = command.clone();
+                ask(links, caller, node, ExecuteFor { command, user, address }).await
+            }
+            _ => ask(links, caller, node, Execute(command.clone())).await,
+        };
+        let outcome = asked.map_err(|error| {
             tracing::debug!(%node, %error, "could not pass on a command");
             match error {
                 PeerError::TimedOut(_)

@@ -4,7 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
+    IsCa, KeyPair,
+};
 use rustls::ClientConfig;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
@@ -37,8 +40,15 @@ impl Authority {
 
     /// Issues a new certificate and key under this name. Earlier ones are replaced.
     pub fn issue(&self, name: &str, purpose: ExtendedKeyUsagePurpose) {
+        self.issue_to(name, purpose, "test");
+    }
+
+    /// The same, with this common name.
+    pub fn issue_to(&self, name: &str, purpose: ExtendedKeyUsagePurpose, common_name: &str) {
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut params = CertificateParams::new(names).expect("legal names");
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, common_name);
         params.extended_key_usages = vec![purpose];
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");

@@ -4,6 +4,7 @@
 
 pub mod certificates;
 pub mod lines;
+pub mod logins;
 pub mod nats;
 pub mod rig;
 pub mod tap;
@@ -11,6 +12,7 @@ pub mod watched;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,6 +26,7 @@ use tailrace_kafka_wire::messages::produce_request::{
 };
 use tailrace_kafka_wire::messages::produce_response::PartitionProduceResponse;
 use tailrace_kafka_wire::{ErrorCode, Records, Request, decode_response, request_frame};
+use tailrace_node::Node;
 use tailrace_records::{BatchBuilder, BatchOptions};
 use tailrace_runtime::disk::LocalDisk;
 use tailrace_server::{NodeDisk, Server, Startup, start};
@@ -69,6 +72,12 @@ impl TestServer {
         self.server = Some(launch(&self.settings).await);
     }
 
+    /// Restarts the server with these settings changed.
+    pub(crate) async fn restart_with(&mut self, settings: &[(&str, &str)]) {
+        self.settings.extend(settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())));
+        self.restart().await;
+    }
+
     pub(crate) async fn stop(&mut self) {
         let server = self.server.take().expect("the server is running");
         assert_eq!(server.stop().await, 0, "partitions that were not closed cleanly");
@@ -81,6 +90,11 @@ impl TestServer {
 
     pub(crate) fn kafka(&self) -> SocketAddr {
         self.server.as_ref().expect("the server is running").addresses().kafka
+    }
+
+    /// Returns the node behind the listeners.
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        self.server.as_ref().expect("the server is running").node()
     }
 
     pub(crate) fn nats(&self) -> SocketAddr {
@@ -145,10 +159,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.correlation += 1;
         let frame = request_frame(self.correlation, Some("test"), version, request)
             .expect("the request can be encoded");
-        self.stream
-            .write_all(&frame.into_bytes().expect("no external parts"))
-            .await
-            .expect("the connection is open");
+        self.stream.write_all(&frame.into_bytes().expect("no external parts")).await.ok()?;
         let answer = self.receive().await?;
         let (correlation, response) = decode_response::<R>(answer, version).expect("a well-formed response");
         assert_eq!(correlation, self.correlation);

@@ -12,6 +12,7 @@ mod crossing;
 mod limits;
 mod live;
 mod monitoring;
+mod rights;
 mod tls;
 mod websocket;
 mod wire;

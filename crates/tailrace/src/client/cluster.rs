@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use tailrace_kafka_wire::messages::find_coordinator_response::Coordinator;
 use tailrace_kafka_wire::messages::metadata_request::MetadataRequestTopic;
-use tailrace_kafka_wire::messages::{FindCoordinatorRequest, MetadataRequest, MetadataResponse};
+use tailrace_kafka_wire::messages::{
+    FindCoordinatorRequest, MetadataRequest, MetadataResponse, SaslHandshakeRequest,
+};
 
+use super::sasl::{Login, demanded_mechanisms};
 use super::tls::Tls;
 use super::{ClientError, ConnectArguments, Connection, address, check};
 
@@ -20,6 +23,8 @@ pub(crate) struct Cluster {
     bootstrap: Vec<String>,
     timeout: Duration,
     tls: Option<Tls>,
+    /// Every connection logs in with it.
+    login: Option<Login>,
     /// Address by node id, from the newest metadata.
     nodes: BTreeMap<i32, String>,
     controller: i32,
@@ -27,21 +32,48 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Connects to the first bootstrap server that answers.
+    /// Connects to the first bootstrap server that answers, and logs in if a user was named.
     pub(crate) async fn connect(arguments: &ConnectArguments) -> Result<Self, ClientError> {
         let bootstrap = arguments.bootstrap.clone();
         let (nodes, connections) = (BTreeMap::new(), HashMap::new());
-        let (timeout, tls) = (arguments.timeout, arguments.tls.load()?);
-        let mut cluster = Self { bootstrap, timeout, tls, nodes, controller: -1, connections };
+        let (timeout, tls, login) = (arguments.timeout, arguments.tls.load()?, arguments.sasl.load()?);
+        let mut cluster = Self { bootstrap, timeout, tls, login, nodes, controller: -1, connections };
         cluster.any().await?;
+        if cluster.login.is_none() {
+            cluster.check_admission().await?;
+        }
         Ok(cluster)
+    }
+
+    /// Notices a server that demands a login. Such a server closes the connection at the first request,
+    /// which looks like a fault that may pass.
+    async fn check_admission(&mut self) -> Result<(), ClientError> {
+        let connection = self.any().await?;
+        // Kafka lists this API on every listener, and most servers without users do not list it.
+        if !connection.offers::<SaslHandshakeRequest>() {
+            return Ok(());
+        }
+        // Other errors are for the verb, which may try again.
+        if !matches!(self.metadata(Some(&[]), false).await, Err(ClientError::Closed { .. })) {
+            return Ok(());
+        }
+        self.forget_connections();
+        let address = connection.address().to_owned();
+        let Ok(connection) = self.open(address.clone()).await else { return Ok(()) };
+        let mechanisms = demanded_mechanisms(&connection).await;
+        self.forget_connections();
+        match mechanisms {
+            Some(mechanisms) => Err(ClientError::LoginDemanded { address, mechanisms }),
+            None => Ok(()),
+        }
     }
 
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Returns a connection to any node: one that is open, or the first that can be opened.
+    /// Returns a connection to any node: one that is open, or the first that can be opened. A login that
+    /// fails is not tried on other nodes: they have the same users.
     pub(crate) async fn any(&mut self) -> Result<Arc<Connection>, ClientError> {
         if let Some(open) = self.connections.values().find(|connection| !connection.is_closed()) {
             return Ok(Arc::clone(open));
@@ -51,6 +83,7 @@ impl Cluster {
         for address in addresses {
             match self.open(address).await {
                 Ok(connection) => return Ok(connection),
+                Err(error @ ClientError::Login { .. }) => return Err(error),
                 Err(error) => first_error = first_error.or(Some(error)),
             }
         }
@@ -140,7 +173,11 @@ impl Cluster {
     }
 
     async fn open(&mut self, address: String) -> Result<Arc<Connection>, ClientError> {
-        let connection = Arc::new(Connection::open(&address, self.timeout, self.tls.as_ref()).await?);
+        let connection = Connection::open(&address, self.timeout, self.tls.as_ref()).await?;
+        if let Some(login) = &self.login {
+            login.run(&connection).await?;
+        }
+        let connection = Arc::new(connection);
         self.connections.insert(address, Arc::clone(&connection));
         Ok(connection)
     }

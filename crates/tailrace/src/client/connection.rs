@@ -75,6 +75,8 @@ pub(crate) struct Connection {
     next_correlation_id: AtomicI32,
     versions: HashMap<i16, VersionRange>,
     timeout: Duration,
+    /// Nobody between the two ends can read along: it is encrypted, or both ends are on this machine.
+    is_private: bool,
 }
 
 impl std::fmt::Debug for Outgoing {
@@ -107,6 +109,8 @@ impl Connection {
             .map_err(|error| failed(plain(&error)))?;
         // Callers wait for responses, and a delay to fill a packet would only make them wait longer.
         stream.set_nodelay(true).map_err(|error| failed(plain(&error)))?;
+        let peer = stream.peer_addr().map_err(|error| failed(plain(&error)))?;
+        let is_private = tls.is_some() || peer.ip().to_canonical().is_loopback();
         let requests = match tls {
             None => {
                 let (reader, writer) = stream.into_split();
@@ -126,6 +130,7 @@ impl Connection {
             next_correlation_id: AtomicI32::new(0),
             versions: HashMap::new(),
             timeout,
+            is_private,
         };
         connection.versions = connection.ask_versions().await?;
         Ok(connection)
@@ -134,6 +139,35 @@ impl Connection {
     /// Reports whether the connection can send no more requests.
     pub(crate) fn is_closed(&self) -> bool {
         self.requests.is_closed()
+    }
+
+    /// The address it was opened with, HOST:PORT.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Reports whether secrets may travel on it: it is encrypted, or the other end is on this machine.
+    pub(crate) fn is_private(&self) -> bool {
+        self.is_private
+    }
+
+    /// Refuses secrets on a connection that others can read.
+    pub(crate) fn check_private(&self) -> Result<(), ClientError> {
+        match self.is_private {
+            true => Ok(()),
+            false => Err(ClientError::InTheClear { address: self.address.to_string() }),
+        }
+    }
+
+    /// The connection as if it led to another machine, in the clear.
+    #[cfg(test)]
+    pub(crate) fn over_a_network(self) -> Self {
+        Self { is_private: false, ..self }
+    }
+
+    /// Reports whether the server lists any version of `R`.
+    pub(crate) fn offers<R: Request>(&self) -> bool {
+        self.versions.contains_key(&R::KEY.code())
     }
 
     /// The newest version of `R` up to `newest` that both sides support.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tailrace_kafka_wire::{DecodeError, EncodeError, ErrorCode, VersionRange};
 
+use super::sasl::{LoginError, PasswordError, listed};
+
 /// Each text is one line. It says what to do, if anything can be done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
@@ -18,6 +20,16 @@ pub(crate) enum ClientError {
     Timeout { address: String, api: &'static str, timeout: Duration },
     #[error("cannot use {} ({flag}): {reason}", .path.display())]
     TlsFile { flag: &'static str, path: PathBuf, reason: String },
+    #[error("cannot read {place}: {reason}")]
+    Password { place: String, reason: PasswordError },
+    #[error("cannot log in to {address} as '{user}' with {mechanism}: {reason}")]
+    Login { address: String, user: String, mechanism: &'static str, reason: LoginError },
+    #[error("{address} demands a login ({}); name a user with --sasl-user", listed(mechanisms))]
+    LoginDemanded { address: String, mechanisms: Vec<String> },
+    #[error(
+        "the connection to {address} is not encrypted, and those who read it could log in with what a new password          becomes; use TLS (--tls-ca), or accept that with --without-tls"
+    )]
+    InTheClear { address: String },
     #[error("the connection to {address} ended: {reason}")]
     Closed { address: String, reason: String },
     #[error("{address} answered {api} with an invalid response ({error}); is it a Kafka server?")]
@@ -43,6 +55,10 @@ pub(crate) enum ClientError {
     NoOffsets { group: String, topic: String },
     #[error("there is no transactional id '{0}'; `tailrace txn list` lists all transactional ids")]
     NoTransactionalId(String),
+    #[error("there is no user '{0}'; `tailrace user list` lists all users")]
+    NoUser(String),
+    #[error("{what}: the server's answer does not say whether it did")]
+    NoResult { what: String },
     #[error("{address} is {what}; name the port for Kafka clients with --bootstrap")]
     NotKafka { address: String, what: &'static str },
     #[error("topic '{topic}' has no partition {partition}: it has {count}, numbered from 0")]
@@ -79,6 +95,12 @@ impl ClientError {
             Self::Refused { code, .. } => ErrorCode::from_code(*code)
                 .is_some_and(|code| code.is_retriable() || code == ErrorCode::NotController),
             Self::TlsFile { .. }
+            | Self::Password { .. }
+            | Self::Login { .. }
+            | Self::LoginDemanded { .. }
+            | Self::InTheClear { .. }
+            | Self::NoUser(_)
+            | Self::NoResult { .. }
             | Self::Decode { .. }
             | Self::Encode { .. }
             | Self::Version { .. }
@@ -95,13 +117,16 @@ impl ClientError {
 }
 
 /// The text of an error response. The server's message says more than its code, but the code's name can be
-/// looked up.
-fn refusal(code: i16, message: Option<&str>) -> String {
+/// looked up. Control characters become blanks: a server that is not trusted yet may send any.
+pub(super) fn refusal(code: i16, message: Option<&str>) -> String {
     let name =
         ErrorCode::from_code(code).map_or_else(|| format!("error {code}"), |code| code.name().to_owned());
     let known = ErrorCode::from_code(code).map(ErrorCode::message);
     match message.filter(|m| !m.trim().is_empty()).or(known) {
-        Some(message) => format!("{} ({name})", message.trim().trim_end_matches('.')),
+        Some(message) => {
+            let message = message.replace(char::is_control, " ");
+            format!("{} ({name})", message.trim().trim_end_matches('.'))
+        }
         None => name,
     }
 }
@@ -113,4 +138,18 @@ pub(crate) fn check(
     what: impl FnOnce() -> String,
 ) -> Result<(), ClientError> {
     if code == 0 { Ok(()) } else { Err(ClientError::refused(what(), code, message.cloned())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_stays_on_its_line() {
+        let said = |message: &str| refusal(58, Some(message));
+        assert_eq!(said("no.\n"), "no (SASL_AUTHENTICATION_FAILED)");
+        assert_eq!(said("a\r\n\x1b[2Jb"), "a   [2Jb (SASL_AUTHENTICATION_FAILED)");
+        assert_eq!(said(" \n"), "the credentials were refused (SASL_AUTHENTICATION_FAILED)");
+        assert_eq!(refusal(4711, None), "error 4711");
+    }
 }

@@ -2,7 +2,7 @@
 //! verbs need.
 //!
 //! It works with tailrace and with Kafka 2.1 or newer: versions are negotiated per connection. Deliberately
-//! absent: joining groups, transactions, passwords, and anything that outlives one run of the program.
+//! absent: joining groups, transactions, and anything that outlives one run of the program.
 
 pub(crate) mod address;
 mod backlog;
@@ -12,6 +12,9 @@ mod error;
 mod groups;
 mod offsets;
 mod retry;
+mod sasl;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod topics;
 
@@ -33,6 +36,10 @@ pub(crate) use groups::{
 };
 pub(crate) use offsets::{OffsetQuery, list_offsets};
 pub(crate) use retry::{Backoff, retrying};
+pub(crate) use sasl::{
+    LOGIN_PASSWORD_FILE, LOGIN_USER, Password, SALT_BYTES, SaslArguments, ScramMechanism, TERMINAL,
+    second_password_name, second_user_name,
+};
 pub(crate) use tls::{Tls, TlsArguments};
 pub(crate) use topics::{
     Partition, RESOURCE_BROKER, RESOURCE_TOPIC, SOURCE_TOPIC, Topic, all_topics, find_topic, find_topics,
@@ -59,6 +66,8 @@ pub(crate) struct ConnectArguments {
     pub(crate) timeout: Duration,
     #[command(flatten)]
     pub(crate) tls: TlsArguments,
+    #[command(flatten)]
+    pub(crate) sasl: SaslArguments,
 }
 
 /// Arguments of every verb that queries a server and prints the result.

@@ -1,5 +1,6 @@
 //! The built binary, as a server and as its own client.
 
+mod acls;
 mod cluster;
 mod cluster_admin;
 mod cluster_damage;
@@ -9,10 +10,12 @@ mod cut_short;
 mod full_disk;
 mod groups;
 mod large_input;
+mod logins;
 mod names;
 mod nats_cluster;
 mod nats_verbs;
 mod offline;
+mod quotas;
 mod round_trip;
 mod scrub;
 mod serve;
@@ -21,3 +24,4 @@ mod support;
 mod tls;
 mod topics;
 mod transactions;
+mod users;

@@ -153,8 +153,7 @@ impl Turn<'_> {
         let id = joiner.id;
         let reported: Vec<_> = by_id(&subscription.owned, self.moment.image).into_iter().collect();
         let changed = self.update_details(&id, self.classic_details(&id, request, subscription));
-        let resolved = self.refresh_expressions();
-        self.bump_if(changed || resolved);
+        self.bump_if(changed);
         self.assign_if_due();
         self.reconcile(&id, changed, &Some(reported));
         self.clear(ConsumerTimer::Join(Arc::clone(&id)));
@@ -310,8 +309,8 @@ impl Turn<'_> {
         let member = self.classic_member(by)?;
         let has_news = self.has_news_for(&by.member, member);
         self.keep_alive(&by.member);
-        let resolved = self.refresh_expressions();
-        self.bump_if(resolved);
+        // Expressions are resolved with the heartbeats of members that subscribe with one.
+        self.bump_if(false);
         self.assign_if_due();
         if has_news {
             self.expect_to_join(by);

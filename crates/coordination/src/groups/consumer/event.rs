@@ -1,5 +1,6 @@
 //! Requests of the consumer protocol, their replies, and the timers of a consumer group.
 
+use std::fmt;
 use std::sync::Arc;
 
 use tailrace_types::TopicId;
@@ -50,6 +51,38 @@ pub struct ConsumerHeartbeat {
     pub assignor: Option<String>,
     /// The partitions that it owns.
     pub owned: Option<Vec<(TopicId, Vec<i32>)>>,
+    /// The topics that a regular expression may match on its behalf.
+    pub seen: SeenTopics,
+}
+
+/// Reports whether a member may know of a topic.
+type Sees = dyn Fn(&str) -> bool + Send + Sync;
+
+/// The topics that a member may know of: by default, all.
+#[derive(Clone, Default)]
+pub struct SeenTopics(Option<Arc<Sees>>);
+
+impl SeenTopics {
+    /// Makes one that has all topics.
+    pub fn all() -> Self {
+        Self(None)
+    }
+
+    /// Makes one that has the topics for which `has` returns true.
+    pub fn those(has: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(has)))
+    }
+
+    /// Reports whether the topic is among them.
+    pub fn has(&self, topic: &str) -> bool {
+        self.0.as_ref().is_none_or(|has| has(topic))
+    }
+}
+
+impl fmt::Debug for SeenTopics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_none() { "SeenTopics(all)" } else { "SeenTopics(some)" })
+    }
 }
 
 /// A timer of a consumer group.

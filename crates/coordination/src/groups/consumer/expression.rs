@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use regex::{Regex, RegexBuilder};
 use tailrace_metadata::{METADATA_TOPIC, MetadataImage};
 
+use super::event::SeenTopics;
 use crate::groups::GroupError;
 
 /// Maximum length of an expression, in bytes. Kafka has no bound. Topic names have at most 249 bytes, so an
@@ -67,12 +68,12 @@ pub(crate) fn check(expression: &str) -> Result<(), GroupError> {
     compile(expression).map(|_| ())
 }
 
-/// Returns the names of the topics that an expression matches. None if it does not compile, which can only
-/// happen if another version has accepted it: [`check`] refuses such expressions.
-pub(crate) fn resolve(expression: &str, image: &MetadataImage) -> BTreeSet<String> {
+/// Returns the names of the topics that an expression matches, out of those that are `seen`. None if it does
+/// not compile, which can only happen if another version has accepted it: [`check`] refuses such expressions.
+pub(crate) fn resolve(expression: &str, image: &MetadataImage, seen: &SeenTopics) -> BTreeSet<String> {
     let Ok(regex) = compile(expression) else { return BTreeSet::new() };
     let names = image.topics().map(|topic| topic.name.as_str()).filter(|name| *name != METADATA_TOPIC);
-    names.filter(|name| regex.is_match(name)).map(str::to_owned).collect()
+    names.filter(|name| regex.is_match(name) && seen.has(name)).map(str::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -153,7 +153,7 @@ impl Turn<'_> {
         }
         let is_new = self.group.epoch == 0;
         let changed = self.update_details(id, details);
-        let resolved = self.refresh_expressions();
+        let resolved = self.refresh_expressions(&beat.seen);
         self.bump_if(is_new || changed || resolved);
         self.assign_if_due();
         self.reconcile(id, changed, &beat.owned);

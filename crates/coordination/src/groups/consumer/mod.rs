@@ -28,6 +28,7 @@ mod turn;
 pub(crate) use event::ConsumerTimer;
 pub use event::{
     ConsumerDescription, ConsumerEvent, ConsumerHeartbeat, ConsumerMemberDescription, ConsumerReply,
+    SeenTopics,
 };
 pub(crate) use group::ConsumerGroup;
 pub(crate) use member::partitions_of_record;

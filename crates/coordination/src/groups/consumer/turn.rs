@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tailrace_records::internal::ConsumerGroupMember;
 use tailrace_types::{TimestampMs, TopicId};
 
-use super::event::ConsumerTimer;
+use super::event::{ConsumerTimer, SeenTopics};
 use super::expression;
 use super::group::{ConsumerGroup, Resolved};
 use super::member::expression_of;
@@ -119,7 +119,9 @@ impl<'a> Turn<'a> {
     }
 
     /// Resolves the group's expressions again, if their matches may have changed. Returns true if they have.
-    pub(super) fn refresh_expressions(&mut self) -> bool {
+    ///
+    /// As in Kafka, the member whose heartbeat comes first decides which topics are `seen`.
+    pub(super) fn refresh_expressions(&mut self, seen: &SeenTopics) -> bool {
         if self.group.expressions.is_empty() {
             return false;
         }
@@ -139,7 +141,7 @@ impl<'a> Turn<'a> {
         let wanted: Vec<_> = self.group.expressions.keys().filter(is_wanted).cloned().collect();
         let mut changed = false;
         for one in wanted {
-            let topics = expression::resolve(&one, self.moment.image);
+            let topics = expression::resolve(&one, self.moment.image, seen);
             let differs = self.group.resolved.get(&one).is_none_or(|before| before.topics != topics);
             changed |= differs;
             if differs {

@@ -5,10 +5,21 @@ use std::sync::Arc;
 use tailrace_metadata::{MetadataRecord, RemoteControlError};
 
 use super::Answers;
-use crate::ask::{Execute, Outcome};
+use crate::ask::{Execute, ExecuteFor, Outcome};
 use crate::caller::Caller;
 use crate::controller::CommandError;
 use crate::node::Node;
+
+impl Answers for ExecuteFor {
+    async fn answer(self, node: &Arc<Node>, caller: &Caller) -> Outcome {
+        let client = Caller::passed_on(self.user.map(Into::into), self.address);
+        if let Some(refused) = node.refuses(&client, &self.command) {
+            tracing::debug!(%caller, %client, command = %self.command, "refused a command that was passed on");
+            return Outcome::Refused(RemoteControlError::from(&refused));
+        }
+        Execute(self.command).answer(node, caller).await
+    }
+}
 
 impl Answers for Execute {
     async fn answer(self, node: &Arc<Node>, caller: &Caller) -> Outcome {

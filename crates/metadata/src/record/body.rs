@@ -1,196 +1,17 @@
-//! Records of the metadata log and their versioned encoding.
-//!
-//! A record is one JSON object that starts with `"version"` and `"type"`. Every change that an older tailrace
-//! could misread raises the version. An older tailrace then refuses the record and names both versions,
-//! instead of guessing.
+//! The body of a record, as it is written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use tailrace_identity::acl::Acl;
 use tailrace_types::{NodeId, PartitionId, ProducerId, ReplicaId, TimestampMs, TopicId, TopicName};
 
-/// The newest version of the encoding that this build reads. It writes this version only where an older one
-/// is not enough.
-///
-/// Version 2 added settings of groups and feature levels. Version 3 added nodes and the replicas of
-/// partitions.
-pub(crate) const METADATA_RECORD_VERSION: u32 = 3;
-
-/// The contents of a node's registration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeRegistration {
-    /// Its number.
-    pub node: NodeId,
-    /// The id of its data folder. If it changes under the same number, the disk was lost or replaced.
-    pub directory: [u8; 16],
-    /// The number of this registration in the cluster, from 1. It is unique across nodes: Kafka's broker
-    /// epoch.
-    pub epoch: i64,
-    /// Its replica of group 0, the metadata log.
-    pub replica: ReplicaId,
-    /// Its address for other nodes, HOST:PORT.
-    pub cluster: String,
-    /// Its address for Kafka clients, HOST:PORT.
-    pub kafka: String,
-    /// Its address for NATS clients, HOST:PORT.
-    pub nats: Option<String>,
-    /// Its address for HTTP, HOST:PORT.
-    pub http: Option<String>,
-    /// Its rack.
-    pub rack: Option<String>,
-    /// The lowest and highest level of the protocol between nodes that it supports.
-    pub levels: (u16, u16),
-}
-
-/// A change that takes effect once it is in the metadata log. Records hold results, not intentions: applying
-/// them needs no decisions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MetadataRecord {
-    /// A topic was created.
-    TopicCreated {
-        /// Its name.
-        name: TopicName,
-        /// Its id.
-        id: TopicId,
-        /// Number of partitions.
-        partitions: i32,
-        /// Number of replicas.
-        replication_factor: i16,
-        /// The time of its creation.
-        created_at: TimestampMs,
-        /// Its overrides.
-        configs: BTreeMap<String, String>,
-        /// The first replicas of each partition, the preferred leader first. If empty, each partition has one
-        /// replica, on the founder of the cluster or on the standalone server.
-        replicas: Vec<Vec<ReplicaId>>,
-    },
-    /// A topic was deleted.
-    TopicDeleted {
-        /// Its id.
-        id: TopicId,
-    },
-    /// Partitions were added to a topic.
-    PartitionsAdded {
-        /// The topic's id.
-        id: TopicId,
-        /// The new number of partitions.
-        partitions: i32,
-        /// The first replicas of each new partition, as in [`MetadataRecord::TopicCreated`].
-        replicas: Vec<Vec<ReplicaId>>,
-    },
-    /// Replaces a topic's overrides.
-    TopicConfigs {
-        /// The topic's id.
-        id: TopicId,
-        /// All overrides.
-        configs: BTreeMap<String, String>,
-    },
-    /// Replaces the settings changed at run time. They are in one record, because settings of a node and of
-    /// the cluster may be legal only in combination.
-    BrokerConfigs {
-        /// For all nodes.
-        cluster: BTreeMap<String, String>,
-        /// For single nodes.
-        nodes: BTreeMap<NodeId, BTreeMap<String, String>>,
-    },
-    /// Replaces a group's overrides. An empty set removes them.
-    GroupConfigs {
-        /// The group's id.
-        group: String,
-        /// All overrides.
-        configs: BTreeMap<String, String>,
-    },
-    /// Replaces the feature levels. Features that are not listed are at level 0.
-    Features {
-        /// Grows with every change.
-        epoch: i64,
-        /// By name. All are above 0.
-        levels: BTreeMap<String, i16>,
-    },
-    /// Producer ids were handed out.
-    ProducerIds {
-        /// The first of them.
-        first: ProducerId,
-        /// One past the last of them.
-        next: ProducerId,
-    },
-    /// A cluster was founded: the server is no longer standalone.
-    ClusterFounded {
-        /// The node that founded it. All existing partitions are on it.
-        node: NodeId,
-        /// The cluster's name for clients and nodes.
-        cluster_id: String,
-        /// The number of registrations in the cluster so far. Above 0 only in a snapshot.
-        epoch: i64,
-    },
-    /// A node registered, for the first time or with changed contents. A new node starts fenced.
-    NodeRegistered(NodeRegistration),
-    /// A node was fenced or unfenced.
-    NodeFenced {
-        /// The node.
-        node: NodeId,
-        /// True if it was fenced.
-        fenced: bool,
-    },
-    /// A node was removed.
-    NodeRemoved {
-        /// The node.
-        node: NodeId,
-    },
-    /// The replicas of a partition changed.
-    PartitionReplicas {
-        /// The topic's id.
-        id: TopicId,
-        /// The partition.
-        partition: PartitionId,
-        /// The wanted replicas, the preferred leader first.
-        replicas: Vec<ReplicaId>,
-        /// The replicas that the reassignment in progress has added. They may be wanted, or in `removing`
-        /// already.
-        adding: Vec<ReplicaId>,
-        /// Replicas that are no longer wanted and may still be members.
-        removing: Vec<ReplicaId>,
-        /// The replicas in `removing` whose disk was lost.
-        lost: Vec<ReplicaId>,
-        /// Higher than the incarnations of all replicas that the partition has ever had.
-        next_incarnation: u32,
-    },
-}
-
-/// Why bytes are not a metadata record of this build.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RecordError {
-    /// The record was written by a newer tailrace.
-    #[error("metadata record has version {found}, this build reads up to {newest}; start a newer tailrace")]
-    NewerVersion {
-        /// The record's version.
-        found: u32,
-        /// The newest version that this build reads.
-        newest: u32,
-    },
-    /// The bytes are not a record, or are damaged.
-    #[error("metadata record cannot be read: {reason}")]
-    Malformed {
-        /// What is wrong, and where.
-        reason: String,
-    },
-}
-
-/// The field of every record that every version can read.
-#[derive(Deserialize)]
-struct Leading {
-    version: u32,
-}
+use super::types::{MetadataRecord, NodeRegistration, RecordError};
+use crate::access::bounds::ACLS_PER_COMMAND_MAX;
+use crate::access::forms::{self, AclForm, EntityForm, FormError, LimitsForm, UserForm};
 
 #[derive(Serialize, Deserialize)]
-struct Envelope<T> {
-    version: u32,
-    #[serde(flatten)]
-    body: T,
-}
-
-#[derive(Serialize, Deserialize)]
-struct NodeConfigs {
+pub(super) struct NodeConfigs {
     node: i32,
     configs: BTreeMap<String, String>,
 }
@@ -198,7 +19,7 @@ struct NodeConfigs {
 /// The body as written. Ids and names are texts.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
-enum Body {
+pub(super) enum Body {
     TopicCreated {
         name: String,
         id: String,
@@ -271,59 +92,24 @@ enum Body {
         lost: Vec<u64>,
         next_incarnation: u32,
     },
+    User(UserForm),
+    UserRemoved {
+        name: String,
+    },
+    AclsChanged {
+        added: Vec<AclForm>,
+        removed: Vec<AclForm>,
+    },
+    ClientQuota {
+        entity: EntityForm,
+        limits: LimitsForm,
+    },
+    AccessVersion {
+        access_version: u64,
+    },
 }
 
-impl MetadataRecord {
-    /// Encodes the record as the value of a record in the metadata log.
-    pub fn encode(&self) -> Vec<u8> {
-        let envelope = Envelope { version: self.version(), body: Body::from(self) };
-        // Texts, numbers and maps with text keys can always be serialized.
-        serde_json::to_vec(&envelope).expect("metadata records serialize")
-    }
-
-    /// Returns the oldest version that can express this record, so that an older tailrace reads as much as
-    /// possible.
-    fn version(&self) -> u32 {
-        match self {
-            Self::TopicCreated { replicas, .. } | Self::PartitionsAdded { replicas, .. }
-                if !replicas.is_empty() =>
-            {
-                3
-            }
-            Self::TopicCreated { .. }
-            | Self::TopicDeleted { .. }
-            | Self::PartitionsAdded { .. }
-            | Self::TopicConfigs { .. }
-            | Self::BrokerConfigs { .. }
-            | Self::ProducerIds { .. } => 1,
-            Self::GroupConfigs { .. } | Self::Features { .. } => 2,
-            Self::ClusterFounded { .. }
-            | Self::NodeRegistered(_)
-            | Self::NodeFenced { .. }
-            | Self::NodeRemoved { .. }
-            | Self::PartitionReplicas { .. } => 3,
-        }
-    }
-
-    /// Decodes the output of [`MetadataRecord::encode`].
-    ///
-    /// # Errors
-    /// The bytes are damaged, or were written by a newer tailrace.
-    pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
-        let leading: Leading = serde_json::from_slice(bytes).map_err(|e| malformed(&e))?;
-        if leading.version > METADATA_RECORD_VERSION {
-            let (found, newest) = (leading.version, METADATA_RECORD_VERSION);
-            return Err(RecordError::NewerVersion { found, newest });
-        }
-        if leading.version == 0 {
-            return Err(malformed(&"version 0 was never written"));
-        }
-        let envelope: Envelope<Body> = serde_json::from_slice(bytes).map_err(|e| malformed(&e))?;
-        envelope.body.try_into()
-    }
-}
-
-fn malformed(reason: &dyn std::fmt::Display) -> RecordError {
+pub(super) fn malformed(reason: &dyn std::fmt::Display) -> RecordError {
     RecordError::Malformed { reason: reason.to_string() }
 }
 
@@ -350,6 +136,22 @@ fn assignment(numbers: Vec<Vec<u64>>) -> Result<Vec<Vec<ReplicaId>>, RecordError
 
 fn topic_id(text: &str) -> Result<TopicId, RecordError> {
     TopicId::parse(text).ok_or_else(|| malformed(&format!("{text:?} is not a topic id")))
+}
+
+/// Parses rules, each of which must differ from all others.
+fn rules(forms: Vec<AclForm>) -> Result<BTreeSet<Acl>, RecordError> {
+    let count = forms.len();
+    if count > ACLS_PER_COMMAND_MAX {
+        return Err(malformed(&format!("it has {count} rules, expected at most {ACLS_PER_COMMAND_MAX}")));
+    }
+    let rules = forms.into_iter().map(forms::acl).collect::<Result<BTreeSet<_>, _>>()?;
+    if rules.len() == count { Ok(rules) } else { Err(malformed(&"a rule occurs twice")) }
+}
+
+impl From<FormError> for RecordError {
+    fn from(error: FormError) -> Self {
+        malformed(&error)
+    }
 }
 
 impl From<&MetadataRecord> for Body {
@@ -411,6 +213,16 @@ impl From<&MetadataRecord> for Body {
                 lost: numbers(lost),
                 next_incarnation,
             },
+            MetadataRecord::User(user) => Self::User(UserForm::from(&user)),
+            MetadataRecord::UserRemoved { name } => Self::UserRemoved { name },
+            MetadataRecord::AclsChanged { added, removed } => {
+                let forms = |acls: BTreeSet<Acl>| acls.iter().map(AclForm::from).collect();
+                Self::AclsChanged { added: forms(added), removed: forms(removed) }
+            }
+            MetadataRecord::ClientQuota { entity, limits } => {
+                Self::ClientQuota { entity: EntityForm::from(&entity), limits: forms::limits_form(&limits) }
+            }
+            MetadataRecord::AccessVersion { version } => Self::AccessVersion { access_version: version },
         }
     }
 }
@@ -505,6 +317,15 @@ impl TryFrom<Body> for MetadataRecord {
                 lost: replicas(lost)?,
                 next_incarnation,
             },
+            Body::User(form) => Self::User(form.try_into()?),
+            Body::UserRemoved { name } => Self::UserRemoved { name: forms::user_name(name)? },
+            Body::AclsChanged { added, removed } => {
+                Self::AclsChanged { added: rules(added)?, removed: rules(removed)? }
+            }
+            Body::ClientQuota { entity, limits } => {
+                Self::ClientQuota { entity: forms::entity(entity)?, limits: forms::limits(limits)? }
+            }
+            Body::AccessVersion { access_version } => Self::AccessVersion { version: access_version },
         })
     }
 }

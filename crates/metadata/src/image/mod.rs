@@ -1,4 +1,6 @@
-//! The metadata at one moment: topics, settings, nodes, producer ids. Immutable once published.
+//! The metadata at one moment: topics, settings, nodes, producer ids, access. Immutable once published.
+
+mod access;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,6 +12,8 @@ use tailrace_config::{
 use tailrace_types::{
     NodeId, PartitionId, ProducerId, ReplicaId, TimestampMs, TopicId, TopicName, TopicPartition,
 };
+
+pub use access::{AccessContradiction, AccessImage};
 
 use crate::features::FeatureLevels;
 use crate::record::{MetadataRecord, NodeRegistration};
@@ -207,6 +211,7 @@ pub struct MetadataImage {
     /// `None` in a standalone server.
     pub(crate) cluster: Option<ClusterImage>,
     pub(crate) nodes: BTreeMap<NodeId, Arc<NodeImage>>,
+    pub(crate) access: AccessImage,
 }
 
 impl MetadataImage {
@@ -224,6 +229,7 @@ impl MetadataImage {
             next_producer_id: ProducerId(0),
             cluster: None,
             nodes: BTreeMap::new(),
+            access: AccessImage::default(),
         }
     }
 
@@ -325,6 +331,11 @@ impl MetadataImage {
         self.groups.iter().map(|(group, configured)| (group.as_str(), configured))
     }
 
+    /// Returns users, rules and client quotas.
+    pub fn access(&self) -> &AccessImage {
+        &self.access
+    }
+
     /// Returns the feature levels.
     pub fn features(&self) -> &FeatureLevels {
         &self.features
@@ -411,6 +422,7 @@ impl MetadataImage {
         if self.next_producer_id > ProducerId(0) {
             records.push(MetadataRecord::ProducerIds { first: ProducerId(0), next: self.next_producer_id });
         }
+        records.extend(self.access.snapshot_records());
         records
     }
 

@@ -1,0 +1,102 @@
+//! Ways to use subjects, and the subjects that a topic speaks on.
+
+use std::borrow::Cow;
+
+use super::Operation;
+use crate::rules::{Wild, covers};
+
+/// A way to use a subject, or the records of a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Access {
+    /// Fetch or subscribe.
+    Read,
+    /// Produce or publish.
+    Write,
+}
+
+impl Access {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
+
+    /// Returns the operation that rules name.
+    pub const fn operation(self) -> Operation {
+        match self {
+            Self::Read => Operation::Read,
+            Self::Write => Operation::Write,
+        }
+    }
+
+    /// Returns the access that is this operation.
+    pub(super) fn of(operation: Operation) -> Option<Self> {
+        Self::ALL.into_iter().find(|access| access.operation() == operation)
+    }
+
+    /// Returns those whose ALLOW also allows an operation.
+    pub(super) fn allowing(operation: Operation) -> &'static [Self] {
+        match operation {
+            Operation::Read => &[Self::Read],
+            Operation::Write => &[Self::Write],
+            Operation::Describe => &Self::ALL,
+            _ => &[],
+        }
+    }
+}
+
+/// A topic, and the NATS subjects that are bound to it.
+#[derive(Debug)]
+pub struct TopicSubjects<'a, B> {
+    /// The name of the topic.
+    pub name: &'a str,
+    /// Valid patterns.
+    pub bindings: &'a [B],
+}
+
+impl<B> Clone for TopicSubjects<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B> Copy for TopicSubjects<'_, B> {}
+
+impl<'a, B: AsRef<[u8]>> TopicSubjects<'a, B> {
+    /// Returns the patterns of all subjects that the topic's records may have.
+    pub(super) fn patterns(self) -> impl Iterator<Item = Cow<'a, [u8]>> {
+        let bindings = self.bindings.iter().map(|binding| Cow::Borrowed(binding.as_ref()));
+        let below = std::iter::once_with(move || Cow::Owned([self.name.as_bytes(), b".>"].concat()));
+        bindings.chain([Cow::Borrowed(self.name.as_bytes())]).chain(below)
+    }
+
+    /// Reports whether one of its patterns matches all subjects that `subject` matches.
+    pub(super) fn covers(self, subject: &[u8]) -> bool {
+        let is_bound = || self.bindings.iter().any(|binding| covers(binding.as_ref(), subject));
+        let below = || subject.strip_prefix(self.name.as_bytes()).and_then(|rest| rest.strip_prefix(b"."));
+        covers(self.name.as_bytes(), subject) || below().is_some_and(|rest| covers(b">", rest)) || is_bound()
+    }
+}
+
+/// A publication or a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubjectUse<'a> {
+    /// To publish is [`Access::Write`], to subscribe is [`Access::Read`], and so is each delivery.
+    pub access: Access,
+    /// The subject. With wildcards for subscriptions.
+    pub subject: &'a [u8],
+    /// The queue group of the subscription.
+    pub queue: Option<&'a [u8]>,
+}
+
+impl SubjectUse<'_> {
+    pub(super) fn is_wild(&self) -> bool {
+        let mut words = self.subject.split(|byte| *byte == b'.');
+        self.access == Access::Read && words.any(|word| word == b"*" || word == b">")
+    }
+
+    /// How the subject is compared with the rules that allow it.
+    pub(super) fn wild(&self) -> Wild {
+        match self.access {
+            Access::Read => Wild::Everything,
+            Access::Write => Wild::Literal,
+        }
+    }
+}

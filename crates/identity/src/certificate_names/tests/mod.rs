@@ -1,0 +1,4 @@
+//! Names of certificates, compared with what Java and Kafka make of them.
+
+mod rules;
+mod subjects;

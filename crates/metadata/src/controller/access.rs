@@ -1,0 +1,232 @@
+//! Decisions about users (KIP-554) and rules (KIP-11).
+
+use std::collections::BTreeSet;
+
+use tailrace_identity::acl::Acl;
+use tailrace_identity::scram::{ScramMechanism, ScramVerifier};
+use tailrace_types::TimestampMs;
+
+use super::access_error::AccessError;
+use super::command::{Command, ScramChange};
+use super::decision::Records;
+use super::error::ControlError;
+use crate::access::bounds::{
+    ACCESS_LEVEL, ACL_BYTES_PER_COMMAND_MAX, ACLS_MAX, ACLS_PER_COMMAND_MAX, NAME_BYTES_MAX,
+    PRINCIPAL_BYTES_MAX, USERS_MAX,
+};
+use crate::access::{PreviousCredential, Stamp, StoredCredential, StoredUser};
+use crate::image::MetadataImage;
+use crate::record::MetadataRecord;
+
+impl Command {
+    /// Checks that the level of the protocol between nodes that is in force allows this command. The
+    /// controller checks this as well. A node should check it before it passes a command on: the controller
+    /// may be an older tailrace that does not know the command.
+    ///
+    /// # Errors
+    /// The level is too low. A standalone server has no level, and allows every command.
+    pub fn check_level(&self, image: &MetadataImage) -> Result<(), ControlError> {
+        let level = image.features.cluster_level();
+        if image.cluster.is_none() || level >= ACCESS_LEVEL || !self.is_about_access() {
+            return Ok(());
+        }
+        Err(AccessError::LevelTooLow { level, needed: ACCESS_LEVEL }.into())
+    }
+
+    fn is_about_access(&self) -> bool {
+        match self {
+            Self::AlterScramCredential { .. }
+            | Self::DisableUser { .. }
+            | Self::RemoveUser { .. }
+            | Self::CreateAcls(_)
+            | Self::DeleteAcls(_)
+            | Self::AlterClientQuota { .. } => true,
+            Self::CreateTopic(_)
+            | Self::DeleteTopic { .. }
+            | Self::CreatePartitions { .. }
+            | Self::AlterTopicConfigs { .. }
+            | Self::AlterBrokerConfigs { .. }
+            | Self::AlterGroupConfigs { .. }
+            | Self::FinalizeFeatures
+            | Self::UpdateFeatures(_)
+            | Self::AllocateProducerIds
+            | Self::Barrier
+            | Self::FoundCluster { .. }
+            | Self::RegisterNode(_)
+            | Self::FenceNode { .. }
+            | Self::RemoveNode { .. }
+            | Self::ReassignPartition { .. }
+            | Self::RenewReplica { .. }
+            | Self::FinishReassignment { .. } => false,
+        }
+    }
+}
+
+pub(super) fn alter_credential(
+    image: &MetadataImage,
+    name: &str,
+    change: &ScramChange,
+    stamp: &Stamp,
+) -> Records {
+    check_user_name(name)?;
+    check_principal(&stamp.by)?;
+    let known = image.access.user(name).map(AsRef::as_ref);
+    let mut changed = known.cloned().unwrap_or_else(|| StoredUser {
+        name: name.to_owned(),
+        disabled: None,
+        credentials: Vec::new(),
+    });
+    // First of all: what has ended must not become valid again.
+    for credential in &mut changed.credentials {
+        credential.previous.take_if(|previous| previous.valid_until <= stamp.at);
+    }
+    match change {
+        ScramChange::Set { keep_previous_until: Some(until), .. } if *until <= stamp.at => {
+            return Err(AccessError::EndsBeforeNow.into());
+        }
+        ScramChange::Set { verifier, keep_previous_until } => {
+            set(&mut changed.credentials, verifier, *keep_previous_until, stamp);
+        }
+        ScramChange::Delete { mechanism } => delete(&mut changed.credentials, *mechanism)?,
+    }
+    if known.is_none() && image.access.users().len() >= USERS_MAX {
+        return Err(AccessError::TooManyUsers { max: USERS_MAX }.into());
+    }
+    Ok(replaced(known, changed))
+}
+
+pub(super) fn disable(image: &MetadataImage, name: &str, disabled: bool, stamp: &Stamp) -> Records {
+    check_principal(&stamp.by)?;
+    let known = existing_user(image, name)?;
+    if known.disabled.is_some() == disabled {
+        return Ok(Vec::new());
+    }
+    let changed = StoredUser { disabled: disabled.then(|| stamp.clone()), ..known.clone() };
+    Ok(replaced(Some(known), changed))
+}
+
+pub(super) fn remove_user(image: &MetadataImage, name: &str) -> Records {
+    let name = existing_user(image, name)?.name.clone();
+    Ok(vec![MetadataRecord::UserRemoved { name }])
+}
+
+fn existing_user<'a>(image: &'a MetadataImage, name: &str) -> Result<&'a StoredUser, AccessError> {
+    image.access.user(name).map(AsRef::as_ref).ok_or(AccessError::UnknownUser)
+}
+
+/// Returns the record that turns `known` into `changed`, if they differ. A user about whom nothing is left is
+/// removed.
+fn replaced(known: Option<&StoredUser>, changed: StoredUser) -> Vec<MetadataRecord> {
+    match known {
+        Some(known) if *known == changed => Vec::new(),
+        _ if changed.is_empty() => vec![MetadataRecord::UserRemoved { name: changed.name }],
+        _ => vec![MetadataRecord::User(changed)],
+    }
+}
+
+/// Sets a user's credential for the verifier's mechanism.
+fn set(
+    credentials: &mut Vec<StoredCredential>,
+    verifier: &ScramVerifier,
+    keep_previous_until: Option<TimestampMs>,
+    stamp: &Stamp,
+) {
+    let mechanism = verifier.mechanism();
+    let of = |credential: &StoredCredential| credential.verifier.mechanism();
+    let new = StoredCredential { verifier: verifier.clone(), set: stamp.clone(), previous: None };
+    match credentials.binary_search_by_key(&mechanism, of) {
+        Err(at) => credentials.insert(at, new),
+        Ok(at) => {
+            let current = &mut credentials[at];
+            let older = if current.verifier == *verifier {
+                current.previous.take().map(|previous| previous.verifier)
+            } else {
+                Some(std::mem::replace(current, new).verifier)
+            };
+            let kept = older.zip(keep_previous_until);
+            current.previous =
+                kept.map(|(verifier, valid_until)| PreviousCredential { verifier, valid_until });
+        }
+    }
+}
+
+fn delete(credentials: &mut Vec<StoredCredential>, mechanism: ScramMechanism) -> Result<(), AccessError> {
+    let is_kept = |credential: &StoredCredential| credential.verifier.mechanism() != mechanism;
+    if credentials.iter().all(is_kept) {
+        return Err(AccessError::UnknownCredential);
+    }
+    credentials.retain(is_kept);
+    Ok(())
+}
+
+/// Refuses names that mean something else in rules and settings, and those that could forge lines of the log.
+fn check_user_name(name: &str) -> Result<(), AccessError> {
+    let refused = |reason| Err(AccessError::InvalidUserName { reason });
+    match name {
+        "" => Err(AccessError::NoUserName),
+        "*" => refused("be *, which stands for all users in rules"),
+        "ANONYMOUS" => refused("be ANONYMOUS, which stands for clients without a login"),
+        _ if name.len() > NAME_BYTES_MAX => refused("have more than 255 bytes"),
+        _ if name.contains(char::is_control) => refused("contain control characters"),
+        _ if name.contains(';') => refused("contain ;, which separates names in super.users"),
+        _ => Ok(()),
+    }
+}
+
+fn check_principal(by: &str) -> Result<(), AccessError> {
+    let max = PRINCIPAL_BYTES_MAX;
+    if !(1..=max).contains(&by.len()) || by.contains(char::is_control) {
+        return Err(AccessError::InvalidPrincipal { max });
+    }
+    Ok(())
+}
+
+pub(super) fn create_acls(image: &MetadataImage, acls: &[Acl]) -> Records {
+    check_size(acls)?;
+    acls.iter().try_for_each(check_acl)?;
+    let known = image.access.acls();
+    let added: BTreeSet<Acl> = acls.iter().filter(|acl| !known.contains(acl)).cloned().collect();
+    if known.len() + added.len() > ACLS_MAX {
+        let (current, added) = (known.len(), added.len());
+        return Err(AccessError::TooManyAcls { current, added, max: ACLS_MAX }.into());
+    }
+    Ok(changed(added, BTreeSet::new()))
+}
+
+pub(super) fn delete_acls(image: &MetadataImage, acls: &[Acl]) -> Records {
+    check_size(acls)?;
+    let known = image.access.acls();
+    let removed = acls.iter().filter(|acl| known.contains(acl)).cloned().collect();
+    Ok(changed(BTreeSet::new(), removed))
+}
+
+fn changed(added: BTreeSet<Acl>, removed: BTreeSet<Acl>) -> Vec<MetadataRecord> {
+    if added.is_empty() && removed.is_empty() {
+        return Vec::new();
+    }
+    vec![MetadataRecord::AclsChanged { added, removed }]
+}
+
+fn check_size(acls: &[Acl]) -> Result<(), AccessError> {
+    let (max, bytes_max) = (ACLS_PER_COMMAND_MAX, ACL_BYTES_PER_COMMAND_MAX);
+    let bytes: usize = acls.iter().flat_map(texts).map(|(_, text)| text.len()).sum();
+    if acls.len() > max || bytes > bytes_max {
+        return Err(AccessError::TooManyAclsAtOnce { max, bytes_max });
+    }
+    Ok(())
+}
+
+fn texts(acl: &Acl) -> [(&'static str, &str); 3] {
+    [("resource name", &acl.name), ("principal", &acl.principal), ("host", &acl.host)]
+}
+
+/// Refuses what may not be stored, and texts that would break a line of a log.
+fn check_acl(acl: &Acl) -> Result<(), AccessError> {
+    acl.check().map_err(|error| AccessError::InvalidAcl { reason: error.to_string() })?;
+    match texts(acl).iter().find(|(_, text)| text.contains(char::is_control)) {
+        Some((what, _)) => {
+            Err(AccessError::InvalidAcl { reason: format!("A {what} has no control characters") })
+        }
+        None => Ok(()),
+    }
+}

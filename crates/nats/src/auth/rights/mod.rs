@@ -1,0 +1,174 @@
+//! What the rules of the cluster say about one connection. `tailrace_node::access` decides, and this caches
+//! recent decisions until topics or rules change.
+
+use std::collections::HashMap;
+use std::sync::Weak;
+
+use parking_lot::Mutex;
+use tailrace_identity::acl::{Access, SubjectAccess, SubjectUse};
+use tailrace_node::access::{Rights, SubjectVersions};
+use tailrace_node::{Caller, Node};
+
+use crate::auth::decisions::{Delivered, REMEMBERED_BYTES_MAX, remember};
+
+/// Whether a message may be published with a reply subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplyRight {
+    /// Yes, and topics may acknowledge it there.
+    Acknowledged,
+    /// Yes, but the publisher may neither publish nor subscribe there, so the server does not either.
+    Silent,
+    /// No: a topic has the reply subject, and the publisher may not write it. Another client's answer would
+    /// be stored in the topic.
+    Refused,
+}
+
+/// The rules for one connection. A weak reference to the node, because caches of threads outlive it.
+pub(crate) struct SubjectRights {
+    node: Weak<Node>,
+    caller: Caller,
+    decided: Mutex<Decisions>,
+}
+
+/// Recent decisions by some versions of topics and rules.
+#[derive(Default)]
+struct Decisions {
+    versions: Option<SubjectVersions>,
+    published: HashMap<Box<[u8]>, bool>,
+    replies: HashMap<Box<[u8]>, ReplyRight>,
+    delivered: HashMap<Box<[u8]>, bool>,
+    delivered_to_queues: HashMap<Delivered, bool>,
+}
+
+impl Decisions {
+    /// Forgets the decisions by other versions.
+    fn renew(&mut self, versions: SubjectVersions) {
+        if self.versions != Some(versions) {
+            *self = Self { versions: Some(versions), ..Self::default() };
+        }
+    }
+}
+
+impl SubjectRights {
+    pub(super) fn new(node: &Weak<Node>, caller: Caller) -> Self {
+        Self { node: Weak::clone(node), caller, decided: Mutex::default() }
+    }
+
+    /// Reports whether the connection may publish to a subject.
+    pub(crate) fn may_publish(&self, subject: &[u8]) -> bool {
+        let decide = |rights: &Rights<'_>| rights.subject(publishing(subject)) == SubjectAccess::Allowed;
+        self.cached(
+            subject.len(),
+            false,
+            |known| known.published.get(subject).copied(),
+            decide,
+            |known, is| {
+                remember(&mut known.published, subject.into(), is);
+            },
+        )
+    }
+
+    /// Reports whether the connection may publish a message with this reply subject.
+    pub(crate) fn reply(&self, reply: &[u8]) -> ReplyRight {
+        let decide = |rights: &Rights<'_>| {
+            let may = |wanted| rights.hears(wanted) == SubjectAccess::Allowed;
+            match (may(publishing(reply)), rights.is_of_topic(reply)) {
+                (true, _) => ReplyRight::Acknowledged,
+                (false, true) => ReplyRight::Refused,
+                (false, false) if may(hearing(reply, None)) => ReplyRight::Acknowledged,
+                (false, false) => ReplyRight::Silent,
+            }
+        };
+        self.cached(
+            reply.len(),
+            ReplyRight::Refused,
+            |known| known.replies.get(reply).copied(),
+            decide,
+            |known, right| remember(&mut known.replies, reply.into(), right),
+        )
+    }
+
+    /// Reports whether a message with this subject may have this key. A key that is a subject of the same
+    /// topic must be one that the connection may publish to.
+    pub(crate) fn may_use_key(&self, subject: &[u8], key: &[u8]) -> bool {
+        let Some(node) = self.node.upgrade() else { return false };
+        !node.rights(&self.caller).is_key_of_topic(subject, key) || self.may_publish(key)
+    }
+
+    /// Decides on a subscription.
+    pub(crate) fn subscription(&self, pattern: &[u8], queue: Option<&[u8]>) -> SubjectAccess {
+        match self.node.upgrade() {
+            Some(node) => node.rights(&self.caller).subject(hearing(pattern, queue)),
+            None => SubjectAccess::Refused,
+        }
+    }
+
+    /// Reports whether a message may be delivered to a subscription with this queue group.
+    pub(crate) fn may_deliver(&self, subject: &[u8], queue: Option<&[u8]>) -> bool {
+        let decide = |rights: &Rights<'_>| rights.hears(hearing(subject, queue)) == SubjectAccess::Allowed;
+        let Some(queue) = queue else {
+            return self.cached(
+                subject.len(),
+                false,
+                |known| known.delivered.get(subject).copied(),
+                decide,
+                |known, is| remember(&mut known.delivered, subject.into(), is),
+            );
+        };
+        let key = Delivered(subject.into(), Some(queue.into()));
+        self.cached(
+            subject.len() + queue.len(),
+            false,
+            |known| known.delivered_to_queues.get(&key).copied(),
+            decide,
+            |known, is| remember(&mut known.delivered_to_queues, key.clone(), is),
+        )
+    }
+
+    /// Returns the cached decision, or decides. `closed` is the decision when the node has stopped.
+    fn cached<T: Copy>(
+        &self,
+        bytes: usize,
+        closed: T,
+        find: impl FnOnce(&Decisions) -> Option<T>,
+        decide: impl FnOnce(&Rights<'_>) -> T,
+        keep: impl FnOnce(&mut Decisions, T),
+    ) -> T {
+        let Some(node) = self.node.upgrade() else { return closed };
+        let versions = node.subject_versions();
+        {
+            let mut known = self.decided.lock();
+            known.renew(versions);
+            if let Some(found) = find(&known) {
+                return found;
+            }
+        }
+        // Not under the lock: publishers on other threads ask too. The decision is as new as the versions, or
+        // newer, and kept only if they are still the ones of the cache.
+        let decision = decide(&node.rights(&self.caller));
+        if bytes <= REMEMBERED_BYTES_MAX {
+            let mut known = self.decided.lock();
+            if known.versions == Some(versions) && node.subject_versions() == versions {
+                keep(&mut known, decision);
+            }
+        }
+        decision
+    }
+}
+
+fn publishing(subject: &[u8]) -> SubjectUse<'_> {
+    SubjectUse { access: Access::Write, subject, queue: None }
+}
+
+fn hearing<'a>(subject: &'a [u8], queue: Option<&'a [u8]>) -> SubjectUse<'a> {
+    SubjectUse { access: Access::Read, subject, queue }
+}
+
+impl std::fmt::Debug for SubjectRights {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SubjectRights").field("caller", &self.caller).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! Logins of clients: which credential counts, and how long a login holds.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use tailrace_env::time::Duration;
+
+use parking_lot::Mutex;
+use tailrace_identity::certificate_names::{CertificateNameError, DnError, distinguished_name};
+use tailrace_identity::oauth::{InitialResponse, Token, TokenError};
+use tailrace_identity::scram::{ScramMechanism, ScramVerifier};
+use tailrace_identity::{Admitted, NotAdmitted, PendingLogins, UserName};
+use tailrace_metadata::{MetadataImage, StoredUser};
+use tailrace_types::TimestampMs;
+
+use super::passwords::Busy;
+use crate::caller::Caller;
+use crate::node::Node;
+
+/// A login that succeeded. It holds as long as its credential does.
+#[derive(Clone, Debug)]
+pub struct LoggedIn {
+    user: UserName,
+    proof: Proof,
+}
+
+/// The credential behind a login.
+#[derive(Clone, Debug)]
+enum Proof {
+    /// A password. It may be changed or removed.
+    Password(ScramVerifier),
+    /// A token.
+    Token { expires_at: TimestampMs },
+    /// A certificate, checked by TLS. It counts as long as the connection does.
+    Certificate,
+}
+
+impl LoggedIn {
+    /// Returns the user.
+    pub fn user(&self) -> &UserName {
+        &self.user
+    }
+
+    /// Returns the time until the credential expires. `None` if it does not by itself.
+    pub fn time_left(&self, now: TimestampMs) -> Option<Duration> {
+        match self.proof {
+            Proof::Token { expires_at } => {
+                Some(Duration::from_millis(expires_at.since(now).try_into().unwrap_or_default()))
+            }
+            Proof::Password(_) | Proof::Certificate => None,
+        }
+    }
+
+    /// Reports whether the user may still log in with this credential.
+    fn holds(&self, image: &MetadataImage, now: TimestampMs) -> bool {
+        let user = image.access().user(self.user.as_str());
+        if user.is_some_and(|user| user.disabled.is_some()) {
+            return false;
+        }
+        match &self.proof {
+            Proof::Password(verifier) => {
+                let credential = user.and_then(|user| user.credential(verifier.mechanism()));
+                credential.is_some_and(|credential| credential.verifiers(now).any(|known| known == verifier))
+            }
+            // Users of tokens and certificates need not be known here. When a token expires, the session
+            // ends: the front sees to that.
+            Proof::Token { .. } | Proof::Certificate => true,
+        }
+    }
+}
+
+/// What a login with SCRAM is checked against.
+#[derive(Debug)]
+pub struct ScramUser {
+    /// The user's verifier, or a decoy.
+    pub verifier: ScramVerifier,
+    /// False for a decoy, and for a user who is disabled. The login then fails at its end.
+    pub may_log_in: bool,
+}
+
+/// Why a login failed. The client is told less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoginRefused {
+    /// The user is unknown or disabled, or the password is wrong.
+    #[error("the user is unknown or disabled, or the password is wrong")]
+    WrongCredential,
+    /// Too many passwords are being checked.
+    #[error("too many passwords are being checked")]
+    Busy,
+}
+
+impl From<Busy> for LoginRefused {
+    fn from(_: Busy) -> Self {
+        Self::Busy
+    }
+}
+
+/// Why a token was refused. This is for the log; the client is told less.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenRefused {
+    /// The settings do not have the mechanism.
+    #[error("logins with tokens are not enabled")]
+    NotEnabled,
+    /// The token is not valid.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The client asks for the rights of another user (CVE-2017-12610).
+    #[error("the client asks for the rights of another user")]
+    OtherUser,
+    /// The token expired within the clock skew: there is no time left for a session.
+    #[error("the token has just expired")]
+    Expired,
+    /// The user was disabled.
+    #[error("the user is disabled")]
+    Disabled,
+}
+
+/// Why a certificate names no user. This is for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateRefused {
+    /// The subject cannot be written as text.
+    #[error(transparent)]
+    Subject(#[from] DnError),
+    /// No rule makes a legal name of it.
+    #[error(transparent)]
+    Name(#[from] CertificateNameError),
+    /// The user was disabled.
+    #[error("the user in the certificate is disabled")]
+    Disabled,
+}
+
+/// The place of a connection whose client has not logged in yet. Dropping it frees the place.
+#[derive(Debug)]
+pub struct PendingLogin {
+    all: Arc<Mutex<PendingLogins>>,
+    place: Option<Admitted>,
+}
+
+impl Drop for PendingLogin {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            self.all.lock().leave(place);
+        }
+    }
+}
+
+impl Node {
+    /// Takes a place among the connections whose clients have not logged in yet.
+    ///
+    /// # Errors
+    /// There are too many, of this address or in all.
+    pub fn pending_login(&self, address: IpAddr) -> Result<PendingLogin, NotAdmitted> {
+        let place = self.access.pending.lock().admit(address)?;
+        Ok(PendingLogin { all: Arc::clone(&self.access.pending), place: Some(place) })
+    }
+
+    /// Returns what a login with SCRAM is checked against. Takes as long for an unknown user as for a known
+    /// one.
+    pub fn scram_user(&self, user: &UserName, mechanism: ScramMechanism) -> ScramUser {
+        let image = self.image();
+        let decoy = ScramVerifier::decoy(mechanism, &self.decoy_secret(&image), user.as_str());
+        let stored = image.access().user(user.as_str());
+        match stored.and_then(|stored| Some((stored, stored.credential(mechanism)?))) {
+            Some((stored, credential)) => {
+                let may_log_in = stored.disabled.is_none();
+                ScramUser { verifier: credential.verifier.clone(), may_log_in }
+            }
+            None => ScramUser { verifier: decoy, may_log_in: false },
+        }
+    }
+
+    /// Completes a login whose proof was checked against this verifier, which may have changed meanwhile.
+    ///
+    /// # Errors
+    /// The verifier is no longer the user's.
+    pub fn logged_in(&self, user: UserName, verifier: ScramVerifier) -> Result<LoggedIn, LoginRefused> {
+        let login = LoggedIn { user, proof: Proof::Password(verifier) };
+        if login.holds(&self.image(), self.now()) { Ok(login) } else { Err(LoginRefused::WrongCredential) }
+    }
+
+    /// Checks a password. Computes slow hashes on a thread of its own, unless the password was accepted
+    /// before.
+    ///
+    /// # Errors
+    /// See [`LoginRefused`].
+    pub async fn check_password(&self, user: UserName, password: &str) -> Result<LoggedIn, LoginRefused> {
+        let (image, now) = (self.image(), self.now());
+        let stored = image.access().user(user.as_str()).filter(|stored| stored.disabled.is_none());
+        let verifiers = verifiers_of(stored.map(AsRef::as_ref), now);
+        let passwords = &self.access.passwords;
+        let mut accepted =
+            verifiers.iter().find(|known| passwords.remembers(&user, known, password)).cloned();
+        if accepted.is_none() {
+            let secret = self.decoy_secret(&image);
+            let missing = ScramMechanism::ALL
+                .into_iter()
+                .filter(|mechanism| verifiers.iter().all(|known| known.mechanism() != *mechanism));
+            let decoys = missing.map(|mechanism| ScramVerifier::decoy(mechanism, &secret, user.as_str()));
+            let decoys: Vec<_> = decoys.collect();
+            accepted = passwords.check(&user, verifiers, decoys, password).await?;
+        }
+        let verifier = accepted.ok_or(LoginRefused::WrongCredential)?;
+        self.logged_in(user, verifier)
+    }
+
+    /// Validates the token in the first message of OAUTHBEARER.
+    ///
+    /// # Errors
+    /// See [`TokenRefused`].
+    pub async fn check_token(&self, message: &InitialResponse<'_>) -> Result<LoggedIn, TokenRefused> {
+        let tokens = self.access.tokens.as_ref().ok_or(TokenRefused::NotEnabled)?;
+        let Token { name, expires_at_ms, .. } = tokens.validate(message.token(), self.now()).await?;
+        if !message.allows(name.as_str()) {
+            return Err(TokenRefused::OtherUser);
+        }
+        let expires_at = TimestampMs(expires_at_ms);
+        let (login, now) = (LoggedIn { user: name, proof: Proof::Token { expires_at } }, self.now());
+        if now >= expires_at {
+            return Err(TokenRefused::Expired);
+        }
+        if login.holds(&self.image(), now) { Ok(login) } else { Err(TokenRefused::Disabled) }
+    }
+
+    /// Returns the login of a client that has shown this certificate (DER) and that TLS has accepted.
+    ///
+    /// # Errors
+    /// See [`CertificateRefused`].
+    pub fn certificate_login(&self, certificate: &[u8]) -> Result<LoggedIn, CertificateRefused> {
+        let user = self.access.certificate_names.name(&distinguished_name(certificate)?)?;
+        let login = LoggedIn { user, proof: Proof::Certificate };
+        if login.holds(&self.image(), self.now()) { Ok(login) } else { Err(CertificateRefused::Disabled) }
+    }
+
+    /// Reports whether a login still holds: the user is not disabled, and still has the password. Whether the
+    /// credential has expired is another question: see [`LoggedIn::time_left`].
+    pub fn login_holds(&self, login: &LoggedIn) -> bool {
+        login.holds(&self.image(), self.now())
+    }
+
+    /// Returns the version of users and rules. Whatever was decided by another version may no longer hold.
+    pub fn access_version(&self) -> u64 {
+        self.image().access().version()
+    }
+
+    /// Records a failed login from an address, and returns how long to delay the answer.
+    pub fn login_failed(
+        &self,
+        caller: &Caller,
+        mechanism: &'static str,
+        reason: &dyn std::fmt::Display,
+    ) -> Duration {
+        let access = &self.access;
+        access.metrics.login(mechanism, false);
+        access.audit.login_failed(caller, mechanism, reason, access.now());
+        match caller.address() {
+            Some(address) => access.failed.lock().fail(address.ip(), access.now()),
+            None => Duration::ZERO,
+        }
+    }
+
+    /// Records a login.
+    pub fn login_succeeded(&self, caller: &Caller, mechanism: &'static str) {
+        self.access.metrics.login(mechanism, true);
+        self.access.audit.login(caller, mechanism, self.access.now());
+    }
+
+    /// Returns the key of decoys. All nodes have the same one, as long as there is a user: it comes from the
+    /// first user's credential. It changes with that credential.
+    fn decoy_secret(&self, image: &MetadataImage) -> [u8; super::SECRET_BYTES] {
+        let first = image.access().users().find_map(|user| user.credentials.first());
+        let key = first.map(|credential| credential.verifier.server_key());
+        key.and_then(|key| key.first_chunk().copied()).unwrap_or(self.access.secret)
+    }
+}
+
+/// Returns all verifiers that count now, of all mechanisms.
+fn verifiers_of(user: Option<&StoredUser>, now: TimestampMs) -> Vec<ScramVerifier> {
+    let credentials = user.into_iter().flat_map(|user| &user.credentials);
+    credentials.flat_map(|credential| credential.verifiers(now)).cloned().collect()
+}

@@ -1,0 +1,103 @@
+//! Counts of logins, decisions and violated quotas.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use tailrace_env::metrics::times;
+use tailrace_identity::quota::QuotaKey;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LoginLabels {
+    mechanism: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct QuotaLabel {
+    quota: &'static str,
+}
+
+/// Metrics of logins, decisions and quotas.
+#[derive(Debug)]
+pub(crate) struct AccessMetrics {
+    logins: Family<LoginLabels, Counter>,
+    decisions: Family<ResultLabel, Counter>,
+    token_keys: Family<ResultLabel, Counter>,
+    pub(super) allowed: Counter,
+    pub(super) denied: Counter,
+    quota_violations: Family<QuotaLabel, Counter>,
+    quota_throttle_seconds: Family<QuotaLabel, Histogram>,
+}
+
+impl Default for AccessMetrics {
+    fn default() -> Self {
+        let decisions = Family::<ResultLabel, Counter>::default();
+        let of = |result| decisions.get_or_create(&ResultLabel { result }).clone();
+        let (allowed, denied) = (of("allowed"), of("denied"));
+        let histogram = times as fn() -> Histogram;
+        Self {
+            logins: Family::default(),
+            decisions,
+            token_keys: Family::default(),
+            allowed,
+            denied,
+            quota_violations: Family::default(),
+            quota_throttle_seconds: Family::new_with_constructor(histogram),
+        }
+    }
+}
+
+impl AccessMetrics {
+    pub(super) fn login(&self, mechanism: &'static str, succeeded: bool) {
+        let result = if succeeded { "succeeded" } else { "failed" };
+        self.logins.get_or_create(&LoginLabels { mechanism, result }).inc();
+    }
+
+    /// Counts that the file with the keys of tokens was read again.
+    pub(super) fn token_keys_read(&self, is_usable: bool) {
+        let result = if is_usable { "used" } else { "refused" };
+        self.token_keys.get_or_create(&ResultLabel { result }).inc();
+    }
+
+    /// Counts a violation of a quota, unless the client is not held up for it.
+    pub(super) fn throttled(&self, key: QuotaKey, throttle_ms: u32) {
+        if throttle_ms == 0 {
+            return;
+        }
+        let label = QuotaLabel { quota: key.name() };
+        self.quota_violations.get_or_create(&label).inc();
+        self.quota_throttle_seconds.get_or_create(&label).observe(f64::from(throttle_ms) / 1000.0);
+    }
+
+    pub(crate) fn register_into(&self, r: &mut Registry) {
+        r.register("logins", "Logins of clients, by mechanism and result", self.logins.clone());
+        r.register(
+            "authorizer_decisions",
+            "Decisions by rules on what clients asked for, by result",
+            self.decisions.clone(),
+        );
+        r.register(
+            "token_key_reads",
+            "Changed files with the keys of tokens, by result: a refused one leaves the keys as they are",
+            self.token_keys.clone(),
+        );
+        r.register(
+            "quota_violations",
+            "Requests and connections beyond a quota, by quota",
+            self.quota_violations.clone(),
+        );
+        r.register_with_unit(
+            "quota_throttle",
+            "Times for which clients are held up because of a quota, by quota",
+            Unit::Seconds,
+            self.quota_throttle_seconds.clone(),
+        );
+    }
+}

@@ -1,0 +1,154 @@
+//! Who may connect to this node, and what they may do: the users and rules of the metadata, applied.
+//!
+//! Rules come with the metadata, so a change holds on a node as soon as the node has applied it. Nothing here
+//! is asked over the network: a node that cannot hear the controller continues with the rules it knows.
+//!
+//! A front authenticates its clients with [`Node::login`] and asks [`Node::may`] before it carries out a
+//! request. `identity` decides; this room keeps what is needed between two questions, logs and counts.
+
+mod audit;
+mod buckets;
+mod charge;
+mod commands;
+mod decide;
+mod first_user;
+mod login;
+mod metrics;
+mod passwords;
+mod quotas;
+mod subjects;
+mod tokens;
+mod topic_index;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use tailrace_config::{AuthorizerClass, BrokerConfig};
+use tailrace_env::random;
+use tailrace_env::time::{Duration, Instant};
+use tailrace_identity::acl::{Acls, Authorizer, SuperUsers};
+use tailrace_identity::certificate_names::{CertificateNames, RuleError};
+use tailrace_identity::{FailedLogins, PendingLogins};
+use tailrace_metadata::MetadataImage;
+
+use self::audit::Audit;
+pub use self::decide::{DescribableTopics, Rights};
+pub(crate) use self::first_user::create_first_user;
+pub use self::login::{CertificateRefused, LoggedIn, LoginRefused, PendingLogin, ScramUser, TokenRefused};
+pub(crate) use self::metrics::AccessMetrics;
+use self::passwords::Passwords;
+use self::quotas::ClientQuotas;
+pub use self::quotas::Delivery;
+pub use self::subjects::SubjectVersions;
+pub use self::tokens::TokenKeysError;
+use self::tokens::Tokens;
+use self::topic_index::Indexed;
+
+/// Length of the secrets of this process.
+const SECRET_BYTES: usize = 32;
+
+/// Why clients could not log in with these settings.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// Tokens cannot be validated.
+    #[error(transparent)]
+    TokenKeys(#[from] TokenKeysError),
+    /// The rules for the names in certificates are malformed.
+    #[error("configuration: ssl.principal.mapping.rules: {0}")]
+    CertificateNames(#[from] RuleError),
+}
+
+/// The state of this room.
+pub(crate) struct Access {
+    /// Whether rules decide at all. Fixed at the start.
+    has_rules: bool,
+    /// Made from the metadata, and replaced when they change.
+    authorizer: ArcSwap<Authorizer>,
+    /// The topics by subject. Made from the metadata when a NATS client asks, and replaced when they change.
+    topics: ArcSwap<Indexed>,
+    /// Held while one of these is replaced.
+    replacing: Mutex<()>,
+    failed: Mutex<FailedLogins>,
+    pending: Arc<Mutex<PendingLogins>>,
+    passwords: Passwords,
+    /// `None` if clients may not log in with tokens.
+    tokens: Option<Arc<Tokens>>,
+    certificate_names: CertificateNames,
+    /// For decoys, as long as there is no user.
+    secret: [u8; SECRET_BYTES],
+    audit: Audit,
+    quotas: ClientQuotas,
+    metrics: Arc<AccessMetrics>,
+    opened: Instant,
+}
+
+impl Access {
+    /// Makes the room for the settings of the start. Reads the file with the keys of tokens, if there is one.
+    ///
+    /// # Errors
+    /// See [`AccessError`].
+    pub(crate) fn open(config: &BrokerConfig, metrics: Arc<AccessMetrics>) -> Result<Self, AccessError> {
+        let secret = || {
+            let mut secret = [0; SECRET_BYTES];
+            secret.chunks_exact_mut(16).for_each(|bytes| bytes.copy_from_slice(&random::bytes16()));
+            secret
+        };
+        // The settings have been checked.
+        let super_users = SuperUsers::parse(&config.super_users).unwrap_or_default();
+        let allow_everyone = config.allow_everyone_if_no_acl_found;
+        let authorizer = Authorizer::new(Acls::default(), super_users, allow_everyone, 0);
+        let most = |setting: u32| usize::try_from(setting).unwrap_or(usize::MAX);
+        let (per_address, all) =
+            (most(config.tailrace_kafka_logins_max_per_ip), most(config.tailrace_kafka_logins_max));
+        Ok(Self {
+            has_rules: config.authorizer_class_name == AuthorizerClass::Standard,
+            authorizer: ArcSwap::from_pointee(authorizer),
+            topics: ArcSwap::from_pointee(Indexed::empty()),
+            replacing: Mutex::default(),
+            failed: Mutex::new(FailedLogins::new(Duration::from_millis(
+                config.connection_failed_authentication_delay_ms,
+            ))),
+            pending: Arc::new(Mutex::new(PendingLogins::new(per_address, all))),
+            passwords: Passwords::new(&secret()),
+            tokens: Tokens::load(config, Arc::clone(&metrics))?,
+            certificate_names: CertificateNames::parse(&config.ssl_principal_mapping_rules)?,
+            secret: secret(),
+            audit: Audit::default(),
+            quotas: ClientQuotas::default(),
+            metrics,
+            opened: Instant::now(),
+        })
+    }
+
+    /// Returns the work of reading the keys of tokens again whenever they change. It never ends.
+    pub(crate) fn watch_token_keys(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
+        self.tokens.clone().map(Tokens::watch)
+    }
+
+    /// Returns the rules of these metadata, or of later ones.
+    fn authorizer(&self, image: &MetadataImage) -> Arc<Authorizer> {
+        let version = image.access().version();
+        let known = self.authorizer.load();
+        if known.version() >= version {
+            return Arc::clone(&known);
+        }
+        let _guard = self.replacing.lock();
+        let known = self.authorizer.load_full();
+        if known.version() >= version {
+            return known;
+        }
+        let authorizer = Arc::new(known.with_acls(image.access().rules().clone(), version));
+        self.authorizer.store(Arc::clone(&authorizer));
+        authorizer
+    }
+
+    fn now(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
+    /// The time for quotas, in milliseconds.
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.now().as_millis()).unwrap_or(u64::MAX)
+    }
+}

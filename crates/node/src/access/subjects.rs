@@ -1,0 +1,102 @@
+//! Decisions on publications, subscriptions and deliveries of NATS clients.
+
+use std::sync::Arc;
+
+use tailrace_identity::acl::{Access, Decision, ResourceKind, SubjectAccess, SubjectUse};
+
+use super::Rights;
+use super::decide::requester;
+use super::topic_index::{Indexed, TopicIndex};
+use crate::node::Node;
+
+/// What decisions on subjects depend on. A decision by other versions may no longer hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubjectVersions {
+    topics: u64,
+    rules: u64,
+    /// Whether the rules are only tried.
+    is_tried: bool,
+}
+
+impl super::Access {
+    /// Returns the topics of these metadata, by subject. Makes the index when topics have changed.
+    pub(super) fn topics(&self, image: &Arc<tailrace_metadata::MetadataImage>) -> Arc<TopicIndex> {
+        let known = self.topics.load();
+        if known.is_of(image) {
+            return Arc::clone(&known.index);
+        }
+        let _guard = self.replacing.lock();
+        let known = self.topics.load();
+        if known.is_of(image) {
+            return Arc::clone(&known.index);
+        }
+        let indexed: Arc<Indexed> = Arc::new(known.follow(image));
+        self.topics.store(Arc::clone(&indexed));
+        Arc::clone(&indexed.index)
+    }
+}
+
+impl Node {
+    /// Returns the versions of what decisions on subjects depend on.
+    pub fn subject_versions(&self) -> SubjectVersions {
+        let image = self.image();
+        SubjectVersions {
+            topics: self.access.topics(&image).version(),
+            rules: image.access().version(),
+            is_tried: image.broker().tailrace_authorizer_report_only,
+        }
+    }
+}
+
+impl Rights<'_> {
+    /// Decides on a publication or a subscription that the caller asked for. Logs and counts a refusal. What
+    /// is not a subject is refused.
+    pub fn subject(&self, wanted: SubjectUse<'_>) -> SubjectAccess {
+        self.decided_subject(wanted, true)
+    }
+
+    /// Decides on a delivery, or on what the caller did not ask for: a refusal is neither logged nor counted.
+    pub fn hears(&self, wanted: SubjectUse<'_>) -> SubjectAccess {
+        self.decided_subject(wanted, false)
+    }
+
+    /// Reports whether records of some topic may have this subject.
+    pub fn is_of_topic(&self, subject: &[u8]) -> bool {
+        self.topics().of_subject(subject).is_ok_and(|topics| !topics.is_empty())
+    }
+
+    /// Reports whether a key is a subject of a topic that also has this subject. A record with the key then
+    /// replaces, or deletes, what was published there.
+    pub fn is_key_of_topic(&self, subject: &[u8], key: &[u8]) -> bool {
+        self.topics().have_one_topic(subject, key)
+    }
+
+    fn topics(&self) -> Arc<TopicIndex> {
+        match &self.rules {
+            Some(rules) => self.node.access.topics(&rules.image),
+            None => self.node.access.topics(&self.node.image()),
+        }
+    }
+
+    fn decided_subject(&self, wanted: SubjectUse<'_>, is_asked: bool) -> SubjectAccess {
+        let Some(rules) = &self.rules else { return SubjectAccess::Allowed };
+        let (authorizer, who, index) = (&rules.authorizer, requester(self.caller), self.topics());
+        let is_pattern = wanted.access == Access::Read
+            && wanted.subject.split(|byte| *byte == b'.').any(|word| matches!(word, b"*" | b">"));
+        let decision = if is_pattern {
+            index.of_pattern(wanted.subject).map(|topics| authorizer.subject_by_nats(&who, wanted, topics))
+        } else {
+            index.of_subject(wanted.subject).map(|topics| authorizer.subject_by_nats(&who, wanted, topics))
+        };
+        let Ok(decision) = decision else {
+            return if rules.is_tried() { SubjectAccess::Allowed } else { SubjectAccess::Refused };
+        };
+        if is_asked {
+            let allowed = decision.access != SubjectAccess::Refused;
+            let name = String::from_utf8_lossy(wanted.subject);
+            let told = Decision { allowed, reason: decision.reason };
+            self.tell(rules, told, wanted.access.operation(), ResourceKind::Subject, &name);
+        }
+        if rules.is_tried() { SubjectAccess::Allowed } else { decision.access }
+    }
+}
