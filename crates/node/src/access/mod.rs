@@ -3,7 +3,7 @@
 //! Rules come with the metadata, so a change holds on a node as soon as the node has applied it. Nothing here
 //! is asked over the network: a node that cannot hear the controller continues with the rules it knows.
 //!
-//! A front authenticates its clients with [`Node::login`] and asks [`Node::may`] before it carries out a
+//! A front authenticates its clients ([`LoggedIn`]) and asks for their [`Rights`] before it carries out a
 //! request. `identity` decides; this room keeps what is needed between two questions, logs and counts.
 
 mod audit;
