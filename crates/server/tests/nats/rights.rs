@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::time::{Duration, Instant};
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tailrace_identity::acl::{Operation, Permission, ResourceKind};
@@ -18,7 +20,7 @@ use tokio::net::TcpStream;
 use crate::common::lines::Lines;
 use crate::common::logins::{add_user, plain};
 use crate::common::rig::eventually;
-use crate::common::{Client, TestServer};
+use crate::common::{Client, PATIENCE, TestServer};
 use Operation::{Describe, Read, Write};
 use Permission::{Allow, Deny};
 use ResourceKind::{Cluster, Subject, Topic};
@@ -129,6 +131,16 @@ impl World {
     /// Number of records in the only partition of a topic.
     async fn records(&mut self, topic: &str) -> usize {
         self.admin.read_all(topic, 0, 0).await.len()
+    }
+
+    /// Waits until a topic has so many records. A PONG does not wait for what is captured.
+    async fn until_records(&mut self, topic: &str, count: usize) {
+        let began = Instant::now();
+        while self.records(topic).await != count {
+            assert!(began.elapsed() < PATIENCE, "{topic} has no {count} records");
+            // A pause between two looks at the topic.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 }
 
@@ -251,7 +263,7 @@ async fn a_refused_message_reaches_neither_subscribers_nor_the_topic() {
     assert_eq!(world.records("orders").await, 0);
     assert!(publish(&mut alice, "orders.a").await.is_empty());
     assert_eq!(heard(&admin.until_pong().await), ["orders.a"]);
-    assert_eq!(world.records("orders").await, 1);
+    world.until_records("orders", 1).await;
 }
 
 #[tokio::test]
@@ -323,7 +335,7 @@ async fn who_sends_no_connect_has_the_rights_of_anonymous() {
     assert_eq!(heard(&nobody.until_pong().await), ["other"]);
     world.add(&[("ANONYMOUS", Allow, Write, Topic, "orders")]).await;
     assert!(publish(&mut nobody, "orders.a").await.is_empty());
-    assert_eq!(world.records("orders").await, 2);
+    world.until_records("orders", 2).await;
 }
 
 /// The guest of the users file is a principal like any other.
