@@ -123,7 +123,10 @@ async fn a_newer_connection_of_a_node_takes_the_place_of_the_older_one() {
     let mut second = TcpStream::connect(one.address).await.unwrap();
     second.write_all(&call).await.unwrap();
     let answer = Greeting::read(&mut second).await.unwrap();
-    assert_eq!(answer.judge_answer(&first.identity, Purpose::Link, Some(one.node)), Ok(1));
+    assert_eq!(
+        answer.judge_answer(&first.identity, Purpose::Link, Some(one.node)),
+        Ok(*crate::types::LEVELS.end())
+    );
     first.closed().await;
     until(|| one.metrics.page().unwrap().contains("tailrace_peer_connections 1\n")).await;
     one.stop().await;

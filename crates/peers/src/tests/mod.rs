@@ -359,7 +359,7 @@ impl Raw {
         let identity = Setup::new(node).identity();
         let (mut stream, _) = listener.accept().await.unwrap();
         let call = Greeting::read(&mut stream).await.unwrap();
-        let verdict: Result<u16, Refusal> = Ok(1);
+        let verdict: Result<u16, Refusal> = Ok(*LEVELS.end());
         stream.write_all(&Greeting::answer(&identity, &call, &verdict).encode()).await.unwrap();
         Self { stream, identity }
     }
