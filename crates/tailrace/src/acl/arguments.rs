@@ -65,22 +65,21 @@ impl PrincipalArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("resource").multiple(true))]
 pub(super) struct ResourceArguments {
     /// A topic; may be repeated. '*' is every topic
-    #[arg(short, long, value_name = "NAME", value_parser = name, group = "resource")]
+    #[arg(short, long, value_name = "NAME", value_parser = name)]
     pub(super) topic: Vec<String>,
     /// A consumer or share group; may be repeated. '*' is every group
-    #[arg(short, long, value_name = "NAME", value_parser = name, group = "resource")]
+    #[arg(short, long, value_name = "NAME", value_parser = name)]
     pub(super) group: Vec<String>,
     /// A transactional id; may be repeated. '*' is every id
-    #[arg(long, value_name = "ID", value_parser = name, group = "resource")]
+    #[arg(long, value_name = "ID", value_parser = name)]
     pub(super) transactional_id: Vec<String>,
     /// The cluster
-    #[arg(long, group = "resource")]
+    #[arg(long)]
     pub(super) cluster: bool,
     /// Not served yet.
-    #[arg(long, value_name = "SUBJECT", hide = true, group = "resource")]
+    #[arg(long, value_name = "SUBJECT", hide = true)]
     pub(super) subject: Vec<String>,
     /// The names are beginnings of names
     #[arg(long, conflicts_with = "cluster")]
@@ -90,7 +89,6 @@ pub(super) struct ResourceArguments {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").required(true).multiple(true))]
 #[command(mut_group("who", |group| group.required(true)))]
-#[command(mut_group("resource", |group| group.required(true)))]
 #[command(mut_arg(LOGIN_USER, second_user_name))]
 pub(super) struct AddArguments {
     #[command(flatten)]
@@ -148,8 +146,6 @@ pub(super) struct ListArguments {
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("which").args(["user", "principal", "topic", "group", "transactional_id", "cluster",
-    "subject"]).required(true).multiple(true))]
 #[command(mut_arg(LOGIN_USER, second_user_name))]
 pub(super) struct RemoveArguments {
     #[command(flatten)]

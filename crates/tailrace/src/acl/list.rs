@@ -6,8 +6,8 @@ use tailrace_cli::failure::{Failure, usage};
 use tailrace_cli::output::{Output, print, print_json};
 
 use super::arguments::ListArguments;
+use super::filters::filters;
 use super::find::find;
-use super::plan::filters;
 use super::rule::{Rule, table};
 use super::words::Pattern;
 use crate::client::{Cluster, block_on};

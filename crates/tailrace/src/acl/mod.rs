@@ -5,11 +5,13 @@
 
 mod add;
 mod arguments;
+mod filters;
 mod find;
 mod list;
 mod plan;
 mod refusals;
 mod remove;
+mod resources;
 mod rule;
 mod words;
 

@@ -1,13 +1,12 @@
-//! The rules to add, and the filters for rules, that a command line means.
+//! The rules that a command line of `tailrace acl add` means.
 
-use super::arguments::{AddArguments, FilterArguments, ResourceArguments};
-use super::rule::{CLUSTER_NAME, Filter, Rule};
+use super::arguments::AddArguments;
+use super::resources::{Resource, resources};
+use super::rule::Rule;
 use super::words::{Kind, Operation, Pattern, Permission};
 
 /// Most rules in one request: the limit of Kafka's servers.
 const RULES_MAX: usize = 10_000;
-/// Most filters of one run. Each is a request.
-const FILTERS_MAX: usize = 1_000;
 
 /// The rules to add.
 ///
@@ -42,14 +41,6 @@ struct Grant {
     operation: Operation,
 }
 
-/// A resource, or all whose names begin like this.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Resource {
-    kind: Kind,
-    name: String,
-    pattern: Pattern,
-}
-
 impl Grant {
     fn to_rule(&self, principal: &str, host: &str, permission: Permission) -> Rule {
         let Resource { kind, name, pattern } = self.resource.clone();
@@ -60,8 +51,14 @@ impl Grant {
 
 fn grants(arguments: &AddArguments) -> Result<Vec<Grant>, String> {
     let pattern = if arguments.resources.prefixed { Pattern::PREFIXED } else { Pattern::LITERAL };
+    let resources = resources(&arguments.resources, pattern);
+    if resources.is_empty() {
+        return Err(
+            "say what the rule is about: --topic, --group, --transactional-id or --cluster".to_owned()
+        );
+    }
     let mut grants = Vec::new();
-    for resource in resources(&arguments.resources, pattern) {
+    for resource in resources {
         if resource.pattern == Pattern::PREFIXED && resource.name == "*" {
             return Err(
                 "with --prefixed, '*' means names that begin with an asterisk; leave out --prefixed for \
@@ -109,63 +106,6 @@ fn operations(arguments: &AddArguments, kind: Kind) -> Result<Vec<Operation>, St
 fn words(kind: Kind) -> String {
     let words: Vec<String> = kind.operations().iter().map(ToString::to_string).collect();
     words.join(", ")
-}
-
-fn resources(arguments: &ResourceArguments, pattern: Pattern) -> Vec<Resource> {
-    let named = |kind: Kind, names: &[String]| {
-        names.iter().map(|name| Resource { kind, name: name.clone(), pattern }).collect::<Vec<_>>()
-    };
-    let cluster = arguments.cluster.then(|| Resource {
-        kind: Kind::CLUSTER,
-        name: CLUSTER_NAME.to_owned(),
-        pattern: Pattern::LITERAL,
-    });
-    let topics = named(Kind::TOPIC, &arguments.topic);
-    let groups = named(Kind::GROUP, &arguments.group);
-    let ids = named(Kind::TRANSACTIONAL_ID, &arguments.transactional_id);
-    topics.into_iter().chain(groups).chain(ids).chain(cluster).collect()
-}
-
-/// The filters: each principal with each resource and each operation. `pattern` is for names without
-/// `--prefixed`.
-///
-/// # Errors
-/// There are too many.
-pub(super) fn filters(arguments: &FilterArguments, pattern: Pattern) -> Result<Vec<Filter>, String> {
-    let pattern = if arguments.resources.prefixed { Pattern::PREFIXED } else { pattern };
-    let principals = or_any(arguments.who.names().collect());
-    let resources = or_any(resources(&arguments.resources, pattern));
-    let operations = or_any(arguments.operation.clone());
-    let count = principals.len().saturating_mul(resources.len()).saturating_mul(operations.len());
-    if count > FILTERS_MAX {
-        return Err(format!("that is {count} questions for the server; {FILTERS_MAX} are the most at once"));
-    }
-    let permission = match (arguments.allow, arguments.deny) {
-        (true, _) => Permission::ALLOW,
-        (_, true) => Permission::DENY,
-        _ => Permission::ANY,
-    };
-    let mut filters = Vec::with_capacity(count);
-    for principal in &principals {
-        for resource in &resources {
-            let of_resource = operations.iter().map(|operation| Filter {
-                kind: resource.as_ref().map_or(Kind::ANY, |resource| resource.kind),
-                name: resource.as_ref().map(|resource| resource.name.clone()),
-                pattern: resource.as_ref().map_or(Pattern::ANY, |resource| resource.pattern),
-                principal: principal.clone(),
-                host: arguments.host.clone(),
-                operation: operation.unwrap_or(Operation::ANY),
-                permission,
-            });
-            filters.extend(of_resource);
-        }
-    }
-    Ok(filters)
-}
-
-/// Each of the list, or the single `None` of an empty one.
-fn or_any<T>(list: Vec<T>) -> Vec<Option<T>> {
-    if list.is_empty() { vec![None] } else { list.into_iter().map(Some).collect() }
 }
 
 #[cfg(test)]
@@ -272,6 +212,7 @@ mod tests {
             ("add --user a --producer --topic t --group g", "--producer needs no group"),
             ("add --user a --producer --topic t --cluster", "--producer needs no cluster"),
             ("add --user a --consumer --topic t --group g --transactional-id x", "needs no transactional-id"),
+            ("add --user a --operation read", "say what the rule is about: --topic"),
             (&many, "that is 10201 rules"),
         ] {
             let error = added(line).unwrap_err();
@@ -279,7 +220,6 @@ mod tests {
         }
         for line in [
             "add --topic t --operation read",
-            "add --user a --operation read",
             "add --user a --topic t",
             "add --user a --topic t --operation read --producer",
             "add --user a --producer --group g",
@@ -287,58 +227,9 @@ mod tests {
             "add --user a --producer --topic t --deny",
             "add --user a --cluster --prefixed --operation alter",
             "add --user a --topic t --operation any",
-            "remove",
-            "remove --operation read",
-            "remove --user a --allow --deny",
         ] {
             let words = std::iter::once("acl").chain(line.split(' '));
             assert!(Line::try_parse_from(words).is_err(), "{line}");
         }
-    }
-
-    fn asked(line: &str, pattern: Pattern) -> Vec<Filter> {
-        match verb(line) {
-            AclVerb::List(arguments) => filters(&arguments.filter, pattern).unwrap(),
-            AclVerb::Remove(arguments) => filters(&arguments.filter, pattern).unwrap(),
-            _ => panic!("{line}: no filter"),
-        }
-    }
-
-    #[test]
-    fn filters_name_what_was_named_and_leave_the_rest_open() {
-        let any = Filter {
-            kind: Kind::ANY,
-            name: None,
-            pattern: Pattern::ANY,
-            principal: None,
-            host: None,
-            operation: Operation::ANY,
-            permission: Permission::ANY,
-        };
-        let of =
-            |kind, name: &str, pattern| Filter { kind, name: Some(name.to_owned()), pattern, ..any.clone() };
-        let alice = |filter: Filter| Filter { principal: Some("User:alice".to_owned()), ..filter };
-        let topic = of(Kind::TOPIC, "t", Pattern::MATCH);
-        for (line, expected) in [
-            ("list", vec![any.clone()]),
-            ("list --user alice", vec![alice(any.clone())]),
-            ("list --topic t", vec![topic.clone()]),
-            ("list --topic t --prefixed", vec![of(Kind::TOPIC, "t", Pattern::PREFIXED)]),
-            ("list --topic t --deny", vec![Filter { permission: Permission::DENY, ..topic.clone() }]),
-            ("list --host *", vec![Filter { host: Some("*".to_owned()), ..any.clone() }]),
-            ("list --cluster", vec![of(Kind::CLUSTER, CLUSTER_NAME, Pattern::LITERAL)]),
-            (
-                "list --user alice --topic t --group g --operation read",
-                vec![
-                    alice(Filter { operation: Operation::READ, ..topic }),
-                    alice(Filter { operation: Operation::READ, ..of(Kind::GROUP, "g", Pattern::MATCH) }),
-                ],
-            ),
-        ] {
-            assert_eq!(asked(line, Pattern::MATCH), expected, "{line}");
-        }
-        let remove = asked("remove --topic t --allow", Pattern::LITERAL);
-        let literal = of(Kind::TOPIC, "t", Pattern::LITERAL);
-        assert_eq!(remove, [Filter { permission: Permission::ALLOW, ..literal }]);
     }
 }

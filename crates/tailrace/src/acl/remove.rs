@@ -10,11 +10,10 @@ use tailrace_cli::text::units::plural;
 use tailrace_kafka_wire::messages::DeleteAclsRequest;
 
 use super::arguments::RemoveArguments;
+use super::filters::removals;
 use super::find::find;
-use super::plan::filters;
 use super::refusals::Refusals;
 use super::rule::{Rule, table};
-use super::words::Pattern;
 use crate::client::{ClientError, Cluster, block_on, retrying};
 
 /// Rules per request: far below the limit of Kafka's servers, which is 10,000.
@@ -22,7 +21,7 @@ const RULES_PER_REQUEST: usize = 1_000;
 
 /// Removes exactly the rules that it has shown, not those that match by then.
 pub(super) fn run(arguments: &RemoveArguments) -> Result<ExitCode, Failure> {
-    let filters = filters(&arguments.filter, Pattern::LITERAL).map_err(usage)?;
+    let filters = removals(&arguments.filter).map_err(usage)?;
     if arguments.common.output == Output::Json && !arguments.yes {
         return Err(usage("with -o json it cannot ask; add --yes"));
     }

@@ -7,6 +7,9 @@ use tailrace_kafka_wire::{DecodeError, EncodeError, ErrorCode, VersionRange};
 
 use super::sasl::{LoginError, PasswordError, listed};
 
+/// Longest message of a server that is shown, in characters.
+const MESSAGE_CHARS_MAX: usize = 2_000;
+
 /// Each text is one line. It says what to do, if anything can be done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
@@ -124,6 +127,7 @@ pub(super) fn refusal(code: i16, message: Option<&str>) -> String {
     let known = ErrorCode::from_code(code).map(ErrorCode::message);
     match message.filter(|m| !m.trim().is_empty()).or(known) {
         Some(message) => {
+            let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
             let message = message.replace(char::is_control, " ");
             format!("{} ({name})", message.trim().trim_end_matches('.'))
         }
@@ -151,5 +155,6 @@ mod tests {
         assert_eq!(said("a\r\n\x1b[2Jb"), "a   [2Jb (SASL_AUTHENTICATION_FAILED)");
         assert_eq!(said(" \n"), "the credentials were refused (SASL_AUTHENTICATION_FAILED)");
         assert_eq!(refusal(4711, None), "error 4711");
+        assert_eq!(refusal(4711, Some(&"x".repeat(9999))).len(), MESSAGE_CHARS_MAX + " (error 4711)".len());
     }
 }

@@ -63,7 +63,10 @@ fn rules_that_make_no_sense_are_wrong_usage() {
             "not resolved",
         ),
         (&["remove", "--user", "a", "-o", "json"], "add --yes"),
-        (&["remove"], "--user"),
+        (&["add", "--user", "a", "--operation", "read"], "say what the rule is about"),
+        (&["add", "--user", "a", "--topic", "t"], "--operation"),
+        (&["add", "--topic", "t", "--operation", "read"], "--principal"),
+        (&["remove"], "say which rules"),
     ] {
         let words = [&["acl"][..], more, &["-b", "127.0.0.1:1"]].concat();
         let error = failure(&run(&words), 2);

@@ -1,12 +1,14 @@
 //! The built binary, as a server and as its own client.
 
 mod acls;
+mod administration;
 mod cluster;
 mod cluster_admin;
 mod cluster_damage;
 mod cluster_repair;
 mod config;
 mod cut_short;
+mod fake_admin;
 mod full_disk;
 mod groups;
 mod large_input;

@@ -2,6 +2,8 @@
 
 /// Longest list of a server's mechanisms in a message. Kafka has five.
 const SHOWN_MAX: usize = 16;
+/// Longest name of a mechanism in a message. SASL allows 20 characters (RFC 4422).
+const NAME_CHARS_MAX: usize = 20;
 
 /// Why a password cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -113,7 +115,24 @@ pub(crate) enum LoginError {
 
 /// Names that a server sent, as a list for a message.
 pub(crate) fn listed(names: &[String]) -> String {
-    let shown = names.iter().take(SHOWN_MAX).map(|name| name.replace(char::is_control, " "));
+    let shown = names.iter().take(SHOWN_MAX).map(|name| {
+        let name: String = name.chars().take(NAME_CHARS_MAX).collect();
+        name.replace(char::is_control, " ")
+    });
     let list = shown.collect::<Vec<_>>().join(", ");
     if list.is_empty() { "none".to_owned() } else { list }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_from_a_server_make_a_short_line() {
+        let names = |names: &[&str]| listed(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+        assert_eq!(names(&[]), "none");
+        assert_eq!(names(&["PLAIN", "A\r\nB"]), "PLAIN, A  B");
+        assert_eq!(names(&[&"x".repeat(1000)]), "x".repeat(NAME_CHARS_MAX));
+        assert_eq!(names(&["x"; 1000]).len(), 3 * SHOWN_MAX - 2);
+    }
 }
