@@ -169,10 +169,10 @@ pub enum Command {
         user: String,
     },
     /// Creates rules, all of them or none. Those that exist are not created again. At most
-    /// [`ACLS_PER_COMMAND_MAX`](crate::ACLS_PER_COMMAND_MAX).
+    /// 10,000 in a command.
     CreateAcls(#[serde(with = "crate::serial")] Vec<Acl>),
-    /// Deletes exactly these rules. Those that do not exist are ignored. At most
-    /// [`ACLS_PER_COMMAND_MAX`](crate::ACLS_PER_COMMAND_MAX).
+    /// Deletes exactly these rules. Those that do not exist are ignored. At most 10,000 in
+    /// a command.
     DeleteAcls(#[serde(with = "crate::serial")] Vec<Acl>),
     /// Changes the limits of an entity, all of them or none (KIP-546).
     AlterClientQuota {
