@@ -80,7 +80,7 @@ impl FailedLogins {
     }
 
     /// Records a failed login, and returns how long to delay its answer and the end of its connection. The
-    /// delay doubles with each failure of the address, up to [`FAILED_LOGIN_DELAY_MAX`].
+    /// delay doubles with each failure of the address, up to 5 s.
     ///
     /// Count the delay from the moment at which the credential arrived. The time of the check is then hidden
     /// in it, if it is shorter.

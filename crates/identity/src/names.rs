@@ -41,7 +41,7 @@ impl UserName {
     /// Checks a name.
     ///
     /// # Errors
-    /// It is empty, longer than [`USER_NAME_BYTES_MAX`] or reserved, or it has a forbidden character.
+    /// It is empty, longer than 255 bytes or reserved, or it has a forbidden character.
     pub fn new(name: &str) -> Result<Self, UserNameError> {
         if name.is_empty() {
             return Err(UserNameError::Empty);

@@ -28,7 +28,7 @@ impl TokenBucket {
     /// Spends tokens unless more were spent than earned so far. So one request may take more than there is.
     ///
     /// # Errors
-    /// Nothing was spent. In so many milliseconds, the debt is paid. At least 1, at most [`THROTTLE_MS_MAX`].
+    /// Nothing was spent. In so many milliseconds, the debt is paid. At least 1, at most 2,147,483,647.
     pub fn spend(&mut self, tokens: f64, rate: f64, now_ms: u64) -> Result<(), u32> {
         match self.throttle_ms(rate, now_ms) {
             0 => {

@@ -135,7 +135,7 @@ impl ScramVerifier {
     /// takes a few microseconds: otherwise the time of the answer differs.
     ///
     /// A client can still tell if it knows that real credentials have other iterations or other lengths of
-    /// salts than [`ITERATIONS_DEFAULT`] and [`SALT_BYTES`].
+    /// salts than [`ITERATIONS_DEFAULT`] and 16 bytes.
     pub fn decoy(mechanism: ScramMechanism, secret: &[u8; 32], user: &str) -> Self {
         let derive = |purpose: &str| {
             let text = [purpose, mechanism.name(), user].join("\0");
