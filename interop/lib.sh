@@ -12,19 +12,27 @@ retry() { local i; for i in 1 2 3; do "$@" && return 0; sleep $((i * 3)); done; 
 # newer STAMP FILE...: whether a file is newer than the stamp of the last installation.
 newer() { local stamp=$1; shift; [ ! -e "$stamp" ] || [ -n "$(find "$@" -newer "$stamp" -type f -print -quit)" ]; }
 
-install_python() {
+# alone NAME COMMAND...: one at a time for each name, because scripts that run side by side install the same.
+alone() { local name=$1; shift; mkdir -p "$ROOT/target" && (flock 9 && "$@") 9> "$ROOT/target/interop-$name.lock"; }
+
+install_python() { alone python python_is_here; }
+install_go() { alone go go_is_here; }
+install_java() { alone java java_is_here; }
+install_js() { alone js js_is_here; }
+
+python_is_here() {
   local dir=$INTEROP/python
   newer "$dir/.venv/stamp" "$dir/requirements.txt" || return 0
   python3 -m venv "$dir/.venv" || return 1
   retry quiet "$dir/.venv/log" "$PYTHON" -m pip install -q --disable-pip-version-check -r "$dir/requirements.txt" && touch "$dir/.venv/stamp"
 }
-install_go() {
+go_is_here() {
   local dir=$INTEROP/go
   newer "$dir/target/stamp" "$dir" || return 0
   mkdir -p "$dir/target"
   (cd "$dir" && retry quiet target/log go build -o target/interop . && retry quiet target/log go build -o target/interop-nats ./nats && retry quiet target/log go build -o target/natsjob ./natsjob && retry quiet target/log go build -o target/member ./member) && touch "$dir/target/stamp"
 }
-install_java() { # Kafka's jars (broker, tools, clients) and the compiled tests
+java_is_here() { # Kafka's jars (broker, tools, clients) and the compiled tests
   local dir=$INTEROP/java
   mkdir -p "$dir/target"
   if newer "$dir/target/libs/stamp" "$dir/pom.xml"; then
@@ -34,20 +42,22 @@ install_java() { # Kafka's jars (broker, tools, clients) and the compiled tests
   newer "$dir/target/stamp" "$dir/src" || return 0
   quiet "$dir/target/log" javac -nowarn -d "$dir/target/classes" -cp "$KAFKA_LIBS/*" $(find "$dir/src" -name '*.java') && touch "$dir/target/stamp"
 }
-install_js() {
+js_is_here() {
   local dir=$INTEROP/js
   newer "$dir/node_modules/stamp" "$dir/package.json" "$dir/package-lock.json" || return 0
   mkdir -p "$dir/node_modules"
   (cd "$dir" && retry quiet "$dir/node_modules/log" npm ci --no-audit --no-fund --loglevel=error); local rc=$?
   [ $rc = 0 ] && touch "$dir/node_modules/stamp"
 }
-install_nats_server() { # the other target of the NATS suites
+nats_server_is_here() {
   local dir=$INTEROP/go/target/nats-server
-  if [ -z "${NATS_SERVER_BIN:-}" ] && [ ! -x "$dir/nats-server" ]; then
-    mkdir -p "$dir"
-    GOBIN=$dir retry quiet "$dir/log" go install "github.com/nats-io/nats-server/v2@$NATS_SERVER_VERSION" || return 1
-  fi
-  export NATS_SERVER_BIN=${NATS_SERVER_BIN:-$dir/nats-server}
+  [ ! -x "$dir/nats-server" ] || return 0
+  mkdir -p "$dir"
+  GOBIN=$dir retry quiet "$dir/log" go install "github.com/nats-io/nats-server/v2@$NATS_SERVER_VERSION"
+}
+install_nats_server() { # the other target of the NATS suites
+  [ -n "${NATS_SERVER_BIN:-}" ] || alone nats-server nats_server_is_here || return 1
+  export NATS_SERVER_BIN=${NATS_SERVER_BIN:-$INTEROP/go/target/nats-server/nats-server}
 }
 install_tailrace() {
   [ -n "${TAILRACE_BIN:-}" ] || { (cd "$ROOT" && cargo build --release -p tailrace) || return 1; }

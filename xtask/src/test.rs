@@ -15,7 +15,7 @@ use std::{fs, io, thread};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::run::{self, root};
+use crate::run::{self, root, target};
 
 const USAGE: &str = "usage: cargo xtask test [-p CRATE]...";
 
@@ -227,7 +227,7 @@ fn tell(told: &[Told]) {
     table("slowest programs", told.iter().map(|told| (told.name.clone(), told.seconds)).collect());
     table(
         "slowest to compile",
-        compiled(&root().join("target/cargo-timings/cargo-timing.html")).unwrap_or_default(),
+        compiled(&target().join("cargo-timings/cargo-timing.html")).unwrap_or_default(),
     );
 }
 

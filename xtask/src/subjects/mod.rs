@@ -4,10 +4,9 @@
 
 mod reached;
 
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::run::{self, root};
+use crate::run::{self, root, target};
 
 const PACKAGE: [&str; 2] = ["-p", "tailrace-subjects"];
 
@@ -57,10 +56,6 @@ fn prove_with(effort: &Effort) -> Result<(), String> {
         miri_churn()?;
     }
     Ok(())
-}
-
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// Cargo with flags for the compiler, in a separate target folder so that other builds stay valid.
