@@ -1,9 +1,7 @@
-//! Rights for the setting `tailrace.subjects`. A topic that captures subjects gets what others publish there,
-//! so the rights for the topic are not enough.
+//! Rights for the setting `tailrace.subjects`, which bind subjects to a topic.
 
-use tailrace_identity::acl::{Access, Operation};
 use tailrace_kafka_wire::ErrorCode;
-use tailrace_metadata::{Command, TopicImage};
+use tailrace_metadata::Command;
 use tailrace_node::Caller;
 
 use crate::commands::{Mode, Refusal};
@@ -41,31 +39,12 @@ pub(crate) async fn check(
     let after = context.command(caller, command.clone(), Mode::ValidateOnly).await;
     let after = after.map_err(|refusal| without_hidden_topic(&context.rights(), refusal))?;
     let rights = context.rights();
-    let added = added(before.topic(topic).map(AsRef::as_ref), after.topic(topic).map(AsRef::as_ref));
-    let is_allowed = added.iter().all(|(access, pattern)| rights.sees_binding(*access, pattern));
-    if is_allowed || rights.cluster(Operation::Alter).is_ok() {
+    let (before, after) = (before.topic(topic).map(AsRef::as_ref), after.topic(topic).map(AsRef::as_ref));
+    if rights.sees_change_of_bindings(before, after) {
         return Ok(());
     }
     let message = "The client may not capture these subjects: it needs READ of each pattern, and WRITE if tailrace.subjects.ack is set.";
     Err(Refusal::new(ErrorCode::TopicAuthorizationFailed, message))
-}
-
-/// Returns the patterns that a topic would capture or acknowledge, and did not before.
-fn added(before: Option<&TopicImage>, after: Option<&TopicImage>) -> Vec<(Access, Vec<u8>)> {
-    let bound = |topic: Option<&TopicImage>, access| -> Vec<Vec<u8>> {
-        let Some(topic) = topic.filter(|topic| access == Access::Read || topic.config.tailrace_subjects_ack)
-        else {
-            return Vec::new();
-        };
-        topic.config.tailrace_subjects.patterns().iter().map(|pattern| pattern.as_ref().to_vec()).collect()
-    };
-    let mut added = Vec::new();
-    for access in Access::ALL {
-        let known = bound(before, access);
-        let new = bound(after, access).into_iter().filter(|pattern| !known.contains(pattern));
-        added.extend(new.map(|pattern| (access, pattern)));
-    }
-    added
 }
 
 /// Takes the name of a topic that the client may not DESCRIBE out of the text of an overlap.

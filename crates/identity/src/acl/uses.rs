@@ -63,15 +63,33 @@ impl<'a, B: AsRef<[u8]>> TopicSubjects<'a, B> {
     /// Returns the patterns of all subjects that the topic's records may have.
     pub(super) fn patterns(self) -> impl Iterator<Item = Cow<'a, [u8]>> {
         let bindings = self.bindings.iter().map(|binding| Cow::Borrowed(binding.as_ref()));
-        let below = std::iter::once_with(move || Cow::Owned([self.name.as_bytes(), b".>"].concat()));
-        bindings.chain([Cow::Borrowed(self.name.as_bytes())]).chain(below)
+        let below = move || Cow::Owned([self.spoken().as_bytes(), b".>"].concat());
+        let own = std::iter::once_with(move || match self.spoken() {
+            Cow::Borrowed(name) => Cow::Borrowed(name.as_bytes()),
+            Cow::Owned(name) => Cow::Owned(name.into_bytes()),
+        });
+        bindings.chain(own).chain(std::iter::once_with(below))
     }
 
     /// Reports whether one of its patterns matches all subjects that `subject` matches.
     pub(super) fn covers(self, subject: &[u8]) -> bool {
+        let name = self.spoken();
         let is_bound = || self.bindings.iter().any(|binding| covers(binding.as_ref(), subject));
-        let below = || subject.strip_prefix(self.name.as_bytes()).and_then(|rest| rest.strip_prefix(b"."));
-        covers(self.name.as_bytes(), subject) || below().is_some_and(|rest| covers(b">", rest)) || is_bound()
+        let below = || subject.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"."));
+        covers(name.as_bytes(), subject) || below().is_some_and(|rest| covers(b">", rest)) || is_bound()
+    }
+
+    fn spoken(self) -> Cow<'a, str> {
+        subject_of_topic(self.name)
+    }
+}
+
+/// Returns the subject of a topic's records that have no other one: the name of the topic. Kafka allows names
+/// that are not subjects, such as `a..b`. Their records appear with `_` for `.`.
+pub fn subject_of_topic(name: &str) -> Cow<'_, str> {
+    match name.split('.').any(str::is_empty) {
+        true => Cow::Owned(name.replace('.', "_")),
+        false => Cow::Borrowed(name),
     }
 }
 

@@ -6,10 +6,11 @@
 
 mod table;
 
-use tailrace_identity::acl::Operation::{Describe, IdempotentWrite};
+use tailrace_identity::acl::Operation::{Alter, Describe, IdempotentWrite};
 use tailrace_identity::acl::ResourceKind::{Cluster, Group, Subject, Topic, TransactionalId};
 use tailrace_identity::acl::{Access, Operation, ResourceKind};
 use tailrace_kafka_wire::{ApiKey, ErrorCode};
+use tailrace_metadata::TopicImage;
 use tailrace_node::access::{DescribableTopics, Rights};
 use tailrace_node::{Caller, Node};
 
@@ -111,10 +112,15 @@ impl<'a> ApiRights<'a> {
         if self.rights.may_write_any_topic() { Ok(()) } else { self.cluster(IdempotentWrite) }
     }
 
-    /// Reports whether the client may bind a pattern of subjects to a topic.
-    pub(crate) fn sees_binding(&self, access: Access, pattern: &[u8]) -> bool {
-        self.check(access.operation(), Subject);
-        self.rights.sees_binding(access, pattern)
+    /// Reports whether the client may change what a topic captures.
+    pub(crate) fn sees_change_of_bindings(
+        &self,
+        before: Option<&TopicImage>,
+        after: Option<&TopicImage>,
+    ) -> bool {
+        Access::ALL.into_iter().for_each(|access| self.check(access.operation(), Subject));
+        self.check(Alter, Cluster);
+        self.rights.sees_change_of_bindings(before, after)
     }
 
     /// Reports whether a topic may be named in an error text. Every API may ask this.

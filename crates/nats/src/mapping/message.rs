@@ -1,6 +1,7 @@
 //! From a record to a NATS message.
 
 use tailrace_config::CapturedSubjects;
+use tailrace_identity::acl::subject_of_topic;
 use tailrace_nats_wire::{HEADER_LINE, Message, write_header};
 use tailrace_records::Record;
 use tailrace_subjects::{Dialect, Limits, PatternWord, Subject};
@@ -80,10 +81,7 @@ enum Source {
 
 impl TopicSubjects {
     pub(crate) fn new(topic: &str, bindings: &CapturedSubjects) -> Self {
-        let literal = !topic.split('.').any(str::is_empty);
-        // Kafka allows names such as `a..b`, which are not subjects. They appear as JetStream shows them,
-        // which is unique.
-        let name = if literal { topic.to_owned() } else { topic.replace('.', "_") };
+        let name = subject_of_topic(topic);
         let first_word = |text: &str| text.split('.').next().unwrap_or_default().as_bytes().into();
         let mut first_words: Vec<Box<[u8]>> = vec![first_word(&name)];
         for pattern in bindings.patterns() {
@@ -94,7 +92,7 @@ impl TopicSubjects {
         first_words.sort();
         first_words.dedup();
         let reserved = topic.split('.').next() == Some(INBOX);
-        Self { name: name.into_bytes().into(), reserved, bindings: bindings.clone(), first_words }
+        Self { name: name.as_bytes().into(), reserved, bindings: bindings.clone(), first_words }
     }
 
     /// First words of the subjects that a record of the topic may get.

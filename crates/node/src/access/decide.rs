@@ -149,7 +149,7 @@ impl Rights<'_> {
 
     /// Reports whether the caller may bind a pattern of subjects to a topic that it may configure: whether it
     /// may do this with all subjects of the pattern. A refusal is neither logged nor counted.
-    pub fn sees_binding(&self, access: Access, pattern: &[u8]) -> bool {
+    pub(super) fn sees_binding(&self, access: Access, pattern: &[u8]) -> bool {
         let Some(rules) = &self.rules else { return true };
         rules.authorizer.binding(&requester(self.caller), access, pattern).allowed || rules.is_tried()
     }

@@ -7,6 +7,7 @@
 //! request. `identity` decides; this room keeps what is needed between two questions, logs and counts.
 
 mod audit;
+mod bindings;
 mod buckets;
 mod charge;
 mod commands;

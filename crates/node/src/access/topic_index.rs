@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
 use tailrace_config::TopicConfig;
-use tailrace_identity::acl::TopicSubjects;
+use tailrace_identity::acl::{TopicSubjects, subject_of_topic};
 use tailrace_metadata::MetadataImage;
 use tailrace_subjects::{Dialect, Limits, Pattern, PatternWord, TextError, TupleSpace};
 use tailrace_types::TopicName;
@@ -68,11 +68,8 @@ fn limits() -> Limits {
 
 impl Entry {
     fn new(name: &TopicName, config: &Arc<TopicConfig>) -> Self {
-        let text = name.as_str();
-        // Kafka allows names such as `a..b`, which are not subjects. Their records appear with `_` for `.`.
-        let is_subject = !text.split('.').any(str::is_empty);
-        let spoken = if is_subject { text.to_owned() } else { text.replace('.', "_") };
-        let implied = [spoken.clone(), format!("{spoken}.>")];
+        let spoken = subject_of_topic(name.as_str());
+        let implied = [spoken.to_string(), format!("{spoken}.>")];
         let implied = implied.iter().filter_map(|text| Pattern::parse(Dialect::Nats, text, &limits()).ok());
         let patterns = config.tailrace_subjects.patterns().iter().cloned().chain(implied).collect();
         Self { name: name.clone(), config: Arc::clone(config), patterns }

@@ -280,11 +280,18 @@ fn the_reason_of_a_refusal_is_named() {
 
 /// Names that Kafka allows for a topic, but NATS not for a subject.
 #[test]
-fn a_name_that_is_no_subject_is_covered_by_no_rule_for_subjects() {
+fn a_name_that_is_no_subject_is_heard_with_underscores_for_dots() {
     let odd = TopicSubjects { name: "a..b", bindings: &[] };
-    assert!(!reads_topic(&["subject:> User:u allow read"], false, odd));
-    assert!(reads_topic(&["subject:> User:u allow read", "topic:a..b User:u allow read"], false, odd));
-    assert!(!reads_topic(&["subject:> User:u deny read", "topic:a..b User:u allow read"], false, odd));
+    for (rules, expected) in [
+        (&["subject:> User:u allow read"][..], true),
+        (&["subject:a__b User:u allow read"], false),
+        (&["subject:a__b User:u allow read", "subject:a__b.> User:u allow read"], true),
+        (&["topic:a..b User:u allow read"], true),
+        (&["subject:a__b.* User:u deny read", "topic:a..b User:u allow read"], false),
+        (&["subject:a.> User:u deny read", "topic:a..b User:u allow read"], true),
+    ] {
+        assert_eq!(reads_topic(rules, false, odd), expected, "{rules:?}");
+    }
 }
 
 #[test]

@@ -13,7 +13,11 @@ use crate::node::Node;
 impl Answers for ExecuteFor {
     async fn answer(self, node: &Arc<Node>, caller: &Caller) -> Outcome {
         let client = Caller::passed_on(self.user.map(Into::into), self.address);
-        if let Some(refused) = node.refuses(&client, &self.command) {
+        let refused = match node.refuses(&client, &self.command) {
+            Some(refused) => Some(refused),
+            None => node.refuses_bindings(&client, &self.command).await,
+        };
+        if let Some(refused) = refused {
             tracing::debug!(%caller, %client, command = %self.command, "refused a command that was passed on");
             return Outcome::Refused(RemoteControlError::from(&refused));
         }
@@ -38,5 +42,108 @@ impl Answers for Execute {
             Err(CommandError::OutcomeUnknown) => Outcome::Unknown,
             Err(error) => Outcome::Failed(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use tailrace_identity::acl::{Acl, Operation, PatternKind, Permission, ResourceKind};
+    use tailrace_metadata::{
+        Command, ConfigAction, ConfigChange, ConfigOp, ControlErrorKind, CreateTopic, Requester,
+    };
+    use tailrace_types::{TimestampMs, TopicId};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::start::RunningNode;
+    use crate::testing::start_in;
+
+    struct Rig {
+        running: RunningNode,
+        _folder: TempDir,
+    }
+
+    impl Rig {
+        async fn new() -> Self {
+            let folder = TempDir::new().unwrap();
+            let class = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+            let settings = [("authorizer.class.name", class), ("super.users", "User:root")];
+            Self { running: start_in(&folder, &settings).await, _folder: folder }
+        }
+
+        /// The node of `user` passes the command on.
+        async fn passed_on(&self, user: &str, command: Command) -> Option<ControlErrorKind> {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1000));
+            let question = ExecuteFor { command, user: Some(user.to_owned()), address };
+            match question.answer(self.running.node(), Caller::internal()).await {
+                Outcome::Done { .. } => None,
+                Outcome::Refused(error) => Some(error.kind),
+                other => panic!("{other:?}"),
+            }
+        }
+
+        async fn allow(&self, operation: Operation, kind: ResourceKind, name: &str) {
+            let acl = Acl {
+                kind,
+                name: name.to_owned(),
+                pattern: PatternKind::Literal,
+                principal: "User:u".to_owned(),
+                host: "*".to_owned(),
+                operation,
+                permission: Permission::Allow,
+            };
+            assert_eq!(self.passed_on("root", Command::CreateAcls(vec![acl])).await, None);
+        }
+    }
+
+    fn create(name: &str, subjects: Option<&str>) -> Command {
+        let id = TopicId::from_random(tailrace_env::random::bytes16());
+        let topic = CreateTopic::with_defaults(name, id, TimestampMs(0), Requester::Client);
+        let setting = |subjects: &str| ("tailrace.subjects".to_owned(), Some(subjects.to_owned()));
+        Command::CreateTopic(CreateTopic { configs: subjects.map(setting).into_iter().collect(), ..topic })
+    }
+
+    fn bind(name: &str, subjects: &str) -> Command {
+        let op = ConfigOp {
+            key: "tailrace.subjects".to_owned(),
+            action: ConfigAction::Set,
+            value: Some(subjects.to_owned()),
+        };
+        Command::AlterTopicConfigs { topic: name.to_owned(), change: ConfigChange::Incremental(vec![op]) }
+    }
+
+    #[tokio::test]
+    async fn the_rights_of_the_client_are_asked_again() {
+        let rig = Rig::new().await;
+        let refused = Some(ControlErrorKind::NotAuthorized);
+        assert_eq!(rig.passed_on("u", create("t", None)).await, refused);
+        assert_eq!(rig.passed_on("u", Command::CreateAcls(Vec::new())).await, refused);
+        rig.allow(Operation::Create, ResourceKind::Topic, "t").await;
+        assert_eq!(rig.passed_on("u", create("t", None)).await, None);
+        assert_eq!(rig.passed_on("u", create("other", None)).await, refused);
+        rig.running.stop().await;
+    }
+
+    /// The node that passed it on may not have known the rule that forbids it.
+    #[tokio::test]
+    async fn subjects_are_bound_only_by_clients_that_may_hear_them() {
+        let rig = Rig::new().await;
+        let refused = Some(ControlErrorKind::NotAuthorized);
+        rig.allow(Operation::Create, ResourceKind::Topic, "t").await;
+        rig.allow(Operation::AlterConfigs, ResourceKind::Topic, "t").await;
+        assert_eq!(rig.passed_on("u", create("t", Some("a.>"))).await, refused);
+        assert_eq!(rig.passed_on("u", create("t", None)).await, None);
+        assert_eq!(rig.passed_on("u", bind("t", "a.>")).await, refused);
+        assert!(rig.running.node().image().topic("t").unwrap().config.tailrace_subjects.is_empty());
+
+        rig.allow(Operation::Read, ResourceKind::Subject, "a.>").await;
+        assert_eq!(rig.passed_on("u", bind("t", "a.>")).await, refused, "it also acknowledges them");
+        rig.allow(Operation::Write, ResourceKind::Subject, "a.>").await;
+        assert_eq!(rig.passed_on("u", bind("t", "a.>")).await, None);
+        // An error of the command itself is told as it is.
+        assert_eq!(rig.passed_on("u", bind("t", "a..b")).await, Some(ControlErrorKind::InvalidConfig));
+        rig.running.stop().await;
     }
 }
