@@ -40,6 +40,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     if options.check { check(root, &files) } else { install(root, &files) }
 }
 
+/// Reports whether Kafka's client library is here, or Maven, which can fetch it.
+pub(crate) fn is_possible() -> bool {
+    jar::is_here() || Command::new("mvn").arg("--version").output().is_ok()
+}
+
 #[derive(Default)]
 struct Options {
     jar: Option<PathBuf>,

@@ -94,6 +94,7 @@ impl Tool {
         if !self.is_optimized {
             install.arg("--debug").env("CARGO_PROFILE_DEV_DEBUG", "0");
         }
+        eprintln!("{} is compiled, which takes minutes, once", self.program);
         // Flags and target folder of the calling build do not apply to tools.
         run::run(install.arg(self.package).env_remove("RUSTFLAGS").env_remove("CARGO_TARGET_DIR"))?;
         Ok(built.clone())

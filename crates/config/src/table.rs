@@ -8,19 +8,24 @@ macro_rules! settings {
     (
         $(#[$meta:meta])*
         pub struct $name:ident, table $keys:ident {
-            $( $(#[doc = $doc:literal])+ $field:ident: $type:ty = $key:expr; )+
+            $( $(#[doc = $doc:literal])* $field:ident: $type:ty = $key:expr; )+
         }
         with { $( $(#[doc = $more_doc:literal])+ $vis:vis $more:ident: $more_type:ty, )* }
     ) => {
         $(#[$meta])*
         pub struct $name {
-            $( $(#[doc = $doc])+ pub $field: $type, )+
+            $( $(#[doc = $doc])* pub $field: $type, )+
             $( $(#[doc = $more_doc])+ $vis $more: $more_type, )*
         }
 
         /// The keys, in order of declaration.
         pub(crate) const $keys: &[crate::key::ConfigKey] =
-            &[$( $key.documented(concat!($($doc),+)), )+];
+            &[$( $key.documented(concat!($($doc),*)), )+];
+
+        $( const _: () = assert!(
+            !concat!($($doc),*).is_empty(),
+            concat!("a doc comment is the documentation of a setting: ", stringify!($field), " has none"),
+        ); )+
 
         impl $name {
             /// Fills every field with the value that `get` returns for its key.

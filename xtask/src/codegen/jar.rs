@@ -18,15 +18,26 @@ pub(super) fn locate(given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(jar) = given.map(Path::to_owned).or_else(|| env::var_os(JAR_VARIABLE).map(PathBuf::from)) {
         return if jar.is_file() { Ok(jar) } else { Err(format!("{} is not a file", jar.display())) };
     }
-    let name = format!("kafka-clients-{KAFKA_VERSION}.jar");
-    let local = env::home_dir().unwrap_or_default().join(".m2/repository/org/apache/kafka/kafka-clients");
-    let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/codegen");
-    let known = [local.join(KAFKA_VERSION).join(&name), fetched.join(&name)];
+    let known = known();
     if let Some(jar) = known.iter().find(|jar| jar.is_file()) {
         return Ok(jar.clone());
     }
-    fetch(&fetched)?;
-    Ok(fetched.join(name))
+    let [_, fetched] = known;
+    fetch(fetched.parent().ok_or("the jar has no folder")?)?;
+    Ok(fetched)
+}
+
+/// Reports whether a jar can be used without fetching one.
+pub(super) fn is_here() -> bool {
+    env::var_os(JAR_VARIABLE).is_some() || known().iter().any(|jar| jar.is_file())
+}
+
+/// The jar in the local Maven repository, and the one that was fetched.
+fn known() -> [PathBuf; 2] {
+    let name = format!("kafka-clients-{KAFKA_VERSION}.jar");
+    let local = env::home_dir().unwrap_or_default().join(".m2/repository/org/apache/kafka/kafka-clients");
+    let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/codegen");
+    [local.join(KAFKA_VERSION).join(&name), fetched.join(&name)]
 }
 
 fn fetch(folder: &Path) -> Result<(), String> {

@@ -16,11 +16,17 @@ const COMPLAINTS_MAX: usize = 50;
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     match arguments {
-        [] => fs::write(root().join(CONFIGURATION), reference()?)
-            .map_err(|error| format!("{CONFIGURATION}: {error}")),
+        [] => write(),
         [flag] if flag == "--check" => check(),
         _ => Err("usage: cargo xtask docs [--check]".to_owned()),
     }
+}
+
+fn write() -> Result<(), String> {
+    fs::write(root().join(CONFIGURATION), reference()?)
+        .map_err(|error| format!("{CONFIGURATION}: {error}"))?;
+    println!("wrote {CONFIGURATION}");
+    Ok(())
 }
 
 fn check() -> Result<(), String> {
@@ -32,7 +38,8 @@ fn check() -> Result<(), String> {
         return Ok(());
     }
     complaints.iter().take(COMPLAINTS_MAX).for_each(|complaint| eprintln!("{complaint}"));
-    Err(format!("{} complaints about documents and comments", complaints.len()))
+    let noun = if complaints.len() == 1 { "complaint" } else { "complaints" };
+    Err(format!("{} {noun} about documents and comments", complaints.len()))
 }
 
 /// Complains about a generated document that is out of date.
