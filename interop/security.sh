@@ -1,20 +1,38 @@
 #!/bin/bash
-# Users and rules with real tools and clients: interop/security.sh
+# Users and rules with real tools and clients: interop/security.sh [--full] [--target kafka]
 #
-# A server that requires a login and asks its rules. Kafka's console tools make users (kafka-configs) and
-# rules (kafka-acls). confluent-kafka, kafka-python and aiokafka log in with every mechanism that they have,
-# and may do what the rules say and nothing else. At the end a user is removed while its client works.
+# A server that requires a login and asks its rules. Kafka's console tools make users (kafka-configs), rules
+# (kafka-acls) and delegation tokens (kafka-delegation-tokens). confluent-kafka, kafka-python, aiokafka,
+# franz-go, sarama, kafkajs and Kafka's Java client log in and may do what the rules say and nothing else. At
+# the end a user is removed while its client works.
+#
+# --full: the last four with every mechanism, transactions, removed users and certificates, and beside a
+# server with TLS whose logins last three seconds. Without it each of them has one mechanism.
+# --target kafka: the same against Kafka 4.3.1 with StandardAuthorizer, which proves the tests. Without TLS
+# and removed users: Kafka lets those stay.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-install_tailrace || die "tailrace does not build"
+export SECURITY_TARGET=tailrace
+while [ $# -gt 0 ]; do case $1 in
+  --full) export SECURITY_MODE=full ;;
+  --target) SECURITY_TARGET=${2:?}; shift ;;
+  *) sed -n '2,/^set/{s/^# \?//;/^set/d;p}' "$0"; exit 2 ;;
+esac; shift; done
+[ "$SECURITY_TARGET" = kafka ] || install_tailrace || die "tailrace does not build"
 install_java || die "Kafka's jars cannot be installed"
 install_python || die "the Python clients cannot be installed"
-TMP=$(mktemp -d "${TMPDIR:-/tmp}/interop-security.XXXXXX") FAILED=0 SERVER=
-finish() { stop_tools 2>/dev/null; [ -z "$SERVER" ] || { kill "$SERVER" 2>/dev/null; wait "$SERVER" 2>/dev/null; }; rm -rf "$TMP"; }
+install_go || die "the Go clients cannot be installed"
+install_js || die "kafkajs cannot be installed"
+TMP=$(mktemp -d "${TMPDIR:-/tmp}/interop-security.XXXXXX") FAILED=0 SERVERS=()
+finish() { stop_tools 2>/dev/null; for pid in ${SERVERS[@]+"${SERVERS[@]}"}; do kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; done; [ -n "${KEEP:-}" ] || rm -rf "$TMP"; }
 trap finish EXIT
 . "$INTEROP/tools/lib.sh"
 
-cat > "$TMP/config.toml" <<'CONFIG'
+"$PYTHON" "$INTEROP/python/tokens.py" "$TMP" nobody > "$TMP/token" || die "no keys for tokens"
+serve() { # NAME SETTING=VALUE...: starts a server; its address is in ADDRESS
+  local name=$1 settings=() one pid; shift
+  for one in "$@"; do settings+=(--set "$one"); done
+  cat > "$TMP/$name.toml" <<CONFIG
 nats = "off"
 kafka = "127.0.0.1:0"
 http = "127.0.0.1:0"
@@ -23,13 +41,70 @@ http = "127.0.0.1:0"
 "authorizer.class.name" = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 "super.users" = "User:admin"
 "tailrace.first.user" = "admin"
+"delegation.token.secret.key" = "interop-secret-of-tokens"
+"group.initial.rebalance.delay.ms" = 0
+"sasl.enabled.mechanisms" = "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER"
+"sasl.oauthbearer.jwks.endpoint.url" = "file://$TMP/jwks.json"
+"sasl.oauthbearer.expected.issuer" = "https://issuer.example"
+"sasl.oauthbearer.expected.audience" = "tailrace"
 CONFIG
-TAILRACE_FIRST_PASSWORD=admin-secret "$TAILRACE_BIN" serve --config "$TMP/config.toml" --data-dir "$TMP/data" > "$TMP/server.out" 2> "$TMP/server.log" < /dev/null &
-SERVER=$!
-for _ in $(seq 600); do grep -q '^ready' "$TMP/server.out" && break; kill -0 "$SERVER" 2>/dev/null || break; sleep 0.1; done
-BOOTSTRAP=$(sed -n 's/^ready.* kafka=\([^ ]*\).*/\1/p' "$TMP/server.out")
-[ -n "$BOOTSTRAP" ] || { cat "$TMP/server.log" >&2; die "the server did not start"; }
-export BOOTSTRAP
+  TAILRACE_FIRST_PASSWORD=admin-secret "$TAILRACE_BIN" serve --config "$TMP/$name.toml" --data-dir "$TMP/$name.data" ${settings[@]+"${settings[@]}"} > "$TMP/$name.out" 2> "$TMP/$name.log" < /dev/null &
+  pid=$!; SERVERS+=("$pid")
+  for _ in $(seq 600); do grep -q '^ready' "$TMP/$name.out" && break; kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+  ADDRESS=$(sed -n 's/^ready.* kafka=\([^ ]*\).*/\1/p' "$TMP/$name.out")
+  [ -n "$ADDRESS" ] || { cat "$TMP/$name.log" >&2; die "the server $name did not start"; }
+}
+serve_kafka() { # the same, with the users of PLAIN in its configuration
+  local ports one users='user_admin="admin-secret"' url=file://$TMP/jwks.json pid
+  for one in alice bob; do users+=" user_$one=\"$one-secret\""; done
+  for one in franz-go sarama kafkajs kafka-clients; do users+=" user_user-$one=\"fleet-secret\""; done
+  read -r -a ports <<< "$(python3 "$INTEROP/python/ports.py" 2)"
+  ADDRESS=127.0.0.1:${ports[0]}
+  cat > "$TMP/kafka.properties" <<CONFIG
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:${ports[1]}
+listeners=SASL_PLAINTEXT://$ADDRESS,CONTROLLER://127.0.0.1:${ports[1]}
+advertised.listeners=SASL_PLAINTEXT://$ADDRESS
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=SASL_PLAINTEXT
+sasl.mechanism.inter.broker.protocol=PLAIN
+sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER
+listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" password="admin-secret" $users;
+listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;
+listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class=org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler
+listener.name.sasl_plaintext.oauthbearer.sasl.oauthbearer.jwks.endpoint.url=$url
+listener.name.sasl_plaintext.oauthbearer.sasl.oauthbearer.expected.issuer=https://issuer.example
+listener.name.sasl_plaintext.oauthbearer.sasl.oauthbearer.expected.audience=tailrace
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:admin;User:ANONYMOUS
+delegation.token.secret.key=interop-secret-of-tokens
+log.dirs=$TMP/kafka.data
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+CONFIG
+  local java=(java -Xms128m -Xmx512m -XX:+UseSerialGC "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=$url" -cp "$KAFKA_LIBS/*")
+  "${java[@]}" kafka.tools.StorageTool format -t AAAAAAAAAAAAAAAAAAAAAA -c "$TMP/kafka.properties" --add-scram 'SCRAM-SHA-512=[name=admin,password=admin-secret]' > "$TMP/server.log" 2>&1 || die "format: $(tail -3 "$TMP/server.log")"
+  "${java[@]}" kafka.Kafka "$TMP/kafka.properties" >> "$TMP/server.log" 2>&1 < /dev/null &
+  pid=$!; SERVERS+=("$pid")
+  for _ in $(seq 600); do (exec 3<> "/dev/tcp/127.0.0.1/${ports[0]}") 2>/dev/null && return; kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
+  die "Kafka did not start: $(tail -3 "$TMP/server.log")"
+}
+if [ "$SECURITY_TARGET" = kafka ]; then serve_kafka; else serve server; fi
+export BOOTSTRAP=$ADDRESS SECURITY_FOLDER=$TMP
+if [ "${SECURITY_MODE:-}" = full ] && [ "$SECURITY_TARGET" = tailrace ]; then
+  "$INTEROP/nats/certificates.sh" "$TMP" > "$TMP/certificates.log" 2>&1 || die "no certificates: $(tail -3 "$TMP/certificates.log")"
+  cat "$TMP/client.key" "$TMP/client.pem" > "$TMP/both.pem"
+  serve tls tailrace.kafka.tls=true "tailrace.tls.certificate.file=$TMP/server.pem" "tailrace.tls.key.file=$TMP/server.key" "tailrace.tls.ca.file=$TMP/ca.pem" \
+    tailrace.tls.client.auth=required 'ssl.principal.mapping.rules=RULE:^CN=interop client$/certified/' connections.max.reauth.ms=3000
+  export SECURITY_TLS=$ADDRESS
+fi
 
 properties() { # NAME MECHANISM USER PASSWORD
   local module=org.apache.kafka.common.security.scram.ScramLoginModule
@@ -43,6 +118,7 @@ properties alice-plain PLAIN alice alice-secret
 properties bob SCRAM-SHA-512 bob bob-secret
 properties wrong SCRAM-SHA-256 alice alice-guess
 as() { echo --command-config "$TMP/$1.properties"; }
+tokens() { tool org.apache.kafka.tools.DelegationTokenCommand --bootstrap-server "$BOOTSTRAP" "$@"; }
 acls() { tool org.apache.kafka.tools.AclCommand --bootstrap-server "$BOOTSTRAP" "$@"; }
 start_tools
 
@@ -82,8 +158,27 @@ console_tools() {
   topics $(as alice) --list > "$TMP/out"; has orders; lacks secrets
   topics $(as bob) --list > "$TMP/out"; lacks orders; lacks secrets
   topics $(as alice) --describe --topic secrets > "$TMP/out"; has "does not exist"
-  topics $(as alice) --create --topic another > "$TMP/out"; has "authorization failed"
-  topics $(as alice) --delete --topic orders > "$TMP/out"; has "authorization failed"
+  topics $(as alice) --create --topic another > "$TMP/out"; has "uthorization failed"
+  topics $(as alice) --delete --topic orders > "$TMP/out"; has "uthorization failed"
+  verdict
+}
+tokens_tool() {
+  begin "kafka-delegation-tokens makes, shows, renews and ends tokens, and clients log in with them"
+  local id hmac
+  tokens $(as alice) --create --max-life-time-period -1 --renewer-principal User:bob > "$TMP/out"; has "Created delegation token with tokenId"
+  id=$(sed -n 's/.*Created delegation token with tokenId : //p' "$TMP/out")
+  hmac=$(awk -v id="$id" '$1 == id { print $2 }' "$TMP/out")
+  tokens $(as alice) --describe --owner-principal User:alice > "$TMP/out"; has "Total number of tokens : 1"; has "$hmac"
+  tokens $(as bob) --describe --owner-principal User:alice > "$TMP/out"; has "$id"
+  printf 'security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\nsasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="%s" password="%s" tokenauth="true";\nrequest.timeout.ms=15000\ndefault.api.timeout.ms=20000\n' "$id" "$hmac" > "$TMP/token.properties"
+  topics $(as token) --list > "$TMP/out"; has orders; lacks secrets
+  tokens $(as token) --create --max-life-time-period -1 > "$TMP/out"; has "are not allowed on PLAINTEXT/1-way SSL channels and on delegation token authenticated channels"
+  tokens $(as alice) --create --max-life-time-period -1 --owner-principal User:bob > "$TMP/out"; has DelegationTokenAuthorization
+  tokens $(as bob) --renew --renew-time-period 3600000 --hmac "$hmac" > "$TMP/out"; has "Completed renew operation"
+  tokens $(as alice) --expire --expiry-time-period -1 --hmac "$hmac" > "$TMP/out"; has "Completed expire operation"
+  topics $(as token) --list > "$TMP/out"; has "invalid credentials with SASL mechanism SCRAM-SHA-512"
+  tokens $(as alice) --describe --owner-principal User:alice > "$TMP/out"; has "Total number of tokens : 0"
+  grep -qF "$hmac" "$TMP/server.log" && BAD="${BAD:-the secret of a token is in the log}"
   verdict
 }
 login_tools() {
@@ -100,9 +195,10 @@ removed_user() {
   wait "$client" || BAD="the client was not cut off: $(tail -2 "$TMP/cut" | tr '\n' '|')"
   verdict
 }
-users_tool; acls_tool; console_tools; login_tools
+users_tool; acls_tool; console_tools; tokens_tool; login_tools
 "$PYTHON" "$INTEROP/python/security.py" || FAILED=$((FAILED + 1))
-removed_user
-grep -q 'alice-secret\|admin-secret\|bob-secret' "$TMP/server.log" && { echo "FAIL a password is in the log"; FAILED=$((FAILED + 1)); }
+"$PYTHON" "$INTEROP/python/security_clients.py" || FAILED=$((FAILED + 1))
+[ "$SECURITY_TARGET" = kafka ] || removed_user
+grep -q 'alice-secret\|admin-secret\|bob-secret\|fleet-secret\|interop-secret' "$TMP"/*.log && { echo "FAIL a password is in the log"; FAILED=$((FAILED + 1)); }
 [ "$FAILED" = 0 ] || { echo "--- last lines of the server's log"; tail -20 "$TMP/server.log"; }
 [ "$FAILED" = 0 ]

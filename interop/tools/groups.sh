@@ -1,6 +1,7 @@
 #!/bin/bash
 # Kafka's own console tools for groups, transactions and the cluster, as a user types them. interop/run.sh
-# runs this. Deliberately absent: tools for quotas, ACLs, delegation tokens and Streams groups.
+# runs this. Deliberately absent: tools for quotas and Streams groups; security.sh has those for ACLs and
+# delegation tokens.
 set -uo pipefail
 FAILED=0 TMP=$(mktemp -d) BACKGROUND=()
 trap 'for pid in "${BACKGROUND[@]}"; do kill "$pid" 2>/dev/null; done; stop_tools; rm -rf "$TMP"' EXIT

@@ -47,6 +47,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   bench groups [OPTIONS]   compare groups, transactions and compaction with Apache Kafka:
                            see docs/benchmarks/groups.md
   bench cluster [OPTIONS]  compare three nodes with three of Apache Kafka: see docs/benchmarks/cluster.md
+  bench security [OPTIONS] what users, rules, quotas and TLS cost: see docs/benchmarks/security.md
   bench subjects [OPTIONS] compare the subject matcher with nats-server's: see docs/benchmarks/subjects.md";
 
 fn main() -> ExitCode {

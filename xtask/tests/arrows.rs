@@ -28,6 +28,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // TLS over any stream of a world.
     ("tls", &["env", "config"]),
     ("peers", &["env", "replication", "tls"]),
+    // One document from a web server.
+    ("fetch", &["env", "tls"]),
     (
         "node",
         &[
@@ -38,6 +40,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "identity",
             "subjects",
             "peers",
+            "fetch",
             "replication",
             "log",
             "records",
@@ -179,7 +182,7 @@ fn an_arrow_that_leads_up_is_a_fault() {
 }
 
 /// Crates that must wait, spawn, read clocks and hold connections only through `env`.
-const OVER_ENV: &[&str] = &["identity", "node", "tls", "peers", "kafka", "nats", "http"];
+const OVER_ENV: &[&str] = &["identity", "node", "tls", "fetch", "peers", "kafka", "nats", "http"];
 
 /// The file that adapts the world's time to hyper, which needs `std::time::Instant`.
 const TIME_OF_HYPER: &str = "http/src/timer.rs";

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use tailrace_types::{DECOMPRESSED_BYTES_MAX, NodeId, i64_of};
 
 use super::choice::{
-    AdvertisedListener, AuthorizerClass, KafkaAuthentication, LogFormat, MigrationPolicy, NatsAuthentication,
-    NatsTls, ReplicaSelector, Secret, TlsClientAuth,
+    AuthorizerClass, KafkaAuthentication, LogFormat, MigrationPolicy, NatsAuthentication, NatsTls,
+    ReplicaSelector, Secret, TlsClientAuth,
 };
 use super::group::GroupConfig;
 use super::key::ConfigKind::{Boolean, Class, Double, Int, List, Long, Password, Short, String as Text};
 use super::key::{ConfigKey, Unit};
 use super::layers::{DynamicConfigs, Layers};
+use super::listeners::KafkaListener;
 use super::table::settings;
 use super::topic::TopicConfig;
 
@@ -33,10 +34,11 @@ settings! {
         /// the answer is CONCURRENT_TRANSACTIONS, and the client retries.
         add_partitions_to_txn_max_timeout_ms: i64 = K::new("add.partitions.to.txn.max.timeout.ms", Int).default("100").ms()
             .at_least(1);
-        /// The address that clients are told to connect to, HOST:PORT or PLAINTEXT://HOST:PORT. Set it behind
-        /// a proxy, in a container, or when listening on all addresses. If it is not set, clients are told
-        /// the address they connected to.
-        advertised_listeners: Option<AdvertisedListener> = K::new("advertised.listeners", List);
+        /// The address that clients are told to connect to, HOST:PORT. Set it behind a proxy, in a container,
+        /// or when listening on all addresses. If it is not set, clients are told the address they connected
+        /// to. With listeners, one address for each name: NAME://HOST:PORT,NAME://HOST:PORT. A listener that
+        /// is not named here is advertised as if this were not set.
+        advertised_listeners: Option<Vec<String>> = K::new("advertised.listeners", List);
         /// Whether everybody may use a resource that no rule names. Only with authorizer.class.name.
         allow_everyone_if_no_acl_found: bool = K::new("allow.everyone.if.no.acl.found", Boolean).default("false");
         /// Decides who may do what. Empty: everybody may do everything. The other value is Kafka's name of
@@ -73,6 +75,20 @@ settings! {
         /// Replication factor of topics that are created without one.
         default_replication_factor: i16 = K::new("default.replication.factor", Int).default("1").count("replicas")
             .between(1, 32_767);
+        /// Interval at which delegation tokens that have expired are removed. They are not accepted before
+        /// that either.
+        delegation_token_expiry_check_interval_ms: u64 = K::new("delegation.token.expiry.check.interval.ms", Long)
+            .default("3600000").ms().at_least(1);
+        /// How long a delegation token is valid without being renewed.
+        delegation_token_expiry_time_ms: i64 = K::new("delegation.token.expiry.time.ms", Long).default("86400000").ms()
+            .at_least(1);
+        /// How long a delegation token can be renewed.
+        delegation_token_max_lifetime_ms: i64 = K::new("delegation.token.max.lifetime.ms", Long).default("604800000").ms()
+            .at_least(1);
+        /// The key that makes the secrets of delegation tokens, at least 16 bytes, the same on every node.
+        /// Prefer the environment (TAILRACE_DELEGATION_TOKEN_SECRET_KEY), or a file that only the server can
+        /// read. Without it there are no delegation tokens. With another one, those that exist are void.
+        delegation_token_secret_key: Secret = K::new("delegation.token.secret.key", Password);
         /// Whether clients may delete topics.
         delete_topic_enable: bool = K::new("delete.topic.enable", Boolean).default("true");
         /// Maximum size of a fetch response, whatever the client asks for. The first batch is sent even if it
@@ -205,7 +221,8 @@ settings! {
             .default("45000").ms().at_least(1).accepted();
         /// Address of the HTTP listener (health and metrics), HOST:PORT. Port 0 picks a free port.
         http: String = K::new("http", Text).default("127.0.0.1:8222");
-        /// Address of the Kafka listener, HOST:PORT. Port 0 picks a free port.
+        /// Address of the Kafka listener, HOST:PORT. Port 0 picks a free port. For several listeners, or one
+        /// with a name, set listeners instead.
         kafka: String = K::new("kafka", Text).default("127.0.0.1:9092");
         /// Interval between checks for partitions that are not led by their preferred replica.
         leader_imbalance_check_interval_seconds: u64 = K::new("leader.imbalance.check.interval.seconds", Long)
@@ -219,6 +236,17 @@ settings! {
         /// topic lists this node, all together.
         leader_replication_throttled_rate: u64 = K::new("leader.replication.throttled.rate", Long)
             .default("9223372036854775807").bytes().at_least(0).dynamic();
+        /// The protocol of each listener in listeners: NAME:PROTOCOL,NAME:PROTOCOL. The protocols are
+        /// PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL. Once it is set, the default's entries are gone.
+        listener_security_protocol_map: String = K::new("listener.security.protocol.map", Text)
+            .default("PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL");
+        /// Kafka listeners by name: NAME://HOST:PORT,NAME://HOST:PORT. listener.security.protocol.map says
+        /// what each speaks. Without a host, one listens on all IPv4 addresses. Empty: the listener without a
+        /// name, whose settings are kafka, tailrace.kafka.tls and tailrace.kafka.authentication. A listener's
+        /// own listener.name.NAME.sasl.enabled.mechanisms and listener.name.NAME.ssl.client.auth (none,
+        /// requested, required), with the name in lower case, win over sasl.enabled.mechanisms and
+        /// tailrace.tls.client.auth.
+        listeners: Vec<String> = K::new("listeners", List).default("");
         /// Time for which compaction pauses when no partition is worth compacting.
         log_cleaner_backoff_ms: u64 = K::new("log.cleaner.backoff.ms", Long).default("15000").ms().at_least(0).dynamic();
         /// Memory for the keys of the partitions that are being compacted, of all threads together. A key
@@ -328,8 +356,20 @@ settings! {
         sasl_oauthbearer_expected_audience: Vec<String> = K::new("sasl.oauthbearer.expected.audience", List).default("");
         /// The only issuer of tokens. Kafka accepts any if none is set. Here OAUTHBEARER needs it.
         sasl_oauthbearer_expected_issuer: String = K::new("sasl.oauthbearer.expected.issuer", Text).default("");
-        /// The issuer's public keys: a JSON Web Key Set in a file, as file:///PATH. It is read again when it
-        /// changes. Kafka also fetches keys over https.
+        /// Interval between two fetches of the keys. A token that names an unknown key starts one earlier, at
+        /// most 16 times a minute.
+        sasl_oauthbearer_jwks_endpoint_refresh_ms: u64 = K::new("sasl.oauthbearer.jwks.endpoint.refresh.ms", Long)
+            .default("3600000").ms().between(1_000, 7 * DAY_MS);
+        /// Longest pause between two attempts to fetch the keys, while they fail.
+        sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: u64 =
+            K::new("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", Long).default("10000").ms()
+            .between(100, DAY_MS);
+        /// Pause after the first failed attempt to fetch the keys. It doubles with each further one.
+        sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: u64 =
+            K::new("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", Long).default("100").ms()
+            .between(100, DAY_MS);
+        /// The issuer's public keys, a JSON Web Key Set: a file (file:///PATH), which is read again when it
+        /// changes, or the address of a web server (https://HOST/PATH). Redirects are not followed.
         sasl_oauthbearer_jwks_endpoint_url: String = K::new("sasl.oauthbearer.jwks.endpoint.url", Text).default("");
         /// The claim of a token that has its scopes. They must be well-formed, and decide nothing.
         sasl_oauthbearer_scope_claim_name: String = K::new("sasl.oauthbearer.scope.claim.name", Text).default("scope");
@@ -369,6 +409,14 @@ settings! {
         /// Users who may do everything, whatever the rules say: `User:alice;User:bob`. With
         /// authorizer.class.name there must be at least one.
         super_users: String = K::new("super.users", Text).default("");
+        /// File of the audit log: one JSON object in each line, see docs/security.md. Empty: the audit log
+        /// has no file of its own, and is part of the server's log.
+        tailrace_audit_log_file: String = K::new("tailrace.audit.log.file", Text).default("");
+        /// Size at which the file of the audit log is renamed (NAME.1, NAME.2, ...) and a new one begun.
+        tailrace_audit_log_file_bytes: u64 = K::new("tailrace.audit.log.file.bytes", Long).default("104857600").bytes()
+            .between(65_536, 1 << 40);
+        /// Number of renamed files of the audit log that are kept. The oldest is deleted.
+        tailrace_audit_log_files: u32 = K::new("tailrace.audit.log.files", Int).default("10").count("files").between(1, 1000);
         /// Whether the rules of authorizer.class.name are only tried: what they would refuse is logged and
         /// counted, and carried out.
         tailrace_authorizer_report_only: bool = K::new("tailrace.authorizer.report.only", Boolean).default("false").dynamic();
@@ -440,8 +488,8 @@ settings! {
         /// Time that a Kafka client has for its login, from the first byte of the connection.
         tailrace_kafka_login_timeout_ms: u64 = K::new("tailrace.kafka.login.timeout.ms", Long).default("10000").ms()
             .at_least(1);
-        /// Maximum number of connections of Kafka clients that have not logged in yet. Only with
-        /// tailrace.kafka.authentication=required.
+        /// Maximum number of connections of Kafka clients that have not logged in yet. Only on
+        /// listeners where clients must log in.
         tailrace_kafka_logins_max: u32 = K::new("tailrace.kafka.logins.max", Int).default("1000").count("connections")
             .between(1, 1_000_000);
         /// The same for one address. Networks of IPv6 (/64) count as one address.
@@ -458,7 +506,7 @@ settings! {
         tailrace_nats_auth_timeout_ms: u64 = K::new("tailrace.nats.auth.timeout.ms", Long).default("2000").ms()
             .between(1, HOUR_MS);
         /// Whether NATS clients must log in: `none` (only if tailrace.nats.user, token, nkey or users.file
-        /// say so), or `required`. With `required`, and with authorizer.class.name, the users of the cluster
+        /// say so), or `required`. With `required`, or with authorizer.class.name, the users of the cluster
         /// (kafka-configs) can log in with `user` and `pass`.
         tailrace_nats_authentication: NatsAuthentication = K::new("tailrace.nats.authentication", Text).default("none")
             .one_of(&["none", "required"]);
@@ -555,6 +603,19 @@ settings! {
         /// Token that every client of the NATS listener must present, in plain text or as a bcrypt hash. It
         /// cannot be combined with users.
         tailrace_nats_token: Secret = K::new("tailrace.nats.token", Password);
+        /// The NATS account that hears the server's events and may ask it about everything ($SYS.>). Empty:
+        /// that of the operator, or $SYS.
+        tailrace_nats_system_account: String = K::new("tailrace.nats.system.account", Text).default("");
+        /// File with the claims (JWT) of the operator. With it, NATS clients log in with claims of users
+        /// alone, and accounts are those whose claims the operator has signed. See docs/security.md.
+        tailrace_nats_operator_file: String = K::new("tailrace.nats.operator.file", Text).default("");
+        /// File with the claims (JWT) of accounts, one on each line, signed by the operator. It is
+        /// read at the start, and again when it changes.
+        tailrace_nats_operator_accounts_file: String = K::new("tailrace.nats.operator.accounts.file", Text).default("");
+        /// The NATS account in which topics live: what Kafka clients produce is heard there, and what is
+        /// published there is captured. Users of the cluster belong to it. Other accounts reach topics by
+        /// imports.
+        tailrace_nats_topics_account: String = K::new("tailrace.nats.topics.account", Text).default("$G");
         /// Name of the only user that may connect to the NATS listener, with tailrace.nats.password. For more
         /// users, and for permissions, use tailrace.nats.users.file.
         tailrace_nats_user: String = K::new("tailrace.nats.user", Text).default("");
@@ -565,14 +626,34 @@ settings! {
         tailrace_nats_websocket: bool = K::new("tailrace.nats.websocket", Boolean).default("true");
         /// Whether WebSocket messages are compressed (permessage-deflate) for clients that ask for it.
         tailrace_nats_websocket_compression: bool = K::new("tailrace.nats.websocket.compression", Boolean).default("true");
+        /// Name of the cookie with the claims (JWT) of a NATS client that connects by WebSocket, if its
+        /// CONNECT has none. Needs tailrace.nats.operator.file. Empty: none.
+        tailrace_nats_websocket_jwt_cookie: String = K::new("tailrace.nats.websocket.jwt.cookie", Text).default("");
         /// Origins (SCHEME://HOST:PORT) whose web pages may open a WebSocket; * allows all. Empty: only pages
         /// served from this server's own address. Programs other than browsers send no origin and are always
         /// allowed.
         tailrace_nats_websocket_origins: Vec<String> = K::new("tailrace.nats.websocket.origins", List).default("");
+        /// The same for its password. Empty: none.
+        tailrace_nats_websocket_pass_cookie: String = K::new("tailrace.nats.websocket.pass.cookie", Text).default("");
+        /// The same for its token. Empty: none.
+        tailrace_nats_websocket_token_cookie: String = K::new("tailrace.nats.websocket.token.cookie", Text).default("");
+        /// The same for its user name. Empty: none.
+        tailrace_nats_websocket_user_cookie: String = K::new("tailrace.nats.websocket.user.cookie", Text).default("");
         /// Time for which a NATS client may accept no byte of the data that waits for it. After that it is
         /// disconnected as a slow consumer.
         tailrace_nats_write_deadline_ms: u64 = K::new("tailrace.nats.write.deadline.ms", Long).default("10000").ms()
             .between(1, DAY_MS);
+        /// PEM file of the authorities that the certificate of the server with the keys of tokens must come
+        /// from. Empty: those of the system.
+        tailrace_oauthbearer_jwks_ca_file: String = K::new("tailrace.oauthbearer.jwks.ca.file", Text).default("");
+        /// Whether the keys of tokens may come without TLS (http://) from this machine: from 127.0.0.1, ::1
+        /// or localhost.
+        tailrace_oauthbearer_jwks_http_loopback: bool =
+            K::new("tailrace.oauthbearer.jwks.http.loopback", Boolean).default("false");
+        /// Time for which fetched keys count while newer ones cannot be fetched. After that no token is
+        /// accepted until a fetch succeeds. It must be longer than sasl.oauthbearer.jwks.endpoint.refresh.ms.
+        tailrace_oauthbearer_jwks_keep_ms: u64 = K::new("tailrace.oauthbearer.jwks.keep.ms", Long).default("86400000").ms()
+            .between(2_000, 30 * DAY_MS);
         /// Is put in front of the name in a token. With a prefix, the issuer of tokens cannot name a user
         /// that exists here for another reason, such as one of super.users.
         tailrace_oauthbearer_name_prefix: String = K::new("tailrace.oauthbearer.name.prefix", Text).default("");
@@ -696,6 +777,8 @@ settings! {
         pub group_defaults: Arc<GroupConfig>,
         /// The origins of all values.
         layers: Layers,
+        /// The Kafka listeners that the settings make.
+        pub(crate) listeners_resolved: Arc<[KafkaListener]>,
     }
 }
 

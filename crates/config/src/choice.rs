@@ -109,10 +109,12 @@ choice! {
 }
 
 choice! {
-    /// Values of `tailrace.tls.client.auth`.
+    /// Values of `tailrace.tls.client.auth`, and of `ssl.client.auth` of one listener.
     TlsClientAuth {
         /// Clients show no certificate.
         None = "none",
+        /// Clients may show a certificate that the configured authorities issued. Only for single listeners.
+        Requested = "requested",
         /// Clients must show a certificate that the configured authorities issued.
         Required = "required",
     }
@@ -125,6 +127,48 @@ choice! {
         Off = "off",
         /// Every connection must be encrypted.
         Required = "required",
+    }
+}
+
+choice! {
+    /// What the clients of a Kafka listener speak, with Kafka's names.
+    SecurityProtocol {
+        /// Neither TLS nor a login.
+        Plaintext = "PLAINTEXT",
+        /// TLS.
+        Ssl = "SSL",
+        /// A login.
+        SaslPlaintext = "SASL_PLAINTEXT",
+        /// A login over TLS.
+        SaslSsl = "SASL_SSL",
+    }
+}
+
+impl SecurityProtocol {
+    /// Returns the protocol of a listener with these properties.
+    pub(crate) const fn of(tls: bool, sasl: bool) -> Self {
+        match (tls, sasl) {
+            (false, false) => Self::Plaintext,
+            (true, false) => Self::Ssl,
+            (false, true) => Self::SaslPlaintext,
+            (true, true) => Self::SaslSsl,
+        }
+    }
+
+    /// Returns the protocol of this name, in capitals or not.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [Self::Plaintext, Self::Ssl, Self::SaslPlaintext, Self::SaslSsl];
+        all.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Reports whether its connections are encrypted.
+    pub const fn uses_tls(self) -> bool {
+        matches!(self, Self::Ssl | Self::SaslSsl)
+    }
+
+    /// Reports whether its clients log in with SASL.
+    pub(crate) const fn uses_sasl(self) -> bool {
+        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
     }
 }
 
@@ -268,38 +312,5 @@ impl fmt::Display for AdvertisedListener {
         } else {
             write!(f, "{}:{}", self.host, self.port)
         }
-    }
-}
-
-impl FromValue for Option<AdvertisedListener> {
-    fn from_value(value: Value) -> Result<Self, String> {
-        if value == Value::Null {
-            return Ok(None);
-        }
-        match Vec::<String>::from_value(value)?.as_slice() {
-            [] => Ok(None),
-            [address] => advertised(address).map(Some),
-            _ => Err("only one advertised listener is supported".to_owned()),
-        }
-    }
-}
-
-fn advertised(text: &str) -> Result<AdvertisedListener, String> {
-    let expected = || "expected HOST:PORT or PLAINTEXT://HOST:PORT".to_owned();
-    let address = match text.split_once("://") {
-        Some(("PLAINTEXT", address)) => address,
-        Some((protocol, _)) => {
-            return Err(format!("the protocol {protocol} is not supported; {}", expected()));
-        }
-        None => text,
-    };
-    let (host, port) = address.rsplit_once(':').ok_or_else(expected)?;
-    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    if host.is_empty() || host.contains(['/', ' ']) {
-        return Err(expected());
-    }
-    match port.parse() {
-        Ok(port) if port != 0 => Ok(AdvertisedListener { host: host.to_owned(), port }),
-        _ => Err(format!("{port} is not a port; {}", expected())),
     }
 }

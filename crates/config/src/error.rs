@@ -44,6 +44,16 @@ pub enum ConfigError {
         /// What is expected instead.
         reason: String,
     },
+    /// The same for a setting of one listener, `listener.name.NAME.KEY`.
+    #[error("Invalid value {value} for configuration {key}: {reason}")]
+    InvalidOwn {
+        /// The key, with the listener's name.
+        key: String,
+        /// The value as it was given.
+        value: String,
+        /// What is expected instead.
+        reason: String,
+    },
     /// Kafka accepts the value; tailrace does not support it yet.
     #[error(
         "Invalid value {value} for configuration {key}: {refused} is not supported yet; use {instead} instead"
@@ -91,7 +101,7 @@ impl ConfigError {
             Self::Invalid { key, .. } | Self::NotSupported { key, .. } | Self::Inconsistent { key, .. } => {
                 key
             }
-            Self::Unknown { key, .. } => key,
+            Self::Unknown { key, .. } | Self::InvalidOwn { key, .. } => key,
             Self::Conflict { first, .. } => first,
         }
     }

@@ -9,6 +9,7 @@ use super::broker::BROKER_KEYS;
 use super::error::{ConfigError, ConfigScope};
 use super::group::GROUP_KEYS;
 use super::key::{ConfigKey, environment_name};
+use super::listeners::{MECHANISMS, OWN_PREFIX, canonical_own};
 use super::topic::TOPIC_KEYS;
 
 /// Returns all keys of the broker, ordered by name: its own, and one for each topic or group default that can
@@ -75,6 +76,20 @@ pub fn broker_key(name: &str) -> Result<&'static ConfigKey, ConfigError> {
     keys.iter()
         .find(|key| key.aliases.contains(&name))
         .ok_or_else(|| unknown(ConfigScope::Broker, name, keys))
+}
+
+/// Checks a setting of the start configuration, and returns its canonical name. Besides the broker keys there
+/// are those of single Kafka listeners, `listener.name.NAME.KEY`.
+///
+/// # Errors
+/// There is no key of that name, or the value is illegal.
+pub fn start_setting(name: &str, text: &str) -> Result<String, ConfigError> {
+    if name.starts_with(OWN_PREFIX) {
+        return canonical_own(name, text, broker_key(MECHANISMS)?).map(|_| name.to_owned());
+    }
+    let key = broker_key(name)?;
+    key.parse(text)?;
+    Ok(key.name.to_owned())
 }
 
 /// Returns all keys of topics, ordered by name.

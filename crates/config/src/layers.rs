@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::error::ConfigError;
 use super::key::ConfigKey;
+use super::listeners::OWN_PREFIX;
 use super::value::Value;
 
 /// Settings changed at run time and stored in the metadata log. Their keys are canonical.
@@ -78,6 +79,11 @@ impl Layers {
             (ConfigSource::DynamicDefaultBroker, &self.dynamic.cluster),
             (ConfigSource::StaticBroker, &self.fixed),
         ]
+    }
+
+    /// Returns the settings of single Kafka listeners. They cannot be changed at run time.
+    pub(crate) fn own_settings(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.fixed.range(OWN_PREFIX.to_owned()..).take_while(|(key, _)| key.starts_with(OWN_PREFIX))
     }
 
     pub(crate) fn dynamic(&self) -> &DynamicConfigs {

@@ -13,6 +13,7 @@ mod group;
 mod key;
 mod keys;
 mod layers;
+mod listeners;
 mod markdown;
 mod resolve;
 mod security;
@@ -25,7 +26,7 @@ pub use broker::BrokerConfig;
 pub use choice::{
     AdvertisedListener, AuthorizerClass, CleanupPolicy, CompressionType, GroupIsolationLevel,
     KafkaAuthentication, LogFormat, MessageTimestampType, MigrationPolicy, NatsAuthentication, NatsTls,
-    ReplicaSelector, Secret, TlsClientAuth,
+    ReplicaSelector, Secret, SecurityProtocol, TlsClientAuth,
 };
 pub use cluster::{RACK_BYTES_MAX, is_address};
 pub use describe::{
@@ -35,10 +36,13 @@ pub use error::{ConfigError, ConfigScope};
 pub use group::{GroupConfig, ShareOffsetReset};
 pub use key::{Applies, Bounds, ConfigKey, ConfigKind, Synonym, Unit};
 pub use keys::{
-    broker_key, broker_key_of_variable, broker_keys, group_key, group_keys, topic_key, topic_keys,
+    broker_key, broker_key_of_variable, broker_keys, group_key, group_keys, start_setting, topic_key,
+    topic_keys,
 };
 pub use layers::{ConfigSource, DynamicConfigs};
+pub use listeners::{KafkaListener, LISTENER_NAME_BYTES_MAX, LISTENERS_MAX};
 pub use markdown::configuration_markdown;
+pub use security::TokenKeys;
 pub use subjects::{CapturedSubjects, PATTERNS_BYTES_MAX, PATTERNS_MAX};
 pub use topic::{Durability, TopicConfig};
 pub use value::Value;

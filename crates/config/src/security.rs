@@ -18,8 +18,9 @@ pub(super) fn check(config: &BrokerConfig) -> Result<(), ConfigError> {
 }
 
 fn check_certificates(config: &BrokerConfig) -> Result<(), ConfigError> {
+    let (kafka_key, kafka_value) = config.kafka_tls_setting();
     let wanted = [
-        ("tailrace.kafka.tls", "true", config.tailrace_kafka_tls),
+        (kafka_key, kafka_value.as_str(), config.kafka_uses_tls()),
         ("tailrace.http.tls", "true", config.tailrace_http_tls),
         ("tailrace.nats.tls", "required", config.tailrace_nats_tls == NatsTls::Required),
     ];
@@ -40,7 +41,8 @@ fn check_certificates(config: &BrokerConfig) -> Result<(), ConfigError> {
         return refused("tailrace.tls.client.auth", "required", "tailrace.tls.ca.file must be set with it");
     }
     if verifies && wanted.iter().all(|(_, _, on)| !on) {
-        let reason = "no listener speaks TLS: set tailrace.kafka.tls, tailrace.http.tls or tailrace.nats.tls";
+        let reason = "no listener speaks TLS: set tailrace.kafka.tls, tailrace.http.tls or tailrace.nats.tls, \
+                      or one with TLS in listeners";
         return refused("tailrace.tls.client.auth", "required", reason);
     }
     Ok(())
@@ -60,6 +62,9 @@ fn check_users(config: &BrokerConfig) -> Result<(), ConfigError> {
     }
     Ok(())
 }
+
+/// Fewest bytes of the key of delegation tokens.
+const TOKEN_KEY_BYTES_MIN: usize = 16;
 
 /// The prefix of a user in `super.users`.
 const USER: &str = "User:";
@@ -83,9 +88,14 @@ fn check_rights(config: &BrokerConfig) -> Result<(), ConfigError> {
         let reason = "super.users must be set with it: otherwise nobody could add the first rule";
         return refused("authorizer.class.name", AuthorizerClass::NAMES[1], reason);
     }
-    if config.tailrace_first_user.is_empty() != config.tailrace_first_password.is_empty() {
-        let reason = "tailrace.first.user and tailrace.first.password must be set together";
-        return refused("tailrace.first.user", &config.tailrace_first_user, reason);
+    // The other way round, the password may be missing after the first start. The node knows.
+    if config.tailrace_first_user.is_empty() && !config.tailrace_first_password.is_empty() {
+        return refused("tailrace.first.password", "", "tailrace.first.user must be set with it");
+    }
+    let key = config.delegation_token_secret_key.expose();
+    if (1..TOKEN_KEY_BYTES_MIN).contains(&key.len()) {
+        let reason = "it must have at least 16 bytes: everybody with a token can guess it at leisure";
+        return refused("delegation.token.secret.key", "[hidden]", reason);
     }
     let authentication = config.tailrace_kafka_authentication;
     let has_logins = !config.sasl_enabled_mechanisms.is_empty() || config.names_certificates();
@@ -101,8 +111,21 @@ const OAUTHBEARER: &str = "OAUTHBEARER";
 
 fn check_tokens(config: &BrokerConfig) -> Result<(), ConfigError> {
     let url = &config.sasl_oauthbearer_jwks_endpoint_url;
-    if let Err(reason) = key_file(url) {
+    if let Err(reason) = token_keys(url) {
         return refused("sasl.oauthbearer.jwks.endpoint.url", url, reason);
+    }
+    let (first, longest) = (
+        config.sasl_oauthbearer_jwks_endpoint_retry_backoff_ms,
+        config.sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms,
+    );
+    if first > longest {
+        let reason = "it must not be longer than sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms";
+        return refused("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", &first.to_string(), reason);
+    }
+    let keep = config.tailrace_oauthbearer_jwks_keep_ms;
+    if keep <= config.sasl_oauthbearer_jwks_endpoint_refresh_ms {
+        let reason = "it must be longer than sasl.oauthbearer.jwks.endpoint.refresh.ms";
+        return refused("tailrace.oauthbearer.jwks.keep.ms", &keep.to_string(), reason);
     }
     if !config.accepts_tokens() {
         return Ok(());
@@ -125,32 +148,47 @@ fn check_tokens(config: &BrokerConfig) -> Result<(), ConfigError> {
     }
 }
 
-/// Returns the path of the keys' file, `None` if none is set.
-fn key_file(url: &str) -> Result<Option<&str>, &'static str> {
+/// Where the keys that verify tokens come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenKeys<'a> {
+    /// A file, by its path.
+    File(&'a str),
+    /// A web server, by the address of the keys. It may still be malformed.
+    Web(&'a str),
+}
+
+/// Returns where the keys come from, `None` if nothing is set.
+fn token_keys(url: &str) -> Result<Option<TokenKeys<'_>>, &'static str> {
     if url.is_empty() {
         return Ok(None);
     }
+    if url.starts_with("https://") || url.starts_with("http://") {
+        return Ok(Some(TokenKeys::Web(url)));
+    }
     let path = url.strip_prefix("file://").filter(|path| path.starts_with('/') && path.len() > 1);
-    let path = path.ok_or(
-        "only files can be read: expected file:///PATH. To use keys from a web server, have another program \
-         fetch them into a file",
-    )?;
+    let path = path.ok_or("expected https://HOST/PATH or file:///PATH")?;
     if path.contains(['%', '?', '#', '\0']) {
         return Err("the path must not have %, ? or #, which mean something else in a URL");
     }
-    Ok(Some(path))
+    Ok(Some(TokenKeys::File(path)))
 }
 
 impl BrokerConfig {
-    /// Reports whether Kafka clients may log in with a token.
+    /// Reports whether Kafka clients may log in with a token, on one listener at least.
     pub fn accepts_tokens(&self) -> bool {
-        self.sasl_enabled_mechanisms.iter().any(|mechanism| mechanism == OAUTHBEARER)
+        let mut mechanisms = self.kafka_listeners().iter().flat_map(|listener| &listener.mechanisms);
+        mechanisms.any(|mechanism| mechanism == OAUTHBEARER)
     }
 
-    /// Returns the path of the file with the keys that verify tokens. `None` if none is set.
-    pub fn token_key_file(&self) -> Option<&str> {
+    /// Reports whether a Kafka listener uses TLS.
+    pub fn kafka_uses_tls(&self) -> bool {
+        self.kafka_listeners().iter().any(|listener| listener.protocol.uses_tls())
+    }
+
+    /// Returns where the keys that verify tokens come from. `None` if nothing is set.
+    pub fn token_keys(&self) -> Option<TokenKeys<'_>> {
         // Checked when the configuration was resolved.
-        key_file(&self.sasl_oauthbearer_jwks_endpoint_url).unwrap_or_default()
+        token_keys(&self.sasl_oauthbearer_jwks_endpoint_url).unwrap_or_default()
     }
 
     /// Reports whether Kafka clients show a certificate, which names the user.

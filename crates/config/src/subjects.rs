@@ -14,7 +14,7 @@ pub const PATTERNS_BYTES_MAX: usize = 32 * 1024;
 
 /// Subjects that belong to NATS itself and cannot be captured. A topic that captured `_INBOX.>` would treat
 /// the replies to requests as data, and its acknowledgements would go to the inbox of the next reply.
-const RESERVED: [&str; 3] = ["$JS.>", "$SYS.>", "_INBOX.>"];
+const RESERVED: [&str; 4] = ["$JS.>", "$SYS.>", "_INBOX.>", "_R_.>"];
 
 /// Value of `tailrace.subjects`: patterns in the NATS dialect. Each starts with a literal word.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

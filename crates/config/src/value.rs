@@ -116,6 +116,15 @@ impl FromValue for Vec<String> {
     }
 }
 
+impl FromValue for Option<Vec<String>> {
+    fn from_value(value: Value) -> Result<Self, String> {
+        match value {
+            Value::Null => Ok(None),
+            other => Vec::from_value(other).map(Some),
+        }
+    }
+}
+
 macro_rules! optional_numbers {
     ($($type:ty),*) => { $(
         // Kafka writes "no limit" as null or as a negative number.

@@ -4,6 +4,7 @@
 //! Deliberately small: GET and HEAD, HTTP/1.1, no request bodies, a time limit for every connection.
 
 mod access;
+mod nameless;
 mod timer;
 
 use std::collections::VecDeque;
@@ -18,7 +19,7 @@ use tailrace_env::{select, task, time};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
@@ -31,8 +32,9 @@ use tailrace_env::aside::Aside;
 use tailrace_env::metrics::Metrics;
 use tailrace_node::cluster;
 use tailrace_node::{Caller, Door, Node};
-use tailrace_tls::{HandshakeError, Tls};
+use tailrace_tls::{HandshakeError, Tls, peer_certificate};
 
+use access::{Origin, View};
 use timer::WorldTimer;
 
 /// Maximum number of connections served at once. Each costs about 16 KiB. When one more arrives, the oldest
@@ -119,7 +121,9 @@ async fn serve_one(stream: Stream, peer: SocketAddr, place: ConnectionPlace, ser
 
 async fn secure_and_serve(stream: Stream, peer: SocketAddr, place: Arc<Taken>, server: Arc<HttpServer>) {
     match secure(stream, &server).await {
-        Ok(stream) => serve_connection(stream, peer, place, server).await,
+        Ok((stream, certificate)) => {
+            serve_connection(stream, Origin { peer, certificate }, place, server).await;
+        }
         Err(error) => {
             let caller = Caller::client(Door::Http, peer);
             tracing::info!(%caller, reason = %error, "HTTP connection closed");
@@ -191,27 +195,35 @@ impl Drop for ConnectionPlace {
     }
 }
 
-/// Performs the TLS handshake, if this listener requires TLS.
-async fn secure(stream: Stream, server: &HttpServer) -> Result<Box<dyn ByteStream>, HandshakeError> {
+/// Performs the TLS handshake, if this listener requires TLS. Returns the client's certificate, too.
+async fn secure(
+    stream: Stream,
+    server: &HttpServer,
+) -> Result<(Box<dyn ByteStream>, Option<Vec<u8>>), HandshakeError> {
     match server.tls.as_ref().filter(|_| server.node.config().tailrace_http_tls) {
-        Some(tls) => Ok(Box::new(tls.accept(stream).await?)),
-        None => Ok(Box::new(stream)),
+        Some(tls) => {
+            let stream = tls.accept(stream).await?;
+            let certificate = peer_certificate(&stream).map(<[u8]>::to_vec);
+            Ok((Box::new(stream), certificate))
+        }
+        None => Ok((Box::new(stream), None)),
     }
 }
 
 async fn serve_connection(
     stream: Box<dyn ByteStream>,
-    peer: SocketAddr,
+    origin: Origin,
     place: Arc<Taken>,
     server: Arc<HttpServer>,
 ) {
+    let origin = Arc::new(origin);
     let service = service_fn(move |mut request| {
-        let (server, place) = (Arc::clone(&server), Arc::clone(&place));
+        let (server, place, origin) = (Arc::clone(&server), Arc::clone(&place), Arc::clone(&origin));
         async move {
             place.asks(true);
-            let response = match upgrade(&server, &mut request, peer) {
+            let response = match upgrade(&server, &mut request, origin.peer) {
                 Some(response) => response,
-                None => respond(&request, &server, peer).await,
+                None => respond(&request, &server, &origin, &place).await,
             };
             place.asks(false);
             Ok::<_, Infallible>(response)
@@ -241,32 +253,56 @@ fn upgrade(
 async fn respond(
     request: &Request<Incoming>,
     server: &Arc<HttpServer>,
-    peer: SocketAddr,
+    origin: &Origin,
+    place: &Taken,
 ) -> Response<Full<Bytes>> {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n".into());
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
-    let is_open = request.uri().path() == "/healthz";
-    if !is_open && !access::may_see_pages(&server.node, request.headers(), peer).await {
-        let reason = "a user with DESCRIBE on the cluster may see this, by basic authentication\n";
-        return text(StatusCode::FORBIDDEN, reason.into());
+    let path = request.uri().path();
+    let mut reader = None;
+    if path != "/healthz" {
+        match access::view(&server.node, path, request.headers(), origin).await {
+            View::All => {}
+            View::Metrics(caller) => reader = Some(caller),
+            View::NotLoggedIn(delay) => {
+                // Others may have the place meanwhile.
+                place.asks(false);
+                time::sleep(delay).await;
+                return not_logged_in(&server.node);
+            }
+            View::Forbidden => {
+                let reason = "a user with DESCRIBE on the cluster may see this: tailrace acl add --user NAME \
+                    --operation describe --cluster\n";
+                return text(StatusCode::FORBIDDEN, reason.into());
+            }
+        }
     }
-    server.guest.asked_for(request.uri().path());
+    server.guest.asked_for(path);
     let (server, uri) = (Arc::clone(server), request.uri().clone());
     match uri.path() {
         "/healthz" => health(&server.node),
         "/" => index(&server),
-        _ => server.aside.run(page(Arc::clone(&server), uri)).await,
+        _ => server.aside.run(page(Arc::clone(&server), uri, reader)).await,
     }
 }
 
+fn not_logged_in(node: &Node) -> Response<Full<Bytes>> {
+    let reason = "log in: with a password, a token or a certificate\n";
+    let mut response = text(StatusCode::UNAUTHORIZED, reason.into());
+    for way in access::challenges(node) {
+        response.headers_mut().append(WWW_AUTHENTICATE, HeaderValue::from_static(way));
+    }
+    response
+}
+
 /// Makes a page that may be long. The work runs outside the event loops, because a client may ask for a
-/// hundred pages at once.
-async fn page(server: Arc<HttpServer>, uri: Uri) -> Response<Full<Bytes>> {
+/// hundred pages at once. A `reader` sees metrics without the names that it may not describe.
+async fn page(server: Arc<HttpServer>, uri: Uri, reader: Option<Caller>) -> Response<Full<Bytes>> {
     match uri.path() {
-        "/metrics" => metrics(&server),
+        "/metrics" => metrics(&server, reader.as_ref()),
         "/clusterz" => typed(StatusCode::OK, "application/json", cluster::page(&server.node).await),
         path => match server.guest.page(path.to_owned(), uri.query().unwrap_or_default().to_owned()).await {
             Some(PageAnswer::Page(page)) => typed(StatusCode::OK, "application/json", page),
@@ -314,11 +350,16 @@ fn health(node: &Node) -> Response<Full<Bytes>> {
     typed(status, "application/json", format!("{body}\n"))
 }
 
-fn metrics(server: &HttpServer) -> Response<Full<Bytes>> {
-    match server.metrics.page() {
-        Ok(page) => typed(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", page),
-        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
-    }
+fn metrics(server: &HttpServer, reader: Option<&Caller>) -> Response<Full<Bytes>> {
+    let page = match server.metrics.page() {
+        Ok(page) => page,
+        Err(error) => return text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    };
+    let page = match reader.and_then(|reader| server.node.rights(reader).describable_topics()) {
+        Some(topics) => nameless::without_names(&page, &topics),
+        None => page,
+    };
+    typed(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", page)
 }
 
 fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {

@@ -1,11 +1,12 @@
 //! Authentication and authorization: principals, users with their credentials, and rules. And the rates at
 //! which those may be served.
 //!
-//! This crate knows no protocol but the messages of two logins, [`scram`] and [`PlainLogin`]. It does not
-//! block, except where a function says that it computes a slow hash. [`Users`] takes the text of a users file
-//! and the credentials that a client presents, and returns the user they belong to. If that takes long, it
-//! returns [`Check::Slow`], and the caller runs the check on a thread that may block. The crate needs neither
-//! a clock nor a source of randomness: the time and random bytes are passed in.
+//! This crate knows no protocol but the messages of two logins, [`scram`] and [`PlainLogin`], and the claims
+//! of NATS ([`nats_accounts`]). It does not block, except where a function says that it computes a slow hash.
+//! [`Users`] takes the text of a users file and the credentials that a client presents, and returns the user
+//! they belong to. If that takes long, it returns [`Check::Slow`], and the caller runs the check on a thread
+//! that may block. The crate needs neither a clock nor a source of randomness: the time and random bytes are
+//! passed in.
 //!
 //! Deliberately not here: the frames that carry a login, the recent deliveries of a connection (nats:
 //! `auth`), and the caller and deadline of a request (node: `Caller`).
@@ -13,10 +14,12 @@
 pub mod acl;
 mod attempts;
 pub mod certificate_names;
+pub mod delegation;
 mod errors;
 #[cfg(test)]
 mod garbled;
 mod names;
+pub mod nats_accounts;
 mod nkey;
 pub mod oauth;
 mod plain;

@@ -29,12 +29,13 @@ impl PublicKey {
         if text.starts_with("SU") {
             return Err(CredentialError::Seed);
         }
-        let raw = base32(text).ok_or(CredentialError::NotAKey)?;
-        let [kind, key @ .., low, high] = raw;
-        if crc16(&raw[..RAW_BYTES - 2]).to_le_bytes() != [low, high] {
-            return Err(CredentialError::Checksum);
-        }
+        let (kind, key) = decode(text)?;
         if kind == USER { Ok(Self(key)) } else { Err(CredentialError::NotAUsersKey) }
+    }
+
+    /// Makes a key of its bytes.
+    pub(crate) fn from_bytes(key: [u8; 32]) -> Self {
+        Self(key)
     }
 
     /// Reports whether `signature` (base64) is this key's signature of `nonce`.
@@ -46,6 +47,44 @@ impl PublicKey {
         let key = UnparsedPublicKey::new(&ED25519, &self.0);
         decoded.is_ok_and(|signature| key.verify(nonce.as_bytes(), &signature).is_ok())
     }
+}
+
+/// Decodes a public key of any type: its type byte, and the key.
+///
+/// # Errors
+/// The text does not have the form of a key, or its checksum is wrong.
+pub(crate) fn decode(text: &str) -> Result<(u8, [u8; 32]), CredentialError> {
+    let raw = base32(text).ok_or(CredentialError::NotAKey)?;
+    let [kind, key @ .., low, high] = raw;
+    if crc16(&raw[..RAW_BYTES - 2]).to_le_bytes() != [low, high] {
+        return Err(CredentialError::Checksum);
+    }
+    Ok((kind, key))
+}
+
+/// Encodes a public key with its type byte.
+pub(crate) fn encode(kind: u8, key: &[u8; 32]) -> String {
+    let mut raw = [0; RAW_BYTES];
+    raw[0] = kind;
+    raw[1..33].copy_from_slice(key);
+    let checksum = crc16(&raw[..RAW_BYTES - 2]).to_le_bytes();
+    raw[33..].copy_from_slice(&checksum);
+    to_base32(&raw)
+}
+
+/// Encodes base32 (RFC 4648) without padding.
+pub(crate) fn to_base32(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    let mut text = String::with_capacity(bytes.len().div_ceil(5) * 8);
+    for chunk in bytes.chunks(5) {
+        let mut group = [0; 8];
+        group[3..3 + chunk.len()].copy_from_slice(chunk);
+        let group = u64::from_be_bytes(group);
+        for at in 0..(chunk.len() * 8).div_ceil(5) {
+            text.push(char::from(LETTERS[(group >> (35 - 5 * at) & 31) as usize]));
+        }
+    }
+    text
 }
 
 /// Decodes base32 (RFC 4648) without padding, of exactly the length of a key.

@@ -29,8 +29,8 @@ impl Default for ResponseLimits {
 /// What is wrong with a list entry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RuleError {
-    #[error("a list has at most {PATTERNS_MAX} subjects")]
-    TooMany,
+    #[error("a list has at most {patterns_max} subjects")]
+    TooMany { patterns_max: usize },
     #[error("{text:?}: only subscriptions have queue groups")]
     Queue { text: String },
     #[error("{text:?} is not a valid subject")]
@@ -54,8 +54,21 @@ impl Entries {
     /// # Errors
     /// Describes what is wrong with the entry.
     pub(crate) fn push(&mut self, text: &str, queues: bool) -> Result<(), RuleError> {
-        if self.0.len() >= PATTERNS_MAX {
-            return Err(RuleError::TooMany);
+        self.push_up_to(PATTERNS_MAX, text, queues)
+    }
+
+    /// The same for a list of at most `patterns_max` patterns.
+    ///
+    /// # Errors
+    /// Describes what is wrong with the entry.
+    pub(crate) fn push_up_to(
+        &mut self,
+        patterns_max: usize,
+        text: &str,
+        queues: bool,
+    ) -> Result<(), RuleError> {
+        if self.0.len() >= patterns_max {
+            return Err(RuleError::TooMany { patterns_max });
         }
         let mut words = text.split_ascii_whitespace();
         let (pattern, queue) = (words.next().unwrap_or_default(), words.next());

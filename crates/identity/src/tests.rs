@@ -211,3 +211,83 @@ allow_responses = { max = -1, expires = "2m" }
     let limits = rules.responses().unwrap();
     assert_eq!((limits.max, limits.expires_ms), (None, Some(120_000)));
 }
+
+#[test]
+fn accounts_of_the_file_are_checked_against_each_other_and_users_belong_to_them() {
+    const USER: &str = "[[users]]\nuser = \"a\"\npassword = \"p\"\n";
+    for (accounts, line, reason) in [
+        ("[[accounts]]\nname = \"A.B\"\n", 2, "accounts.name: an account's name must be one word"),
+        ("[[accounts]]\nname = \"A\"\n[[accounts]]\nname = \"A\"\n", 4, "the account A is defined twice"),
+        (
+            "[[accounts]]\nname = \"A\"\nexports = [{ response = \"stream\" }]\n",
+            3,
+            "either stream or service",
+        ),
+        (
+            "[[accounts]]\nname = \"A\"\nexports = [{ stream = \"a.b\", account_token_position = 2 }]\n",
+            3,
+            "word 2 of \"a.b\" is not *",
+        ),
+        (
+            "[[accounts]]\nname = \"A\"\nexports = [{ stream = \"a\", response = \"stream\" }]\n",
+            3,
+            "only a service has responses",
+        ),
+        (
+            "[[accounts]]\nname = \"A\"\nexports = [{ service = \"a\", response = \"two\" }]\n",
+            3,
+            "none of singleton, stream and chunked",
+        ),
+        (
+            "[[accounts]]\nname = \"A\"\nimports = [{ stream = \"a\", from = \"B\", to = \"b.*\" }]\n",
+            3,
+            "accounts.imports",
+        ),
+        (
+            "[[accounts]]\nname = \"A\"\nimports = [{ stream = \"a\", from = \"B\", share = true }]\n",
+            3,
+            "only an import of a service",
+        ),
+        ("[[accounts]]\nname = \"A\"\nimports = [{ stream = \"a\", from = \"B\" }]\n", 1, "account A: "),
+        ("[[accounts]]\nname = \"A\"\nsecret = 1\n", 3, "unknown field"),
+    ] {
+        let error = Users::new(RANDOM).read(&format!("{accounts}{USER}")).expect_err(accounts);
+        assert_eq!(error.line, line, "{accounts}{error}");
+        assert!(error.reason.contains(reason), "{accounts}{error}");
+    }
+    let mut users = Users::new(RANDOM);
+    let nowhere = "[[users]]\nuser = \"a\"\npassword = \"p\"\naccount = \"A\"\n";
+    let reason = users.read(nowhere).unwrap_err().reason;
+    assert!(reason.contains("no account 'A' in this file; add [[accounts]] with that name"), "{reason}");
+    let mut users = Users::new(RANDOM);
+    let text = "[[accounts]]\nname = \"A\"\ndefault_permissions = { publish = { allow = [\"x\"] } }\n\
+                [[users]]\nuser = \"a\"\npassword = \"p\"\naccount = \"A\"\n\
+                [[users]]\nuser = \"b\"\npassword = \"p\"\n";
+    users.read(text).unwrap();
+    let account = |name: &str| users.user(name).unwrap().account().map(|account| account.as_str().to_owned());
+    assert_eq!((account("a").as_deref(), account("b")), (Some("A"), None));
+    let may = |name: &str| users.user(name).unwrap().rules().is_none_or(|rules| rules.may_publish(b"y"));
+    assert_eq!((may("a"), may("b")), (false, true));
+}
+
+#[test]
+fn a_service_is_imported_under_a_local_subject_with_its_words_in_another_order() {
+    let text = "[[accounts]]\nname = \"B\"\nexports = [{ service = \"q.*.*\" }, { service = \"r\" }]\n\
+                [[accounts]]\nname = \"A\"\nimports = [\
+                { service = \"q.*.*\", from = \"B\", to = \"l.$2.$1\" },\
+                { service = \"r\", from = \"B\", prefix = \"of.b\" }]\n\
+                [[users]]\nuser = \"a\"\npassword = \"p\"\naccount = \"A\"\n";
+    let mut users = Users::new(RANDOM);
+    users.read(text).unwrap();
+    let account = users.user("a").unwrap().account().unwrap().clone();
+    let accounts = users.accounts();
+    let routes = |subject: &str| -> Vec<String> {
+        let routes = accounts.account(account.as_str()).unwrap().service_routes(subject.as_bytes());
+        routes.map(|route| String::from_utf8(route.subject).unwrap()).collect()
+    };
+    assert_eq!(routes("l.x.y"), ["q.y.x"]);
+    assert_eq!(routes("of.b.r"), ["r"]);
+    assert_eq!((routes("q.x.y"), routes("r")), (Vec::<String>::new(), Vec::new()));
+    let wild = text.replace("of.b", "of.*");
+    assert!(Users::new(RANDOM).read(&wild).unwrap_err().reason.contains("without wildcards"));
+}

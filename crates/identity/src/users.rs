@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::errors::{CredentialError, Denied};
+use crate::nats_accounts::{AccountName, AccountTable, CalloutSettings};
 use crate::nkey::PublicKey;
 use crate::rules::Rules;
 use crate::secret::{Quick, Secret, SecretKey};
@@ -111,6 +112,8 @@ pub struct Users {
     by_name: HashMap<Arc<str>, Known>,
     token: Option<Token>,
     pub(crate) guest: Option<Arc<User>>,
+    pub(crate) accounts: Arc<AccountTable>,
+    pub(crate) callout: Option<CalloutSettings>,
     key: SecretKey,
     /// Compared in place of an unknown user's password, so that the answer takes as long as for a known user.
     decoy: Arc<Secret>,
@@ -123,7 +126,15 @@ impl Users {
         let (key, rest) = random.split_first_chunk().expect("48 are more than 32");
         let key = SecretKey::new(key);
         let decoy = Arc::new(Secret::decoy(&key, rest));
-        Self { by_name: HashMap::new(), token: None, guest: None, key, decoy }
+        Self {
+            by_name: HashMap::new(),
+            token: None,
+            guest: None,
+            accounts: Arc::default(),
+            callout: None,
+            key,
+            decoy,
+        }
     }
 
     /// Sets the token: plain, or its bcrypt hash. A client that presents it may do everything.
@@ -142,7 +153,7 @@ impl Users {
     /// Describes what is wrong with the password.
     pub fn set_password(&mut self, name: &str, text: &str) -> Result<(), CredentialError> {
         let secret = self.secret(text)?;
-        self.add(name, Proof::Password(secret), None)
+        self.add(name, Proof::Password(secret), None, None)
     }
 
     /// Adds a user who signs with a key, which is also the name. The user may do everything.
@@ -151,7 +162,7 @@ impl Users {
     /// Describes what is wrong with the public key.
     pub fn set_key(&mut self, text: &str) -> Result<(), CredentialError> {
         let key = PublicKey::parse(text)?;
-        self.add(text, Proof::Key(key), None)
+        self.add(text, Proof::Key(key), None, None)
     }
 
     /// Reports whether clients must present credentials.
@@ -177,6 +188,16 @@ impl Users {
     /// Reports whether there is a user of this name.
     pub fn has(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
+    }
+
+    /// Returns the accounts of the file.
+    pub fn accounts(&self) -> &Arc<AccountTable> {
+        &self.accounts
+    }
+
+    /// Returns the service that decides about clients, if there is one.
+    pub fn callout(&self) -> Option<&CalloutSettings> {
+        self.callout.as_ref()
     }
 
     /// Returns the user of clients that present no credentials. `None` if such clients are denied access.
@@ -254,9 +275,13 @@ impl Users {
         name: &str,
         proof: Proof,
         rules: Option<Rules>,
+        account: Option<AccountName>,
     ) -> Result<(), CredentialError> {
         let name: Arc<str> = name.into();
-        let user = Arc::new(User::new(Arc::clone(&name), rules));
+        let user = Arc::new(match account {
+            Some(account) => User::in_account(Arc::clone(&name), rules, &account),
+            None => User::new(Arc::clone(&name), rules),
+        });
         match self.by_name.insert(Arc::clone(&name), Known { proof, user }) {
             None => Ok(()),
             Some(_) => Err(CredentialError::Twice { name: name.to_string() }),

@@ -84,6 +84,16 @@ impl TaggedFields {
         self.0.as_ref().map_or(&[], |list| &list.fields)
     }
 
+    /// The content of a field.
+    pub fn get(&self, tag: u32) -> Option<&Bytes> {
+        self.as_slice().iter().find(|field| field.tag == tag).map(|field| &field.data)
+    }
+
+    /// A list with a single field.
+    pub fn of(tag: u32, data: Bytes) -> Self {
+        Self(Some(Box::new(List { fields: vec![TaggedField { tag, data }] })))
+    }
+
     /// Number of fields.
     pub fn len(&self) -> usize {
         self.as_slice().len()

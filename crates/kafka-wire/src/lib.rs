@@ -34,6 +34,7 @@ mod frame;
 mod header;
 mod message;
 pub mod messages;
+pub mod own_fields;
 mod reader;
 mod version;
 mod writer;

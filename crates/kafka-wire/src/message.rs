@@ -75,6 +75,11 @@ pub trait Request: Message {
 pub trait Response: Message {
     /// The API key of its request.
     const KEY: ApiKey;
+
+    /// The field `ThrottleTimeMs`, if it has one. It is left out in versions without it.
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        None
+    }
 }
 
 /// Work on the request type of an API key. See [`with_request`](crate::messages::with_request).

@@ -2,7 +2,8 @@
 //!
 //! Without an authorizer (`authorizer.class.name`) the answer is that of a Kafka without one, which clients
 //! and tools recognize. Rules for subjects, which Kafka does not know, have a kind of their own
-//! ([`ResourceKind::Subject`]). A filter finds them only if it names that kind.
+//! ([`ResourceKind::Subject`]). A filter finds them only if it names that kind, or has a tagged field of our
+//! own ([`own_fields::EVERY_KIND`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +11,6 @@ use std::sync::Arc;
 use tailrace_identity::acl::{
     Acl, AclFilter, KindFilter, Operation, PatternFilter, PatternKind, Permission, ResourceKind,
 };
-use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::create_acls_request::AclCreation;
 use tailrace_kafka_wire::messages::create_acls_response::AclCreationResult;
 use tailrace_kafka_wire::messages::delete_acls_response::{DeleteAclsFilterResult, DeleteAclsMatchingAcl};
@@ -19,10 +19,12 @@ use tailrace_kafka_wire::messages::{
     CreateAclsRequest, CreateAclsResponse, DeleteAclsRequest, DeleteAclsResponse, DescribeAclsRequest,
     DescribeAclsResponse,
 };
+use tailrace_kafka_wire::{ErrorCode, own_fields};
 use tailrace_metadata::Command;
 
 use crate::commands::{ITEMS_MAX, Refusal};
 use crate::context::Context;
+use crate::explain;
 
 /// Refuses who may not do this to the cluster, and everybody without an authorizer.
 fn check(context: &Context, operation: Operation) -> Result<(), Refusal> {
@@ -67,7 +69,15 @@ pub(crate) async fn describe(context: Arc<Context>, request: DescribeAclsRequest
         error_message: Some(refusal.message),
         ..Default::default()
     };
+    if explain::is_asked(&request) {
+        let explained = check(&context, Operation::Describe);
+        return explained.and_then(|()| explain::explain(&context, &request)).unwrap_or_else(refused);
+    }
+    let has_every_kind = request.unknown_tagged_fields.get(own_fields::EVERY_KIND).is_some();
     let filter = match check(&context, Operation::Describe).and_then(|()| filter(request)) {
+        Ok(filter) if has_every_kind && filter.kind == KindFilter::AnyOfKafka => {
+            AclFilter { kind: KindFilter::Any, ..filter }
+        }
         Ok(filter) => filter,
         Err(refusal) => return refused(refusal),
     };

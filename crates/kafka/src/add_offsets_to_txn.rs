@@ -24,11 +24,11 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let context = Arc::new(context);
     let version = context.version();
     if let Err(code) = check_rights(&context, &request) {
-        return Ok(Decided::Reply(context.reply(&answer(code))?));
+        return Ok(Decided::Reply(context.reply(answer(code))?));
     }
     let partition = match group_partition(context.node(), context.caller(), &request.group_id).await {
         Ok(partition) => partition,
-        Err(refusal) => return Ok(Decided::Reply(context.reply(&answer(refusal.code))?)),
+        Err(refusal) => return Ok(Decided::Reply(context.reply(answer(refusal.code))?)),
     };
     let transactional_id = request.transactional_id;
     let (id, producer) = (transactional_id.clone(), producer(request.producer_id, request.producer_epoch));

@@ -50,7 +50,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let context = Arc::new(context);
     let version = context.version();
     if let Err(code) = check_sender(&context, &request) {
-        return Ok(Decided::Reply(context.reply(&refused(&request, code, version))?));
+        return Ok(Decided::Reply(context.reply(refused(&request, code, version))?));
     }
     let mut asked = Vec::new();
     for transaction in transactions(request, version) {

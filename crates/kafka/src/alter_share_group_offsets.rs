@@ -35,9 +35,6 @@ pub(crate) async fn handle(
         };
     }
     let (request, mut responses) = split(&context, request);
-    if request.topics.is_empty() && !responses.is_empty() {
-        return AlterShareGroupOffsetsResponse { responses, ..Default::default() };
-    }
     let group: Arc<str> = request.group_id.as_str().into();
     let make =
         request.topics.iter().any(|wanted| context.node().topics().by_name(&wanted.topic_name).is_some());

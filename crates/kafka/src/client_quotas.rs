@@ -1,7 +1,6 @@
 //! DescribeClientQuotas (48) and AlterClientQuotas (49): KIP-546.
 //!
-//! `identity` checks entities, keys and limits, with Kafka's texts. `request_percentage` cannot be set: a
-//! request is decided by several threads in turn, and nothing measures how long each of them takes for it.
+//! `identity` checks entities, keys and limits, with Kafka's texts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -160,11 +159,6 @@ fn command(entry: &Alteration) -> Result<Command, Refusal> {
     let mut changes = Vec::new();
     for op in &entry.ops {
         let key = QuotaKey::parse(&op.key).map_err(refusal)?;
-        if key == QuotaKey::RequestPercentage && !op.remove {
-            let message = "request_percentage is not supported: tailrace does not measure the time that a \
-                           request takes of its threads.";
-            return Err(Refusal::invalid_request(message));
-        }
         changes.push((key, (!op.remove).then_some(op.value)));
     }
     let alteration = QuotaAlteration { entity, changes };

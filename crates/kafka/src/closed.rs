@@ -24,7 +24,7 @@ pub(crate) enum Closed {
     OtherLength { length: i32, max: i32 },
     #[error("{0}")]
     Handshake(#[from] HandshakeError),
-    #[error("the client started a TLS handshake, but tailrace.kafka.tls is false")]
+    #[error("the client started a TLS handshake on a listener without TLS")]
     TlsOnPlain,
     #[error(
         "a request did not arrive within tailrace.request.read.timeout.ms, or arrived too slowly while others waited for memory"

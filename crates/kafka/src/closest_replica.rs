@@ -3,13 +3,18 @@
 
 use tailrace_types::{NodeId, Offset, PartitionId, ReplicaId};
 
+use crate::context::Context;
 use crate::fetch_session::{PartitionWanted, TopicKey};
-use tailrace_node::Node;
 use tailrace_node::partitions::Topic;
 
 /// Returns the node to read from for each partition: `None` unless this node leads the partition and another
 /// replica is closer. `rack` is the consumer's.
-pub(crate) async fn preferred(node: &Node, rack: &str, wanted: &[PartitionWanted]) -> Vec<Option<NodeId>> {
+pub(crate) async fn preferred(
+    context: &Context,
+    rack: &str,
+    wanted: &[PartitionWanted],
+) -> Vec<Option<NodeId>> {
+    let node = context.node();
     let mut all = vec![None; wanted.len()];
     if node.config().broker_rack.as_deref() == Some(rack) {
         return all;
@@ -21,7 +26,7 @@ pub(crate) async fn preferred(node: &Node, rack: &str, wanted: &[PartitionWanted
             TopicKey::Id(id) => topics.by_id(*id),
         };
         if let Some(topic) = topic {
-            *preferred = nearest(node, rack, &topic, want).await;
+            *preferred = nearest(context, rack, &topic, want).await;
         }
     }
     all
@@ -29,12 +34,16 @@ pub(crate) async fn preferred(node: &Node, rack: &str, wanted: &[PartitionWanted
 
 /// Returns the node of the most advanced other replica in the rack, or `None` if no replica there has the
 /// offset the consumer wants.
-async fn nearest(here: &Node, rack: &str, topic: &Topic, want: &PartitionWanted) -> Option<NodeId> {
+async fn nearest(context: &Context, rack: &str, topic: &Topic, want: &PartitionWanted) -> Option<NodeId> {
+    let (here, came_by) = (context.node(), &context.session.came_by);
     let handle = topic.led(want.partition).ok()?;
     let image = here.image();
     let is_near = |replica: &&ReplicaId| {
         let node = image.node(replica.node());
-        node.is_some_and(|node| !node.fenced && node.registration.rack.as_deref() == Some(rack))
+        node.is_some_and(|node| {
+            let known = &node.registration;
+            !node.fenced && known.rack.as_deref() == Some(rack) && came_by.address_of(known).is_some()
+        })
     };
     let replicas = &topic.image.partition(PartitionId(want.partition))?.replicas;
     let near: Vec<ReplicaId> =

@@ -13,7 +13,6 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -28,13 +27,13 @@ use crate::closed::Closed;
 use crate::context::Decided;
 use crate::decide::{RequestFrame, decide};
 use crate::half_read::Held;
-use crate::login::state::Login;
 use crate::outbox::{Outbox, ReplyPart};
 use crate::server::KafkaServer;
 use crate::session::ClientSession;
 use crate::transport::Transport;
+use crate::work;
 use tailrace_env::aside::TURN;
-use tailrace_env::budget::{Reservation, SMALL_FRAME_BYTES, Ticket};
+use tailrace_env::budget::{RequestBudget, Reservation, SMALL_FRAME_BYTES, Ticket};
 use tailrace_env::task::NextTurn;
 
 /// Free room in the read buffer. The buffer grows to a frame's size once that size is known and admitted.
@@ -114,8 +113,9 @@ pub(crate) struct Connection {
     paused: bool,
     /// Time at which the client closed its sending side.
     input_ended: Option<Instant>,
-    /// Access to request memory.
+    /// Access to the memory for the frame being read: to that of logins until the client is logged in.
     ticket: Ticket,
+    is_login_frame: bool,
     /// Memory for the frame being read, if it is large.
     reservation: Option<Reservation>,
     /// A small frame that has partially arrived.
@@ -141,13 +141,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(
-        transport: Transport,
-        peer: SocketAddr,
-        local: SocketAddr,
-        login: Login,
-        server: Arc<KafkaServer>,
-    ) -> Self {
+    pub(crate) fn new(transport: Transport, session: ClientSession, server: Arc<KafkaServer>) -> Self {
         let outbox = Outbox::new(Arc::clone(&server.metrics));
         Self {
             transport,
@@ -160,6 +154,7 @@ impl Connection {
             paused: false,
             input_ended: None,
             ticket: server.budget.ticket(),
+            is_login_frame: false,
             reservation: None,
             half_read: None,
             deciding: None,
@@ -173,7 +168,7 @@ impl Connection {
             last_request: Instant::now(),
             closing: None,
             stopping: false,
-            session: Arc::new(ClientSession::new(peer, local, login)),
+            session: Arc::new(session),
             server,
         }
     }
@@ -183,7 +178,7 @@ impl Connection {
         let mut stopping = self.server.node.stopping();
         let closed = loop {
             let serving = !self.stopping;
-            let turns = std::future::poll_fn(|cx| self.poll_turns(cx));
+            let turns = std::future::poll_fn(|cx| self.poll_counted(cx));
             select! {
                 Err(closed) = turns => break closed,
                 _ = stopping.changed(), if serving => self.stopping = true,
@@ -196,6 +191,14 @@ impl Connection {
             node.share_groups().connection_closed(node, session.caller(), session.id);
         }
         closed
+    }
+
+    /// Takes turns, and counts their time for the client's quota.
+    fn poll_counted(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
+        work::begin_turn();
+        let polled = self.poll_turns(cx);
+        self.session.work.end_turn();
+        polled
     }
 
     /// Moves everything that can move. Ready only when the connection ends.
@@ -425,13 +428,24 @@ impl Connection {
         }
     }
 
+    /// The memory from which the frame being read takes. Strangers have their own.
+    fn frame_budget(&self) -> &Arc<RequestBudget> {
+        if self.is_login_frame { &self.server.login_budget } else { &self.server.budget }
+    }
+
     /// Returns how many bytes of the first frame may be read, always more than have arrived. Small frames
     /// need no admission, because every connection's read buffer is that large.
     fn poll_admission(&mut self, frame: usize, cx: &Context<'_>) -> Poll<usize> {
         if frame <= SMALL_FRAME_BYTES {
             return Poll::Ready(frame);
         }
-        let reservation = self.reservation.get_or_insert_with(|| self.server.budget.take(0));
+        if self.reservation.is_none() {
+            // A login ends between two frames, so a frame keeps to the budget in which it began.
+            self.is_login_frame = self.session.login().is_due();
+            self.ticket = self.frame_budget().ticket();
+        }
+        let budget = Arc::clone(self.frame_budget());
+        let reservation = self.reservation.get_or_insert_with(|| budget.take(0));
         let admitted = reservation.bytes().max(SMALL_FRAME_BYTES);
         if self.input.len() < admitted {
             return Poll::Ready(admitted);
@@ -448,8 +462,11 @@ impl Connection {
                 Poll::Ready(reservation.bytes())
             }
             Poll::Pending => {
-                if !was_waiting {
-                    self.server.metrics.request_memory_waits.inc();
+                let metrics = &self.server.metrics;
+                if !was_waiting && self.is_login_frame {
+                    metrics.login_memory_waits.inc();
+                } else if !was_waiting {
+                    metrics.request_memory_waits.inc();
                 }
                 Poll::Pending
             }
@@ -489,7 +506,7 @@ impl Connection {
             && !self.ticket.is_waiting()
             && self.frame_clock.is_some_and(|since| since.elapsed() >= 2 * LIMITS_INTERVAL)
             && arrived < LEAST_BYTES
-            && self.server.budget.has_line()
+            && self.frame_budget().has_line()
         {
             return Err(Closed::SlowRequest);
         }

@@ -27,7 +27,7 @@ const NOT_CHANGED: i32 = -1;
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: ConsumerGroupHeartbeatRequest = decode(&context, reader)?;
     if let Err(code) = check_rights(&context, &request) {
-        return Ok(Decided::Reply(context.reply(&failed(code))?));
+        return Ok(Decided::Reply(context.reply(failed(code))?));
     }
     let (group, beat) = heartbeat(&context, request);
     let pending = context.submit_consumer(group, ConsumerEvent::Heartbeat(Box::new(beat))).await;

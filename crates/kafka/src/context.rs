@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use tailrace_env::budget::Reservation;
@@ -14,7 +14,7 @@ use tailrace_node::{Caller, Node, NodeDisk};
 use crate::closed::Closed;
 use crate::outbox::ReplyPart;
 use crate::server::KafkaServer;
-use crate::session::ClientSession;
+use crate::session::{ClientSession, counted};
 
 /// An answer that will be ready later.
 pub(crate) type Promise = Pin<Box<dyn Future<Output = Result<Vec<ReplyPart>, Closed>> + Send>>;
@@ -40,6 +40,8 @@ pub(crate) struct Context {
     pub(crate) request_bytes: usize,
     /// How long the client is held up after this request, for the answer. In milliseconds.
     throttle_ms: AtomicU32,
+    /// Whether the client was charged for the time of the request.
+    work_charged: AtomicBool,
     /// Memory beyond the frame, for a request that is decided aside or takes much.
     room: Mutex<Option<Reservation>>,
 }
@@ -52,7 +54,8 @@ impl Context {
         request_bytes: usize,
     ) -> Self {
         let (throttle_ms, room) = (AtomicU32::new(0), Mutex::default());
-        Self { server, session, header, request_bytes, throttle_ms, room }
+        let work_charged = AtomicBool::new(false);
+        Self { server, session, header, request_bytes, throttle_ms, work_charged, room }
     }
 
     pub(crate) fn node(&self) -> &Arc<Node> {
@@ -111,18 +114,56 @@ impl Context {
         self.room.lock()
     }
 
+    /// Charges the client for the time that threads have spent on it since its last answer, at most once for
+    /// each request. Returns how long that holds it up, in milliseconds.
+    pub(crate) fn charge_work(&self) -> u32 {
+        if self.work_charged.swap(true, Ordering::Relaxed) {
+            return 0;
+        }
+        let time = self.session.work.take();
+        let throttle_ms = self.node().worked(self.caller(), self.client_id(), time);
+        self.throttle(throttle_ms);
+        throttle_ms
+    }
+
+    /// Reports whether the request counts on no quota of time, as in Kafka: what nodes ask each other, and
+    /// what comes before a login.
+    fn is_exempt(&self) -> bool {
+        match self.header.api_key {
+            ApiKey::AddPartitionsToTxn => self.version() >= NODES_ADD_PARTITIONS_FROM,
+            ApiKey::ApiVersions => self.session.login().is_due(),
+            _ => false,
+        }
+    }
+
+    /// Sets the time for which the client is held up.
+    fn tell_throttle(&self, response: &mut impl Response) {
+        let Some(field) = response.throttle_time_ms() else {
+            // It is exempt. Neither does its time count for the next request.
+            self.session.work.take();
+            return;
+        };
+        if self.is_exempt() {
+            self.session.work.take();
+        } else {
+            self.charge_work();
+        }
+        *field = (*field).max(self.throttle_time_ms());
+    }
+
     /// Encodes an answer that is in memory.
-    pub(crate) fn reply<R: Response>(&self, response: &R) -> Result<Vec<ReplyPart>, Closed> {
+    pub(crate) fn reply<R: Response>(&self, response: R) -> Result<Vec<ReplyPart>, Closed> {
         self.reply_with_files(response, &[])
     }
 
     /// Encodes an answer whose external parts are `files`. The tag is the index.
     pub(crate) fn reply_with_files<R: Response>(
         &self,
-        response: &R,
+        mut response: R,
         files: &[Extent<NodeDisk>],
     ) -> Result<Vec<ReplyPart>, Closed> {
-        let frame = response_frame(self.header.correlation_id, self.version(), response)
+        self.tell_throttle(&mut response);
+        let frame = response_frame(self.header.correlation_id, self.version(), &response)
             .map_err(|error| Closed::Protocol(format!("a response could not be encoded: {error}")))?;
         let mut parts = parts_of(frame, files);
         if let Some(mut room) = self.room().take() {
@@ -140,6 +181,9 @@ impl Context {
 /// Memory an answer made on the event loop may take before it is charged: a few topics' partitions, and what
 /// every client asks for.
 const UNCHARGED_BYTES: usize = 1024 * 1024;
+
+/// The first version of AddPartitionsToTxn that only nodes send.
+const NODES_ADD_PARTITIONS_FROM: i16 = 4;
 
 /// An answer of this size gets no further groups, resources or partitions: they are refused. A single one may
 /// take more.
@@ -184,10 +228,13 @@ pub(crate) fn parts_of(frame: Frame, files: &[Extent<NodeDisk>]) -> Vec<ReplyPar
 /// Continues a request on the threads for long work, because its answer may take long.
 pub(crate) async fn carry_on_aside(
     server: Arc<KafkaServer>,
+    session: Arc<ClientSession>,
     decision: impl Future<Output = Result<Decided, Closed>> + Send + 'static,
 ) -> Result<Decided, Closed> {
-    Ok(match server.aside.run(decision).await? {
-        Decided::Later(promise) => Decided::Later(Box::pin(async move { server.aside.run(promise).await })),
+    Ok(match server.aside.run(counted(Arc::clone(&session), decision)).await? {
+        Decided::Later(promise) => {
+            Decided::Later(Box::pin(async move { server.aside.run(counted(session, promise)).await }))
+        }
         decided => decided,
     })
 }
@@ -205,7 +252,7 @@ where
     let request = decode::<R>(&context, reader)?;
     let context = Arc::new(context);
     let response = handle(Arc::clone(&context), request).await;
-    Ok(Decided::Reply(context.reply(&response)?))
+    Ok(Decided::Reply(context.reply(response)?))
 }
 
 /// Answers when `response` is ready. Later requests are decided meanwhile. Work that must keep the
@@ -216,7 +263,7 @@ pub(crate) fn answer_later<R: Response + Send + 'static>(
     response: impl Future<Output = R> + Send + 'static,
 ) -> Decided {
     let context = context.into();
-    Decided::Later(Box::pin(async move { context.reply(&response.await) }))
+    Decided::Later(Box::pin(async move { context.reply(response.await) }))
 }
 
 /// Most bytes of memory that a decoded request may take beyond its frame.

@@ -68,5 +68,6 @@ async fn aside(context: Context, reader: Reader) -> Result<Decided, Closed> {
         }
     };
     *context.room() = Some(room);
-    carry_on_aside(server, dispatch(context, reader)).await
+    let session = Arc::clone(&context.session);
+    carry_on_aside(server, session, dispatch(context, reader)).await
 }

@@ -44,6 +44,10 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
                 Err(Refused::Code(code)) => code,
                 Ok(()) => ErrorCode::None,
             };
+            if code == ErrorCode::None {
+                let change = format!("DeleteGroup {}", group_id.escape_debug());
+                context.node().record_change(context.caller(), &change);
+            }
             results.push(DeletableGroupResult { group_id, error_code: code.code(), ..Default::default() });
         }
         DeleteGroupsResponse { results, ..Default::default() }

@@ -84,8 +84,14 @@ async fn delete(
         return Ok(log_start);
     }
     in_time(caller).map_err(|refusal| refusal.code)?;
-    advance_log_start(context.node(), caller, &handle, to).await.map_err(|failure| {
-        tracing::warn!(%caller, partition = %handle.id, %to, ?failure, "records were not deleted");
-        failure_code(&failure)
-    })
+    let outcome = advance_log_start(context.node(), caller, &handle, to).await;
+    match &outcome {
+        Ok(_) => {
+            context.node().record_change(caller, &format_args!("DeleteRecords {} before {to}", handle.id))
+        }
+        Err(failure) => {
+            tracing::warn!(%caller, partition = %handle.id, %to, ?failure, "records were not deleted");
+        }
+    }
+    outcome.map_err(|failure| failure_code(&failure))
 }

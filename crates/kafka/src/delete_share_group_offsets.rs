@@ -85,9 +85,6 @@ async fn delete(
     may_read: &[Result<(), ErrorCode>],
 ) -> Result<BTreeMap<TopicId, Result<(), StateFailure>>, Refusal> {
     let group: Arc<str> = request.group_id.as_str().into();
-    if !may_read.is_empty() && may_read.iter().all(Result::is_err) {
-        return Ok(BTreeMap::new());
-    }
     check_unused(context, &group).await?;
     let topics = context.node().topics();
     // Topics beyond the limit are refused, whether the client may read them or not.

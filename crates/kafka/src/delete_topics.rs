@@ -112,6 +112,7 @@ async fn delete(
     caller: &Caller,
 ) -> Result<(Option<String>, TopicId), (Option<String>, Refusal)> {
     let nameless = |refusal| (None, refusal);
+    let is_unknown = matches!(target, Target::UnknownName(_));
     let (name, topic) = match target {
         Target::Both => {
             return Err(nameless(Refusal::invalid_request(
@@ -131,6 +132,11 @@ async fn delete(
     };
     let may_delete = name.as_deref().map_or(Ok(()), |name| check_rights(context, name));
     if let Err(code) = may_delete {
+        // The client may see that there is no such topic, as in Kafka.
+        if is_unknown {
+            let message = "This server does not host this topic-partition.";
+            return Err((name, Refusal::new(ErrorCode::UnknownTopicOrPartition, message)));
+        }
         return Err((name, Refusal::unauthorized(code)));
     }
     // The metadata of this node do not have the id, so no right can be asked.

@@ -46,7 +46,7 @@ pub(crate) async fn handle(
     });
     DescribeClusterResponse {
         cluster_id: here.cluster_id().to_owned(),
-        controller_id: topology::controller(here),
+        controller_id: topology::controller_for(&context),
         brokers: brokers.collect(),
         cluster_authorized_operations: context
             .rights()

@@ -48,7 +48,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
             let group = match asked.reply().await {
                 Ok(GroupReply::Describe(described)) => match described.into_iter().next() {
                     Some(Ok(description)) => described_group(group_id, description, operations),
-                    Some(Err(error)) => missing(group_id, &error, version),
+                    Some(Err(error)) => missing(group_id, &error, version, operations),
                     None => refused(group_id, ErrorCode::UnknownServerError, None),
                 },
                 Ok(_) => refused(group_id, ErrorCode::UnknownServerError, None),
@@ -94,22 +94,26 @@ fn described_member(member: ClassicMemberDescription) -> DescribedGroupMember {
     }
 }
 
-fn missing(group_id: String, error: &GroupError, version: i16) -> DescribedGroup {
+/// As in Kafka, a missing group is dead, and its operations are told where it is no error.
+fn missing(group_id: String, error: &GroupError, version: i16, operations: i32) -> DescribedGroup {
+    let group_state = GroupState::Dead.name().to_owned();
     match group_code(error) {
-        ErrorCode::GroupIdNotFound if version < NOT_FOUND_FROM => dead(group_id),
+        ErrorCode::GroupIdNotFound if version < NOT_FOUND_FROM => {
+            DescribedGroup { group_id, group_state, authorized_operations: operations, ..Default::default() }
+        }
+        code @ ErrorCode::GroupIdNotFound => {
+            DescribedGroup { group_state, ..refused(group_id, code, Some(error.to_string())) }
+        }
         code => refused(group_id, code, Some(error.to_string())),
     }
 }
 
-fn dead(group_id: String) -> DescribedGroup {
+fn refused(group_id: String, code: ErrorCode, message: Option<String>) -> DescribedGroup {
     DescribedGroup {
         group_id,
-        group_state: GroupState::Dead.name().to_owned(),
+        error_code: code.code(),
+        error_message: message,
         authorized_operations: OPERATIONS_NOT_ASKED,
         ..Default::default()
     }
-}
-
-fn refused(group_id: String, code: ErrorCode, message: Option<String>) -> DescribedGroup {
-    DescribedGroup { error_code: code.code(), error_message: message, ..dead(group_id) }
 }

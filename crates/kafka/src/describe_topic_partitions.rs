@@ -18,7 +18,6 @@ use crate::context::Context;
 use crate::lookup::legal_name;
 use crate::rights::ApiRights;
 use crate::topology::{self, PartitionState};
-use tailrace_node::Node;
 use tailrace_node::partitions::{Topic, TopicTable};
 
 /// Most partitions in one answer, however many are requested: Kafka's `max.request.partition.size.limit`.
@@ -36,7 +35,7 @@ pub(crate) async fn handle(
     let limit = request.response_partition_limit.clamp(1, PARTITIONS_MAX);
     let mut page = Page {
         rights: context.rights(),
-        node: Arc::clone(context.node()),
+        context: &context,
         image: context.node().image(),
         cursor: request.cursor,
         // The limit is between 1 and the maximum.
@@ -64,7 +63,7 @@ fn bad_cursor(cursor: &From) -> DescribeTopicPartitionsResponse {
 
 struct Page<'a> {
     rights: ApiRights<'a>,
-    node: Arc<Node>,
+    context: &'a Context,
     image: Arc<MetadataImage>,
     /// The start of the page.
     cursor: Option<From>,
@@ -111,7 +110,7 @@ impl Page<'_> {
     /// Adds partitions starting at `first`. Returns the first one that did not fit.
     fn add(&mut self, topic: &Topic, first: usize) -> usize {
         let numbers = (0..topic.partition_count()).skip(first).take(self.room);
-        let place = |index| topology::partition_state(&self.node, &self.image, topic, index);
+        let place = |index| topology::partition_state(self.context, &self.image, topic, index);
         let partitions: Vec<_> = numbers.map(|index| partition(index, place(index))).collect();
         self.room -= partitions.len();
         let next = first + partitions.len();

@@ -27,7 +27,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let context = Arc::new(context);
     let version = context.version();
     if let Err(code) = context.rights().transactional_id(Operation::Write, &request.transactional_id) {
-        return Ok(Decided::Reply(context.reply(&refused(code))?));
+        return Ok(Decided::Reply(context.reply(refused(code))?));
     }
     let protocol = if version >= BUMPS_FROM {
         TransactionProtocol::EpochPerTransaction

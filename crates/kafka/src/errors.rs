@@ -350,6 +350,10 @@ pub(crate) fn control_code(error: &ControlError) -> ErrorCode {
         ControlErrorKind::DuplicateResource => ErrorCode::DuplicateResource,
         ControlErrorKind::UnacceptableCredential => ErrorCode::UnacceptableCredential,
         ControlErrorKind::NotAuthorized => ErrorCode::ClusterAuthorizationFailed,
+        ControlErrorKind::UnknownToken => ErrorCode::DelegationTokenNotFound,
+        ControlErrorKind::TokenExpired => ErrorCode::DelegationTokenExpired,
+        ControlErrorKind::TokenOwnerMismatch => ErrorCode::DelegationTokenOwnerMismatch,
+        ControlErrorKind::InvalidPrincipalType => ErrorCode::InvalidPrincipalType,
         ControlErrorKind::Unknown => ErrorCode::UnknownServerError,
     }
 }

@@ -39,26 +39,26 @@ pub(crate) fn refuse(context: &Context, reader: Reader) -> Result<Decided, Close
     let error_code = ErrorCode::UnsupportedVersion.code();
     let reply = match context.header.api_key {
         ApiKey::ConsumerGroupHeartbeat => {
-            context.reply(&ConsumerGroupHeartbeatResponse { error_code, ..Default::default() })
+            context.reply(ConsumerGroupHeartbeatResponse { error_code, ..Default::default() })
         }
         ApiKey::ConsumerGroupDescribe => {
             let wanted = decode::<ConsumerGroupDescribeRequest>(context, reader)?.group_ids;
             let group = |group_id| ConsumerGroup { group_id, error_code, ..Default::default() };
             let groups = wanted.into_iter().take(ITEMS_MAX).map(group).collect();
-            context.reply(&ConsumerGroupDescribeResponse { groups, ..Default::default() })
+            context.reply(ConsumerGroupDescribeResponse { groups, ..Default::default() })
         }
         ApiKey::ShareGroupHeartbeat => {
-            context.reply(&ShareGroupHeartbeatResponse { error_code, ..Default::default() })
+            context.reply(ShareGroupHeartbeatResponse { error_code, ..Default::default() })
         }
         ApiKey::ShareGroupDescribe => {
             let wanted = decode::<ShareGroupDescribeRequest>(context, reader)?.group_ids;
             let group = |group_id| ShareGroup { group_id, error_code, ..Default::default() };
             let groups = wanted.into_iter().take(ITEMS_MAX).map(group).collect();
-            context.reply(&ShareGroupDescribeResponse { groups, ..Default::default() })
+            context.reply(ShareGroupDescribeResponse { groups, ..Default::default() })
         }
-        ApiKey::ShareFetch => context.reply(&ShareFetchResponse { error_code, ..Default::default() }),
+        ApiKey::ShareFetch => context.reply(ShareFetchResponse { error_code, ..Default::default() }),
         ApiKey::ShareAcknowledge => {
-            context.reply(&ShareAcknowledgeResponse { error_code, ..Default::default() })
+            context.reply(ShareAcknowledgeResponse { error_code, ..Default::default() })
         }
         ApiKey::DescribeShareGroupOffsets => {
             let wanted = decode::<DescribeShareGroupOffsetsRequest>(context, reader)?.groups;
@@ -68,13 +68,13 @@ pub(crate) fn refuse(context: &Context, reader: Reader) -> Result<Decided, Close
                 ..Default::default()
             };
             let groups = wanted.into_iter().take(ITEMS_MAX).map(|wanted| group(wanted.group_id)).collect();
-            context.reply(&DescribeShareGroupOffsetsResponse { groups, ..Default::default() })
+            context.reply(DescribeShareGroupOffsetsResponse { groups, ..Default::default() })
         }
         ApiKey::AlterShareGroupOffsets => {
-            context.reply(&AlterShareGroupOffsetsResponse { error_code, ..Default::default() })
+            context.reply(AlterShareGroupOffsetsResponse { error_code, ..Default::default() })
         }
         ApiKey::DeleteShareGroupOffsets => {
-            context.reply(&DeleteShareGroupOffsetsResponse { error_code, ..Default::default() })
+            context.reply(DeleteShareGroupOffsetsResponse { error_code, ..Default::default() })
         }
         other => Err(Closed::Protocol(format!("{} needs a feature that is not in force", other.name()))),
     };

@@ -30,6 +30,7 @@ use crate::lookup::replica;
 use crate::outbox::ReplyPart;
 use crate::partition_read::PartitionRead;
 use crate::rights::ApiRights;
+use crate::session::counted;
 use crate::{closest_replica, leader_hints};
 use tailrace_node::Caller;
 use tailrace_node::Node;
@@ -94,7 +95,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         Admission::Turn(turn) => turn,
         Admission::Refused(code) => {
             let response = FetchResponse { error_code: code.code(), ..Default::default() };
-            return Ok(Decided::Reply(context.reply(&response)?));
+            return Ok(Decided::Reply(context.reply(response)?));
         }
     };
     let wanted_max = match node.config().tailrace_read_verify_after_ms {
@@ -107,13 +108,13 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     {
         return decide_found(context, turn, found, terms, rack).await;
     }
-    let server = Arc::clone(&context.server);
+    let (server, session) = (Arc::clone(&context.server), Arc::clone(&context.session));
     let aside = async move {
         let terms = Terms { reach: Reach::Disk, ..terms };
         let found = look(context.node(), &turn.wanted, &terms).await.expect("the disk is allowed");
         decide_found(context, turn, found, terms, rack).await
     };
-    carry_on_aside(server, aside).await
+    carry_on_aside(server, session, aside).await
 }
 
 async fn decide_found(
@@ -124,7 +125,7 @@ async fn decide_found(
     rack: Option<String>,
 ) -> Result<Decided, Closed> {
     if let Some(rack) = rack {
-        redirect(context.node(), &rack, &turn.wanted, &mut found).await;
+        redirect(&context, &rack, &turn.wanted, &mut found).await;
     }
     if is_enough(&found, &terms) {
         return Ok(Decided::Reply(respond(&context, turn, found, &terms)?));
@@ -133,8 +134,8 @@ async fn decide_found(
 }
 
 /// Redirects the consumer to replicas that are closer to it than this one.
-async fn redirect(node: &Node, rack: &str, wanted: &[PartitionWanted], found: &mut [PartitionRead]) {
-    let preferred = closest_replica::preferred(node, rack, wanted).await;
+async fn redirect(context: &Context, rack: &str, wanted: &[PartitionWanted], found: &mut [PartitionRead]) {
+    let preferred = closest_replica::preferred(context, rack, wanted).await;
     for (found, preferred) in found.iter_mut().zip(preferred) {
         if preferred.is_some() && !found.failed() && found.diverging.is_none() {
             found.preferred = preferred;
@@ -154,13 +155,13 @@ async fn wait(context: Context, turn: FetchTurn, terms: Terms) -> Result<Vec<Rep
     if let Some(found) = wait_for_enough(&context, &turn, &terms).await {
         return respond(&context, turn, found, &terms);
     }
-    let server = Arc::clone(&context.server);
+    let (server, session) = (Arc::clone(&context.server), Arc::clone(&context.session));
     let aside = async move {
         let terms = Terms { reach: Reach::Disk, ..terms };
         let found = wait_for_enough(&context, &turn, &terms).await.expect("the disk is allowed");
         respond(&context, turn, found, &terms)
     };
-    server.aside.run(aside).await
+    server.aside.run(counted(session, aside)).await
 }
 
 /// Returns what was found. `None` if some of it has to be read from the disk.
@@ -329,14 +330,18 @@ fn respond(
     found: Vec<PartitionRead>,
     terms: &Terms,
 ) -> Result<Vec<ReplyPart>, Closed> {
-    let bytes = turn.answer_bytes(&found);
-    match context.node().fetched(context.caller(), context.client_id(), bytes) {
+    // A client beyond its quota of time gets nothing either, as in Kafka, and no bytes are counted.
+    let delivery = match context.charge_work() {
+        0 => context.node().fetched(context.caller(), context.client_id(), turn.answer_bytes(&found)),
+        throttle_ms => Delivery::Withhold { throttle_ms },
+    };
+    match delivery {
         Delivery::Send { throttle_ms } => context.throttle(throttle_ms),
         Delivery::Withhold { throttle_ms } => {
             context.throttle(throttle_ms);
             let session_id = context.server.fetch_sessions.withhold(&turn);
             let throttle_time_ms = context.throttle_time_ms();
-            return context.reply(&FetchResponse { throttle_time_ms, session_id, ..Default::default() });
+            return context.reply(FetchResponse { throttle_time_ms, session_id, ..Default::default() });
         }
     }
     let named = turn.select(&found);
@@ -367,7 +372,7 @@ fn respond(
     let (session_id, throttle_time_ms) = (turn.session_id, context.throttle_time_ms());
     let mut response = FetchResponse { session_id, throttle_time_ms, responses, ..Default::default() };
     leader_hints::in_fetch(context, &mut response);
-    context.reply_with_files(&response, &files)
+    context.reply_with_files(response, &files)
 }
 
 fn partition_data(

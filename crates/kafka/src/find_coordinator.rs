@@ -54,14 +54,14 @@ pub(crate) async fn handle(
 
 async fn coordinator(context: &Context, kind: i8, key: &str) -> Coordinator {
     let (here, caller) = (context.node(), context.caller());
-    if kind == SHARE && SharePartitionKey::parse(key).is_none() {
-        return refused("The key is not GROUP:TOPIC_ID:PARTITION.");
-    }
     if !matches!(kind, GROUP | TRANSACTION | SHARE) {
         return refused("Unknown coordinator type.");
     }
     if let Err(code) = check_rights(context, kind, key) {
         return Coordinator { error_code: code.code(), ..refused(&Refusal::unauthorized(code).message) };
+    }
+    if kind == SHARE && SharePartitionKey::parse(key).is_none() {
+        return refused("The key is not GROUP:TOPIC_ID:PARTITION.");
     }
     if here.is_alone() {
         return at(&topology::this_node(context));

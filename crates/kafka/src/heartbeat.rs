@@ -15,7 +15,7 @@ use crate::errors::group_code;
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: HeartbeatRequest = decode(&context, reader)?;
     if let Err(code) = context.rights().group(Operation::Read, &request.group_id) {
-        return Ok(Decided::Reply(context.reply(&answer(code))?));
+        return Ok(Decided::Reply(context.reply(answer(code))?));
     }
     let by = MemberReference {
         member: request.member_id.into(),

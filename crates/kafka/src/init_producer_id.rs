@@ -26,15 +26,15 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         None => context.rights().idempotent_write(),
     };
     if let Err(code) = may_write {
-        return Ok(Decided::Reply(context.reply(&refused(code))?));
+        return Ok(Decided::Reply(context.reply(refused(code))?));
     }
     // A client must send both its current id and its epoch, or neither. Without a transactional id it always
     // gets a new id.
     if (request.producer_id < 0) != (request.producer_epoch < 0) {
-        return Ok(Decided::Reply(context.reply(&refused(ErrorCode::InvalidRequest))?));
+        return Ok(Decided::Reply(context.reply(refused(ErrorCode::InvalidRequest))?));
     }
     match request.transactional_id.clone() {
-        None => Ok(Decided::Reply(context.reply(&idempotent(&context).await)?)),
+        None => Ok(Decided::Reply(context.reply(idempotent(&context).await)?)),
         Some(transactional_id) => Ok(transactional(context, request, transactional_id).await),
     }
 }

@@ -33,7 +33,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let request: JoinGroupRequest = decode(&context, reader)?;
     let version = context.version();
     if let Err(code) = context.rights().group(Operation::Read, &request.group_id) {
-        return Ok(Decided::Reply(context.reply(&refused(code, String::new(), version))?));
+        return Ok(Decided::Reply(context.reply(refused(code, String::new(), version))?));
     }
     let member = request.member_id.clone();
     if let Some(reason) = &request.reason {

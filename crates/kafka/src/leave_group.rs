@@ -19,7 +19,7 @@ const MEMBERS_FROM: i16 = 3;
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: LeaveGroupRequest = decode(&context, reader)?;
     if let Err(code) = context.rights().group(Operation::Read, &request.group_id) {
-        return Ok(Decided::Reply(context.reply(&refused(code))?));
+        return Ok(Decided::Reply(context.reply(refused(code))?));
     }
     let batched = context.version() >= MEMBERS_FROM;
     let members = if batched {

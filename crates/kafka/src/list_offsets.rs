@@ -107,7 +107,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     drop(rights);
     let mut answer = ListOffsetsResponse { topics, ..Default::default() };
     if lookups.is_empty() {
-        return Ok(Decided::Reply(context.reply(&answer)?));
+        return Ok(Decided::Reply(context.reply(answer)?));
     }
     let node = Arc::clone(context.node());
     Ok(answer_later(context, async move {

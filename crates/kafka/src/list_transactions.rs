@@ -27,7 +27,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let request: ListTransactionsRequest = decode(&context, reader)?;
     let context = Arc::new(context);
     let Ok(pattern) = pattern(request.transactional_id_pattern.as_deref()) else {
-        return Ok(Decided::Reply(context.reply(&refused(ErrorCode::InvalidRegularExpression))?));
+        return Ok(Decided::Reply(context.reply(refused(ErrorCode::InvalidRegularExpression))?));
     };
     let (filter, unknown_state_filters) = filter(request);
     Ok(answer_later(Arc::clone(&context), async move {

@@ -1,4 +1,5 @@
-//! The Kafka listener: accepts connections within the limits, counts them, and runs each as a task.
+//! The Kafka listeners: accept connections within the limits, count them, and run each as a task. The limits
+//! are those of all listeners together.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -8,14 +9,16 @@ use tailrace_env::time::Duration;
 use tailrace_env::{select, time};
 
 use parking_lot::Mutex;
-use tailrace_config::{BrokerConfig, KafkaAuthentication};
+use tailrace_config::{BrokerConfig, KafkaAuthentication, KafkaListener};
 use tailrace_env::net::{BufferSizes, Listener, Stream};
 use tailrace_env::task::JoinSet;
 
+use crate::came_by::CameBy;
 use crate::closed::Closed;
 use crate::connection::Connection;
 use crate::login::state::Login;
 use crate::server::KafkaServer;
+use crate::session::ClientSession;
 use crate::transport::Transport;
 use tailrace_env::metrics::ReasonLabel;
 use tailrace_env::task::stopped;
@@ -27,9 +30,29 @@ const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// Number of open connections per address.
 type PerAddress = Arc<Mutex<HashMap<IpAddr, u32>>>;
 
-/// Accepts connections until the server stops, then gives them `grace` to end.
-pub async fn serve(listener: Listener, server: Arc<KafkaServer>, grace: Duration) {
-    let per_address = PerAddress::default();
+/// Accepts connections on all listeners until the server stops, then gives them `grace` to end.
+pub async fn serve(listeners: Vec<(Listener, KafkaListener)>, server: Arc<KafkaServer>, grace: Duration) {
+    let (per_address, mut serving) = (PerAddress::default(), JoinSet::new());
+    for (number, (listener, settings)) in listeners.into_iter().enumerate() {
+        let connections = server.metrics.of_listener(settings.label());
+        let came_by = Arc::new(CameBy { settings, is_first: number == 0, connections });
+        let (server, per_address) = (Arc::clone(&server), Arc::clone(&per_address));
+        serving.spawn(serve_one(listener, came_by, server, per_address, grace));
+    }
+    while let Some(ended) = serving.join_next().await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a Kafka listener panicked");
+        }
+    }
+}
+
+async fn serve_one(
+    listener: Listener,
+    came_by: Arc<CameBy>,
+    server: Arc<KafkaServer>,
+    per_address: PerAddress,
+    grace: Duration,
+) {
     let mut stopping = server.node.stopping();
     let mut connections = JoinSet::new();
     loop {
@@ -37,7 +60,9 @@ pub async fn serve(listener: Listener, server: Arc<KafkaServer>, grace: Duration
             () = stopped(&mut stopping) => break,
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => admit(stream, peer, &server, &per_address, &mut connections),
+                Ok((stream, peer)) => {
+                    admit(stream, peer, &came_by, &server, &per_address, &mut connections);
+                }
                 Err(error) => {
                     tracing::warn!(%error, "accepting a connection failed");
                     time::sleep(ACCEPT_RETRY_INTERVAL).await;
@@ -56,11 +81,12 @@ pub async fn serve(listener: Listener, server: Arc<KafkaServer>, grace: Duration
 fn admit(
     stream: Stream,
     peer: SocketAddr,
+    came_by: &Arc<CameBy>,
     server: &Arc<KafkaServer>,
     per_address: &PerAddress,
     connections: &mut JoinSet<()>,
 ) {
-    let Some(place) = ConnectionPlace::take(server, per_address, peer.ip()) else { return };
+    let Some(place) = ConnectionPlace::take(server, came_by, per_address, peer.ip()) else { return };
     if let Err(throttle_ms) = server.node.connected(peer.ip()) {
         let reason = "connection_creation_rate";
         server.metrics.connections_refused.get_or_create(&ReasonLabel { reason }).inc();
@@ -73,20 +99,24 @@ fn admit(
         return;
     }
     let Ok(local) = stream.local_addr() else { return };
-    let Some(mut login) = login(server, peer.ip()) else { return };
+    let Some(mut login) = login(server, came_by, peer.ip()) else { return };
     if stream.set_buffers(buffer_sizes(&server.node.config())).is_err() {
         return;
     }
     server.metrics.connections_accepted.inc();
-    let (server, caller) = (Arc::clone(server), Caller::client(Door::Kafka, peer));
+    let (server, came_by) = (Arc::clone(server), Arc::clone(came_by));
+    let caller = Caller::client(Door::Kafka, peer);
     connections.spawn(async move {
         let _place = place;
-        let closed = match secure(stream, &server).await {
+        let closed = match secure(stream, &server, &came_by).await {
             Ok(transport) => {
-                if let Some(certificate) = transport.client_certificate() {
+                if came_by.settings.certificates_name_users()
+                    && let Some(certificate) = transport.client_certificate()
+                {
                     login.identify(&server.node, &caller, certificate);
                 }
-                Connection::new(transport, peer, local, login, Arc::clone(&server)).run().await
+                let session = ClientSession::new(peer, local, Arc::clone(&came_by), login);
+                Connection::new(transport, session, Arc::clone(&server)).run().await
             }
             Err(closed) => closed,
         };
@@ -94,17 +124,18 @@ fn admit(
             None => tracing::debug!(%caller, reason = %closed, "connection closed"),
             Some(reason) => {
                 server.metrics.connections_cut.get_or_create(&ReasonLabel { reason }).inc();
-                tracing::info!(%caller, reason = %closed, "connection closed by the server");
+                let listener = came_by.settings.label();
+                tracing::info!(%caller, listener, reason = %closed, "connection closed by the server");
             }
         }
     });
 }
 
 /// Returns the login of a new connection. `None` if too many clients are about to log in.
-fn login(server: &KafkaServer, address: IpAddr) -> Option<Login> {
+fn login(server: &KafkaServer, came_by: &CameBy, address: IpAddr) -> Option<Login> {
     let config = server.node.config();
     let time = Duration::from_millis(config.tailrace_kafka_login_timeout_ms);
-    if config.tailrace_kafka_authentication != KafkaAuthentication::Required {
+    if came_by.settings.authentication != KafkaAuthentication::Required {
         return Some(Login::new(None, time));
     }
     match server.node.pending_login(address) {
@@ -119,13 +150,14 @@ fn login(server: &KafkaServer, address: IpAddr) -> Option<Login> {
 }
 
 /// Performs the TLS handshake if this listener requires it. A stopping server does not wait for it.
-async fn secure(stream: Stream, server: &Arc<KafkaServer>) -> Result<Transport, Closed> {
-    let Some(tls) = server.tls.as_ref().filter(|_| server.node.config().tailrace_kafka_tls) else {
+async fn secure(stream: Stream, server: &Arc<KafkaServer>, came_by: &CameBy) -> Result<Transport, Closed> {
+    if !came_by.settings.protocol.uses_tls() {
         return Ok(Transport::Plain(stream));
-    };
+    }
+    let Some(tls) = &server.tls else { unreachable!("TLS was loaded for this listener at the start") };
     let mut stopping = server.node.stopping();
     select! {
-        accepted = tls.accept(stream) => Ok(Transport::Tls(Box::new(accepted?))),
+        accepted = tls.accept_with(stream, came_by.settings.client_auth) => Ok(Transport::Tls(Box::new(accepted?))),
         () = stopped(&mut stopping) => Err(Closed::Stopping),
     }
 }
@@ -143,21 +175,28 @@ struct ConnectionPlace {
     server: Arc<KafkaServer>,
     per_address: PerAddress,
     address: IpAddr,
+    came_by: Arc<CameBy>,
 }
 
 impl ConnectionPlace {
-    fn take(server: &Arc<KafkaServer>, per_address: &PerAddress, address: IpAddr) -> Option<Self> {
+    fn take(
+        server: &Arc<KafkaServer>,
+        came_by: &Arc<CameBy>,
+        per_address: &PerAddress,
+        address: IpAddr,
+    ) -> Option<Self> {
         let config = server.node.config();
         let refused = |reason| {
             server.metrics.connections_refused.get_or_create(&ReasonLabel { reason }).inc();
             tracing::debug!(%address, reason, "connection refused");
             None
         };
+        // Held until the connection counts: another listener may be accepting one as well.
+        let mut counts = per_address.lock();
         let open = server.connections.load(Ordering::Acquire);
         if open >= usize::try_from(config.max_connections).unwrap_or(usize::MAX) {
             return refused("max.connections");
         }
-        let mut counts = per_address.lock();
         let count = counts.entry(address).or_insert(0);
         if *count >= config.max_connections_per_ip {
             if *count == 0 {
@@ -166,10 +205,12 @@ impl ConnectionPlace {
             return refused("max.connections.per.ip");
         }
         *count += 1;
-        drop(counts);
         server.connections.fetch_add(1, Ordering::AcqRel);
+        drop(counts);
         server.metrics.connections.inc();
-        Some(Self { server: Arc::clone(server), per_address: Arc::clone(per_address), address })
+        came_by.connections.inc();
+        let (server, came_by) = (Arc::clone(server), Arc::clone(came_by));
+        Some(Self { server, came_by, per_address: Arc::clone(per_address), address })
     }
 }
 
@@ -184,5 +225,6 @@ impl Drop for ConnectionPlace {
         }
         self.server.connections.fetch_sub(1, Ordering::AcqRel);
         self.server.metrics.connections.dec();
+        self.came_by.connections.dec();
     }
 }

@@ -29,6 +29,9 @@ const NULL_IS_ALL_FROM: i16 = 1;
 /// First version whose request and answer may omit the name.
 const IDS_FROM: i16 = 12;
 
+/// First version whose clients know LISTENER_NOT_FOUND.
+const LISTENER_NOT_FOUND_FROM: i16 = 6;
+
 /// Topics after which other tasks get a turn.
 const TURN: usize = 256;
 
@@ -48,9 +51,9 @@ pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> M
     };
     let rights = context.rights();
     for topic in &mut topics {
-        let is_refused = topic.error_code == ErrorCode::TopicAuthorizationFailed.code();
+        let is_there = topic.error_code == ErrorCode::None.code();
         let name = topic.name.as_deref().unwrap_or_default();
-        topic.topic_authorized_operations = rights.topic_operations(asks_operations && !is_refused, name);
+        topic.topic_authorized_operations = rights.topic_operations(asks_operations && is_there, name);
     }
     let brokers = topology::live_nodes(&context).into_iter().map(|node| MetadataResponseBroker {
         node_id: node.id,
@@ -62,7 +65,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> M
     MetadataResponse {
         brokers: brokers.collect(),
         cluster_id: Some(context.node().cluster_id().to_owned()),
-        controller_id: topology::controller(context.node()),
+        controller_id: topology::controller_for(&context),
         topics,
         cluster_authorized_operations: rights
             .cluster_operations(request.include_cluster_authorized_operations),
@@ -209,10 +212,16 @@ fn refused_id(id: TopicId, code: ErrorCode) -> MetadataResponseTopic {
 
 fn known(context: &Context, topic: &Topic) -> MetadataResponseTopic {
     let image = context.node().image();
+    let error = |code| match code {
+        ErrorCode::ListenerNotFound if context.version() < LISTENER_NOT_FOUND_FROM => {
+            ErrorCode::LeaderNotAvailable
+        }
+        code => code,
+    };
     let partition = |index| {
-        let place = topology::partition_state(context.node(), &image, topic, index);
+        let place = topology::partition_state(context, &image, topic, index);
         MetadataResponsePartition {
-            error_code: place.error().code(),
+            error_code: error(place.error()).code(),
             partition_index: index,
             leader_id: place.leader_id(),
             leader_epoch: place.leader_epoch(),

@@ -21,6 +21,11 @@ struct ApiLabel {
     api: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ListenerLabel {
+    listener: String,
+}
+
 /// Requests of one API.
 #[derive(Clone, Debug)]
 pub(crate) struct ApiMetrics {
@@ -36,6 +41,7 @@ pub struct KafkaMetrics {
     apis: Vec<ApiMetrics>,
     /// Open connections.
     pub connections: Gauge,
+    listener_connections: Family<ListenerLabel, Gauge>,
     pub(crate) connections_accepted: Counter,
     pub(crate) connections_refused: Family<ReasonLabel, Counter>,
     pub(crate) connections_cut: Family<ReasonLabel, Counter>,
@@ -49,6 +55,9 @@ pub struct KafkaMetrics {
     pub(crate) request_memory_waits: Counter,
     /// Bytes reserved for large requests.
     pub request_memory: Gauge,
+    pub(crate) login_memory_waits: Counter,
+    /// Bytes reserved for large requests of clients that have not logged in.
+    pub login_memory: Gauge,
     /// Bytes of large requests, decoded, and of their answers.
     pub request_aside_memory: Gauge,
     pub(crate) fetch_sessions: Gauge,
@@ -76,6 +85,7 @@ impl KafkaMetrics {
             response_seconds,
             apis,
             connections: Default::default(),
+            listener_connections: Default::default(),
             connections_accepted: Default::default(),
             connections_refused: Default::default(),
             connections_cut: Default::default(),
@@ -88,9 +98,16 @@ impl KafkaMetrics {
             cold_reads: Default::default(),
             request_memory_waits: Default::default(),
             request_memory: Default::default(),
+            login_memory_waits: Default::default(),
+            login_memory: Default::default(),
             request_aside_memory: Default::default(),
             fetch_sessions: Default::default(),
         }
+    }
+
+    /// Returns the number of open connections of a listener. The settings bound the number of listeners.
+    pub(crate) fn of_listener(&self, name: &str) -> Gauge {
+        self.listener_connections.get_or_create_owned(&ListenerLabel { listener: name.to_owned() })
     }
 
     /// Registers all metrics.
@@ -104,6 +121,11 @@ impl KafkaMetrics {
             self.response_seconds.clone(),
         );
         r.register("kafka_connections", "Open Kafka connections", self.connections.clone());
+        r.register(
+            "kafka_listener_connections",
+            "Open Kafka connections, by listener",
+            self.listener_connections.clone(),
+        );
         r.register(
             "kafka_connections_accepted",
             "Kafka connections accepted",
@@ -136,6 +158,17 @@ impl KafkaMetrics {
             "Memory reserved for large requests that are being read or decided",
             Unit::Bytes,
             self.request_memory.clone(),
+        );
+        r.register(
+            "login_request_memory_waits",
+            "Times a connection had to wait for request memory before its login",
+            self.login_memory_waits.clone(),
+        );
+        r.register_with_unit(
+            "login_request_memory",
+            "Memory reserved for large requests that are being read before a login",
+            Unit::Bytes,
+            self.login_memory.clone(),
         );
         r.register_with_unit(
             "request_aside_memory",

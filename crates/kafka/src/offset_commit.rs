@@ -33,12 +33,12 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         request.topics.into_iter().map(|topic| commit_topic(topic, version)).collect();
     if let Err(code) = context.rights().group(Operation::Read, &request.group_id) {
         let topics = topics.iter().map(|topic| refused_topic(topic, code)).collect();
-        return Ok(Decided::Reply(context.reply(&OffsetCommitResponse { topics, ..Default::default() })?));
+        return Ok(Decided::Reply(context.reply(OffsetCommitResponse { topics, ..Default::default() })?));
     }
     let (topics, refused) = split(&context, topics);
     if topics.is_empty() && !refused.is_empty() {
         let response = OffsetCommitResponse { topics: refused, ..Default::default() };
-        return Ok(Decided::Reply(context.reply(&response)?));
+        return Ok(Decided::Reply(context.reply(response)?));
     }
     // The partitions to list in an answer that is made without the coordinator.
     let asked: Vec<_> = topics

@@ -17,7 +17,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let rights = context.rights();
     if let Err(code) = rights.group(Operation::Delete, &request.group_id) {
         drop(rights);
-        return Ok(Decided::Reply(context.reply(&refused(code))?));
+        return Ok(Decided::Reply(context.reply(refused(code))?));
     }
     let may_read = |topic: &OffsetDeleteRequestTopic| rights.topic(Operation::Read, &topic.name).is_ok();
     let (topics, hidden): (Vec<_>, Vec<_>) = request.topics.into_iter().partition(may_read);

@@ -53,7 +53,10 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         }
     };
     // A consumer asks for its own partitions, but a group may have a million.
-    if is_long { carry_on_aside(Arc::clone(&context.server), decision).await } else { decision.await }
+    if !is_long {
+        return decision.await;
+    }
+    carry_on_aside(Arc::clone(&context.server), Arc::clone(&context.session), decision).await
 }
 
 async fn several(context: Arc<Context>, request: OffsetFetchRequest) -> Result<Decided, Closed> {

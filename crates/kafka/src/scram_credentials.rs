@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tailrace_identity::UserName;
 use tailrace_identity::acl::Operation;
 use tailrace_identity::scram::{ScramMechanism, ScramVerifier};
-use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::alter_user_scram_credentials_request::ScramCredentialDeletion;
 use tailrace_kafka_wire::messages::alter_user_scram_credentials_response::AlterUserScramCredentialsResult;
 use tailrace_kafka_wire::messages::describe_user_scram_credentials_response::{
     CredentialInfo, DescribeUserScramCredentialsResult,
@@ -18,7 +19,10 @@ use tailrace_kafka_wire::messages::{
     AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 };
-use tailrace_metadata::{Command, MetadataImage, ScramChange, StoredUser};
+use tailrace_kafka_wire::own_fields::{self, CredentialState};
+use tailrace_kafka_wire::{ErrorCode, TaggedFields};
+use tailrace_metadata::{Command, MetadataImage, ScramChange, StoredCredential, StoredUser};
+use tailrace_types::TimestampMs;
 
 use crate::commands::{ITEMS_MAX, Refusal};
 use crate::context::Context;
@@ -42,23 +46,30 @@ pub(crate) async fn describe(
         };
     }
     let image = context.node().image();
+    let tells_state = request.unknown_tagged_fields.get(own_fields::USER_STATE).is_some();
     let names = request.users.unwrap_or_default().into_iter().map(|user| user.name);
     let wanted = counted(names);
     let mut results = Vec::new();
     let mut charges = context.charges();
-    let all = image.access().users().filter(|user| !user.credentials.is_empty());
+    let all = image.access().users().filter(|user| tells_state || !user.credentials.is_empty());
     let all = all.map(|user| (user.name.clone(), 1)).filter(|_| wanted.is_empty());
     for (user, count) in all.chain(wanted.clone()) {
         if charges.is_full() {
             break;
         }
         charges.add(size_of::<DescribeUserScramCredentialsResult>() + user.len()).await;
-        results.push(described(&image, user, count));
+        results.push(described(&image, user, count, tells_state.then(|| context.node().now())));
     }
     DescribeUserScramCredentialsResponse { error_message: Some(String::new()), results, ..Default::default() }
 }
 
-fn described(image: &MetadataImage, user: String, count: usize) -> DescribeUserScramCredentialsResult {
+/// `now` is given if the client asks for the state of users ([`own_fields::USER_STATE`]).
+fn described(
+    image: &MetadataImage,
+    user: String,
+    count: usize,
+    now: Option<TimestampMs>,
+) -> DescribeUserScramCredentialsResult {
     let refused = |code: ErrorCode, message: String| DescribeUserScramCredentialsResult {
         user: user.clone(),
         error_code: code.code(),
@@ -69,28 +80,51 @@ fn described(image: &MetadataImage, user: String, count: usize) -> DescribeUserS
         let what = "Cannot describe SCRAM credentials for the same user twice in a single request";
         return refused(ErrorCode::DuplicateResource, format!("{what}: {user}"));
     }
-    let stored = image.access().user(&user).filter(|stored| !stored.credentials.is_empty());
+    let stored = image.access().user(&user).filter(|stored| now.is_some() || !stored.credentials.is_empty());
     let Some(stored) = stored else {
         let what = "Attempt to describe a user credential that does not exist";
         return refused(ErrorCode::ResourceNotFound, format!("{what}: {user}"));
     };
-    DescribeUserScramCredentialsResult { credential_infos: infos(stored), user, ..Default::default() }
+    let is_disabled = stored.disabled.is_some();
+    let state = |_| TaggedFields::of(own_fields::USER_STATE, Bytes::from(vec![u8::from(is_disabled)]));
+    DescribeUserScramCredentialsResult {
+        credential_infos: infos(stored, now),
+        user,
+        unknown_tagged_fields: now.map(state).unwrap_or_default(),
+        ..Default::default()
+    }
 }
 
-fn infos(user: &StoredUser) -> Vec<CredentialInfo> {
-    let info = |verifier: &ScramVerifier| CredentialInfo {
-        mechanism: verifier.mechanism().code(),
+fn infos(user: &StoredUser, now: Option<TimestampMs>) -> Vec<CredentialInfo> {
+    let info = |credential: &StoredCredential| CredentialInfo {
+        mechanism: credential.verifier.mechanism().code(),
         // At most 16,384.
-        iterations: verifier.iterations() as i32,
-        ..Default::default()
+        iterations: credential.verifier.iterations() as i32,
+        unknown_tagged_fields: now.map(|now| state(credential, now)).unwrap_or_default(),
     };
-    user.credentials.iter().map(|credential| info(&credential.verifier)).collect()
+    user.credentials.iter().map(info).collect()
+}
+
+fn state(credential: &StoredCredential, now: TimestampMs) -> TaggedFields {
+    let previous = credential.previous.as_ref().filter(|previous| now < previous.valid_until);
+    let state = CredentialState {
+        previous_until_ms: previous.map(|previous| previous.valid_until.0),
+        salt: Bytes::copy_from_slice(credential.verifier.salt()),
+    };
+    TaggedFields::of(own_fields::USER_STATE, state.encode())
 }
 
 /// One change of a request.
 struct Wanted {
     user: String,
-    change: Result<ScramChange, Refusal>,
+    change: Result<Change, Refusal>,
+}
+
+/// A change of a user.
+enum Change {
+    Credential(ScramChange),
+    /// A field of our own ([`own_fields::SWITCH_USER`]).
+    Disable(bool),
 }
 
 pub(crate) async fn alter(
@@ -98,10 +132,10 @@ pub(crate) async fn alter(
     request: AlterUserScramCredentialsRequest,
 ) -> AlterUserScramCredentialsResponse {
     let allowed = check(&context, Operation::Alter);
-    let deletions = request.deletions.into_iter().map(|deletion| Wanted {
-        user: deletion.name,
-        change: mechanism(deletion.mechanism).map(|mechanism| ScramChange::Delete { mechanism }),
-    });
+    let deletions = request
+        .deletions
+        .into_iter()
+        .map(|deletion| Wanted { change: deleted(&deletion), user: deletion.name });
     let upsertions = request.upsertions.into_iter().map(|upsertion| Wanted {
         change: mechanism(upsertion.mechanism).and_then(|mechanism| {
             let iterations = u32::try_from(upsertion.iterations).unwrap_or(0);
@@ -113,11 +147,12 @@ pub(crate) async fn alter(
             );
             let verifier = verifier
                 .map_err(|error| Refusal::new(ErrorCode::UnacceptableCredential, error.to_string()))?;
-            Ok(ScramChange::Set { verifier, keep_previous_until: None })
+            let keep_previous_until = keep_until(&upsertion.unknown_tagged_fields, context.node().now())?;
+            Ok(Change::Credential(ScramChange::Set { verifier, keep_previous_until }))
         }),
         user: upsertion.name,
     });
-    let mut wanted: BTreeMap<String, Vec<Result<ScramChange, Refusal>>> = BTreeMap::new();
+    let mut wanted: BTreeMap<String, Vec<Result<Change, Refusal>>> = BTreeMap::new();
     for Wanted { user, change } in deletions.chain(upsertions).take(ITEMS_MAX) {
         wanted.entry(user).or_default().push(change);
     }
@@ -140,24 +175,64 @@ pub(crate) async fn alter(
 async fn altered(
     context: &Context,
     user: &str,
-    changes: Vec<Result<ScramChange, Refusal>>,
+    changes: Vec<Result<Change, Refusal>>,
 ) -> Result<(), Refusal> {
     let unacceptable = |message: String| Refusal::new(ErrorCode::UnacceptableCredential, message);
     if user.is_empty() {
         return Err(unacceptable("Username must not be empty".to_owned()));
     }
-    let [change]: [_; 1] = changes.try_into().map_err(|_: Vec<_>| {
+    // As in Kafka, an error of the first change comes before that of naming a user twice.
+    let (count, first) = (changes.len(), changes.into_iter().next());
+    let change = first.unwrap_or_else(|| Err(Refusal::invalid_request("There is no change.")))?;
+    match change {
+        Change::Credential(ScramChange::Set { .. }) => {
+            UserName::new(user).map_err(|error| unacceptable(error.to_string()))?;
+        }
+        Change::Credential(ScramChange::Delete { mechanism }) if count > 1 => {
+            check_credential(context, user, mechanism)?;
+        }
+        Change::Credential(ScramChange::Delete { .. }) | Change::Disable(_) => {}
+    }
+    if count > 1 {
         let message = "A user credential cannot be altered twice in the same request";
-        Refusal::new(ErrorCode::DuplicateResource, message)
-    })?;
-    let change = change?;
-    if matches!(change, ScramChange::Set { .. }) {
-        UserName::new(user).map_err(|error| unacceptable(error.to_string()))?;
+        return Err(Refusal::new(ErrorCode::DuplicateResource, message));
     }
     let (caller, now) = (context.caller(), context.node().now());
     let by = caller.principal_name();
-    let command = Command::AlterScramCredential { user: user.to_owned(), change, by, now };
+    let user = user.to_owned();
+    let command = match change {
+        Change::Credential(change) => Command::AlterScramCredential { user, change, by, now },
+        Change::Disable(disabled) => Command::DisableUser { user, disabled, by, now },
+    };
     context.carried_out(caller, command).await.map(drop)
+}
+
+/// Refuses the deletion of a credential that the user does not have, without asking the controller.
+fn check_credential(context: &Context, user: &str, mechanism: ScramMechanism) -> Result<(), Refusal> {
+    let image = context.node().image();
+    let mut credentials = image.access().user(user).into_iter().flat_map(|stored| &stored.credentials);
+    if credentials.any(|credential| credential.verifier.mechanism() == mechanism) {
+        return Ok(());
+    }
+    let message = "Attempt to delete a user credential that does not exist";
+    Err(Refusal::new(ErrorCode::ResourceNotFound, message))
+}
+
+fn deleted(deletion: &ScramCredentialDeletion) -> Result<Change, Refusal> {
+    let switch = deletion.unknown_tagged_fields.get(own_fields::SWITCH_USER);
+    match (switch.map(|data| &data[..]), deletion.mechanism) {
+        (Some([switch @ 0..=1]), own_fields::NO_MECHANISM) => Ok(Change::Disable(*switch == 1)),
+        (_, code) => mechanism(code).map(|mechanism| Change::Credential(ScramChange::Delete { mechanism })),
+    }
+}
+
+/// Returns until when the credential before a new one stays valid ([`own_fields::KEEP_OLD_MS`]).
+fn keep_until(fields: &TaggedFields, now: TimestampMs) -> Result<Option<TimestampMs>, Refusal> {
+    let Some(data) = fields.get(own_fields::KEEP_OLD_MS) else { return Ok(None) };
+    match own_fields::i64_of(data).filter(|period_ms| *period_ms > 0) {
+        Some(period_ms) => Ok(Some(TimestampMs(now.0.saturating_add(period_ms)))),
+        None => Err(Refusal::invalid_request("An older password is kept for a time above 0.")),
+    }
 }
 
 fn mechanism(code: i8) -> Result<ScramMechanism, Refusal> {

@@ -15,6 +15,12 @@ use tailrace_node::Node;
 use tailrace_tls::Tls;
 use tailrace_types::usize_of;
 
+/// Memory for the large frames of all clients that have not logged in yet, if `queued.max.request.bytes` is
+/// not less. Messages of logins are far smaller than a frame that needs memory from here, except for tokens
+/// with very many claims: 32 of these at once, of the largest default size. It is small because anybody can
+/// hold all of it until the time for a login has passed.
+pub const LOGIN_MEMORY_BYTES: usize = 16 * 1024 * 1024;
+
 /// Limits of every connection, fixed at start.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -56,6 +62,9 @@ pub struct KafkaServer {
     pub metrics: Arc<KafkaMetrics>,
     /// Memory of requests that are being read.
     pub budget: Arc<RequestBudget>,
+    /// The same for clients that have not logged in yet, so that they take nothing from those who have. See
+    /// [`LOGIN_MEMORY_BYTES`].
+    pub login_budget: Arc<RequestBudget>,
     /// Requests that have arrived in part.
     pub half_read: Arc<HalfRead>,
     /// The threads for requests that may take long.

@@ -1,14 +1,17 @@
 //! The session of one client.
 
 use std::net::SocketAddr;
-use std::sync::OnceLock;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, MutexGuard};
 use tailrace_node::access::LoggedIn;
 use tailrace_node::{Caller, Door};
 
+use crate::came_by::CameBy;
 use crate::login::state::Login;
+use crate::work::{self, Work};
 
 /// The client at the other end of a connection.
 ///
@@ -26,6 +29,8 @@ pub(crate) struct ClientSession {
     login: Mutex<Login>,
     /// The local address of the connection. The client is told this address if no advertised listener is set.
     pub(crate) local: SocketAddr,
+    /// The listener that the client came by.
+    pub(crate) came_by: Arc<CameBy>,
     /// The name and version that the client sent in ApiVersions.
     pub(crate) software: OnceLock<(String, String)>,
     /// Whether share sessions were opened or continued on this connection.
@@ -34,11 +39,13 @@ pub(crate) struct ClientSession {
     decoded_bytes: AtomicUsize,
     /// How long the connection is not to be read, in milliseconds, until the connection takes it.
     throttle_ms: AtomicU32,
+    /// The time that threads have spent on it, for its quota.
+    pub(crate) work: Work,
 }
 
 impl ClientSession {
     /// Creates the session of a client.
-    pub(crate) fn new(peer: SocketAddr, local: SocketAddr, login: Login) -> Self {
+    pub(crate) fn new(peer: SocketAddr, local: SocketAddr, came_by: Arc<CameBy>, login: Login) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let stranger = Caller::client(Door::Kafka, peer);
@@ -53,10 +60,12 @@ impl ClientSession {
             user: OnceLock::new(),
             login: Mutex::new(login),
             local,
+            came_by,
             software: OnceLock::new(),
             share_sessions: AtomicBool::new(false),
             decoded_bytes: AtomicUsize::new(0),
             throttle_ms: AtomicU32::new(0),
+            work: Work::default(),
         }
     }
 
@@ -108,4 +117,16 @@ impl ClientSession {
     pub(crate) fn has_share_sessions(&self) -> bool {
         self.share_sessions.load(Ordering::Relaxed)
     }
+}
+
+/// Counts the turns of work that another thread than the connection's carries out.
+pub(crate) async fn counted<T>(session: Arc<ClientSession>, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    std::future::poll_fn(|cx| {
+        work::begin_turn();
+        let polled = future.as_mut().poll(cx);
+        session.work.end_turn();
+        polled
+    })
+    .await
 }

@@ -22,7 +22,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         Ok((member, acknowledging)) => Ok(Decided::Later(Box::pin(finish(context, member, acknowledging)))),
         Err(code) => {
             let response = ShareAcknowledgeResponse { error_code: code.code(), ..Default::default() };
-            Ok(Decided::Reply(context.reply(&response)?))
+            Ok(Decided::Reply(context.reply(response)?))
         }
     }
 }
@@ -88,5 +88,5 @@ async fn finish(
         }
     }
     leader_hints::in_share_acknowledge(&context, &mut response);
-    context.reply(&response)
+    context.reply(response)
 }

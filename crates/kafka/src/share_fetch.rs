@@ -70,7 +70,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         Ok(turn) => Ok(Decided::Later(Box::pin(finish(context, turn)))),
         Err(code) => {
             let response = ShareFetchResponse { error_code: code.code(), ..Default::default() };
-            Ok(Decided::Reply(context.reply(&response)?))
+            Ok(Decided::Reply(context.reply(response)?))
         }
     }
 }
@@ -176,7 +176,7 @@ async fn finish(context: Context, turn: Turn) -> Result<Vec<ReplyPart>, Closed> 
         ..Default::default()
     };
     leader_hints::in_share_fetch(&context, &mut response);
-    context.reply_with_files(&response, &files)
+    context.reply_with_files(response, &files)
 }
 
 /// Counts the records of an answer for the client's quota. They belong to the client already, so they are

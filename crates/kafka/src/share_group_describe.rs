@@ -35,7 +35,7 @@ pub(crate) async fn handle(
             groups.push(failed(group_id, code));
             continue;
         }
-        let authorized_operations = rights.group_operations(asks_operations, &group_id);
+        let operations = rights.group_operations(asks_operations, &group_id);
         drop(rights);
         let described = if charges.is_full() {
             DescribedGroup { error_code: ErrorCode::PolicyViolation.code(), ..Default::default() }
@@ -43,6 +43,8 @@ pub(crate) async fn handle(
             without_hidden_topics(&context, describe(&context, &group_id).await)
         };
         charges.add(bytes_of(&described)).await;
+        // As in Kafka, operations come only with what is described.
+        let authorized_operations = if described.error_code == 0 { operations } else { OPERATIONS_NOT_ASKED };
         groups.push(DescribedGroup { group_id, authorized_operations, ..described });
     }
     ShareGroupDescribeResponse { groups, ..Default::default() }
@@ -53,7 +55,8 @@ fn failed(group_id: String, code: ErrorCode) -> DescribedGroup {
     DescribedGroup { group_id, error_code: code.code(), authorized_operations, ..Default::default() }
 }
 
-/// Takes the members out of the answer if the client may not DESCRIBE all of their topics, as in Kafka.
+/// Leaves nothing of the group but an error if the client may not DESCRIBE all topics of the members, as in
+/// Kafka.
 fn without_hidden_topics(context: &Context, group: DescribedGroup) -> DescribedGroup {
     let rights = context.rights();
     if rights.is_unlimited() {
@@ -66,8 +69,7 @@ fn without_hidden_topics(context: &Context, group: DescribedGroup) -> DescribedG
     DescribedGroup {
         error_code: ErrorCode::TopicAuthorizationFailed.code(),
         error_message: Some("The client may not describe all topics of the group.".to_owned()),
-        members: Vec::new(),
-        ..group
+        ..Default::default()
     }
 }
 

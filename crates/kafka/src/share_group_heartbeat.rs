@@ -23,7 +23,7 @@ const LEAVE: i32 = -1;
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: ShareGroupHeartbeatRequest = decode(&context, reader)?;
     if let Err(code) = check_rights(&context, &request) {
-        return Ok(Decided::Reply(context.reply(&failed(code))?));
+        return Ok(Decided::Reply(context.reply(failed(code))?));
     }
     let beat = ShareHeartbeat {
         client: context.client_identity(),

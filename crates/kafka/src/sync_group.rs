@@ -20,13 +20,13 @@ const PROTOCOL_FROM: i16 = 5;
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: SyncGroupRequest = decode(&context, reader)?;
     if let Err(code) = context.rights().group(Operation::Read, &request.group_id) {
-        return Ok(Decided::Reply(context.reply(&refused(code))?));
+        return Ok(Decided::Reply(context.reply(refused(code))?));
     }
     if context.version() >= PROTOCOL_FROM
         && (request.protocol_type.is_none() || request.protocol_name.is_none())
     {
         let response = refused(ErrorCode::InconsistentGroupProtocol);
-        return Ok(Decided::Reply(context.reply(&response)?));
+        return Ok(Decided::Reply(context.reply(response)?));
     }
     let sync = SyncRequest {
         by: MemberReference {

@@ -1,7 +1,7 @@
 //! The topology as clients see it: nodes, leaders and replicas of partitions, coordinators, the controller.
 
 use tailrace_kafka_wire::ErrorCode;
-use tailrace_metadata::MetadataImage;
+use tailrace_metadata::{MetadataImage, NodeImage};
 use tailrace_types::{NodeId, PartitionId};
 
 use crate::context::Context;
@@ -20,17 +20,19 @@ pub(crate) struct NodeAddress {
     pub(crate) fenced: bool,
 }
 
-/// Returns all nodes, including fenced ones. This node has the address that the client used, unless another
-/// one is advertised.
+/// Returns all nodes that have the listener by which the client came, including fenced ones. This node has
+/// the address that the client used, unless another one is advertised.
 pub(crate) fn nodes(context: &Context) -> Vec<NodeAddress> {
     let (here, image) = (context.node(), context.node().image());
     let own = this_node(context);
     let mut nodes = vec![own];
     for node in image.nodes() {
         let registration = &node.registration;
-        let Some((host, port)) = split(&registration.kafka).filter(|_| registration.node != here.id()) else {
+        if registration.node == here.id() {
             continue;
-        };
+        }
+        let address = context.session.came_by.address_of(registration);
+        let Some((host, port)) = address.and_then(split) else { continue };
         let (id, rack) = (registration.node.get(), registration.rack.clone());
         nodes.push(NodeAddress { id, host, port, rack, fenced: node.fenced });
     }
@@ -45,11 +47,11 @@ pub(crate) fn live_nodes(context: &Context) -> Vec<NodeAddress> {
 
 /// Returns this node.
 pub(crate) fn this_node(context: &Context) -> NodeAddress {
-    let address = context.node().advertised(context.session.local);
+    let (host, port) = context.session.came_by.own_address(context.session.local);
     NodeAddress {
         id: context.node().id().get(),
-        host: address.host,
-        port: address.port.into(),
+        host,
+        port: port.into(),
         rack: context.node().config().broker_rack.clone(),
         fenced: false,
     }
@@ -71,22 +73,28 @@ fn split(address: &str) -> Option<(String, i32)> {
 pub(crate) struct PartitionState {
     /// The leader's node and epoch.
     pub(crate) leader: Option<(i32, i32)>,
+    /// Whether there is a leader without the listener by which the client came.
+    pub(crate) lacks_listener: bool,
     /// The nodes of the replicas, the preferred leader first.
     pub(crate) replicas: Vec<i32>,
     /// The live replicas, except new ones that are still catching up.
     pub(crate) in_sync: Vec<i32>,
-    /// The replicas that are not live.
+    /// The replicas that are not live, or not for clients of this listener.
     pub(crate) offline: Vec<i32>,
 }
 
 impl PartitionState {
     /// The partition's error code in a metadata answer.
     pub(crate) fn error(&self) -> ErrorCode {
-        if self.leader.is_some() { ErrorCode::None } else { ErrorCode::LeaderNotAvailable }
+        match self.leader {
+            Some(_) if self.lacks_listener => ErrorCode::ListenerNotFound,
+            Some(_) => ErrorCode::None,
+            None => ErrorCode::LeaderNotAvailable,
+        }
     }
 
     pub(crate) fn leader_id(&self) -> i32 {
-        self.leader.map_or(-1, |(node, _)| node)
+        self.leader.filter(|_| !self.lacks_listener).map_or(-1, |(node, _)| node)
     }
 
     pub(crate) fn leader_epoch(&self) -> i32 {
@@ -96,29 +104,50 @@ impl PartitionState {
 
 /// Returns the state of partition `index` of the topic.
 pub(crate) fn partition_state(
-    here: &Node,
+    context: &Context,
     image: &MetadataImage,
     topic: &Topic,
     index: i32,
 ) -> PartitionState {
+    let here = context.node();
     let leader = leader(here, image, topic, index);
     let own = here.id();
+    let has_listener = |node| is_reachable(context, image, node);
     let Some(assigned) = topic.image.partition(PartitionId(index)) else { return PartitionState::default() };
     let mut place = PartitionState {
         leader: leader.map(|(node, epoch)| (node.get(), epoch.get())),
+        lacks_listener: leader.is_some_and(|(node, _)| !has_listener(node)),
         ..PartitionState::default()
     };
     for replica in &assigned.replicas {
         let node = replica.node();
         let is_there = if node == own { topic.here(index).is_ok() } else { image.is_live(node) };
         place.replicas.push(node.get());
-        if !is_there {
+        if !is_there || !has_listener(node) {
             place.offline.push(node.get());
-        } else if !assigned.adding.contains(replica) {
+        }
+        if is_there && !assigned.adding.contains(replica) {
             place.in_sync.push(node.get());
         }
     }
     place
+}
+
+/// Reports whether a node has the listener by which the client came.
+fn is_reachable(context: &Context, image: &MetadataImage, node: NodeId) -> bool {
+    let has_it = |known: &NodeImage| context.session.came_by.address_of(&known.registration).is_some();
+    node == context.node().id() || image.node(node).is_none_or(|known| has_it(known))
+}
+
+/// Returns the node that the client should take for the controller: the leader of the metadata log, or this
+/// node if the client cannot reach that one. This node passes commands on. -1 if the leader is unknown.
+pub(crate) fn controller_for(context: &Context) -> i32 {
+    let here = context.node();
+    match controller_of(here) {
+        Some(node) if is_reachable(context, &here.image(), node) => node.get(),
+        Some(_) => here.id().get(),
+        None => -1,
+    }
 }
 
 /// Returns the leader of the metadata log, or -1 if it is unknown.

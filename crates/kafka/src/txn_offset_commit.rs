@@ -38,7 +38,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let request: TxnOffsetCommitRequest = decode(&context, reader)?;
     if let Err(code) = check_rights(&context, &request) {
         let topics = request.topics.iter().map(|topic| with_code(skeleton(topic), code)).collect();
-        return Ok(Decided::Reply(context.reply(&response(topics))?));
+        return Ok(Decided::Reply(context.reply(response(topics))?));
     }
     let rights = context.rights();
     let may_read = |topic: &TxnOffsetCommitRequestTopic| rights.topic(Operation::Read, &topic.name).is_ok();
@@ -47,7 +47,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let hidden = hidden.iter().map(|topic| with_code(skeleton(topic), ErrorCode::TopicAuthorizationFailed));
     let hidden: Vec<_> = hidden.collect();
     if topics.is_empty() && !hidden.is_empty() {
-        return Ok(Decided::Reply(context.reply(&response(hidden))?));
+        return Ok(Decided::Reply(context.reply(response(hidden))?));
     }
     let skeleton: Vec<_> = topics.iter().map(skeleton).collect();
     let producer = TransactionalProducer {
@@ -80,7 +80,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         _ => None,
     };
     if let Some(code) = refused {
-        return Ok(Decided::Reply(context.reply(&response(all(skeleton, code)))?));
+        return Ok(Decided::Reply(context.reply(response(all(skeleton, code)))?));
     }
     let owner =
         TransactionOwner { transactional_id: &request.transactional_id, producer, writes: Writes::Offsets };
@@ -89,7 +89,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         Err(refusal) => {
             tracing::debug!(group = request.group_id, message = %refusal.message, "offsets are not in a transaction");
             let response = response(all(skeleton, refusal.code));
-            return Ok(Decided::Reply(context.reply(&response)?));
+            return Ok(Decided::Reply(context.reply(response)?));
         }
     };
     Ok(answer_later(context, async move {

@@ -35,7 +35,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     if let Err(code) = check_rights(&context) {
         let refused = request.markers.into_iter().map(|marker| refused(marker, code)).collect();
         return Ok(Decided::Reply(
-            context.reply(&WriteTxnMarkersResponse { markers: refused, ..Default::default() })?,
+            context.reply(WriteTxnMarkersResponse { markers: refused, ..Default::default() })?,
         ));
     }
     let mut written = Vec::with_capacity(request.markers.len());

@@ -15,11 +15,14 @@ mod record;
 pub mod serial;
 
 pub use access::bounds::ACCESS_LEVEL;
-pub use access::{PreviousCredential, QuotaLimit, QuotaLimitError, Stamp, StoredCredential, StoredUser};
+pub use access::{
+    PreviousCredential, QuotaLimit, QuotaLimitError, Stamp, StoredAccountClaims, StoredCredential,
+    StoredToken, StoredUser,
+};
 pub use controller::{
     AccessError, ApplyError, BrokerScope, Command, ConfigAction, ConfigChange, ConfigOp, ControlError,
     ControlErrorKind, Controller, CreateTopic, GROUP_ID_BYTES_MAX, GROUPS_CONFIGURED_MAX, RegisterNode,
-    RemoteControlError, Requester, ScramChange, TopicRef,
+    RemoteControlError, Requester, ScramChange, TokenEnd, TopicRef,
 };
 pub use features::{CLUSTER_LEVEL, Feature, FeatureDirection, FeatureError, FeatureLevels, FeatureUpdate};
 pub use image::{
@@ -27,4 +30,4 @@ pub use image::{
     NodeImage, PartitionImage, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, TopicImage,
     is_internal_topic,
 };
-pub use record::{MetadataRecord, NodeRegistration, RecordError};
+pub use record::{KafkaEndpoint, MetadataRecord, NodeRegistration, RecordError};

@@ -65,13 +65,13 @@ pub struct ConnectOptions {
     /// The nonce of INFO, signed with that key, in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sig: Option<String>,
-    /// A user JWT. tailrace does not use it.
+    /// A user JWT, with an operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jwt: Option<String>,
-    /// An account of the server. tailrace has no accounts.
+    /// An account of the server. Clients may not choose one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-    /// Whether the account is to be created. tailrace creates none.
+    /// Whether the account is to be created. Clients may not do that.
     #[serde(skip_serializing_if = "is_false")]
     pub new_account: bool,
 }

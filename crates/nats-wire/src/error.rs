@@ -73,6 +73,12 @@ pub enum ProtocolError {
     MaximumControlLine,
     /// Too many connections. The server closes the connection.
     MaximumConnections,
+    /// Too many connections of the client's account. The server closes the connection.
+    MaximumAccountConnections,
+    /// The user's claim has expired. The server closes the connection.
+    AuthenticationExpired,
+    /// The claims of the user's account have expired. The server closes the connection.
+    AccountAuthenticationExpired,
     /// No PONG for too long. The server closes the connection.
     StaleConnection,
     /// The server requires TLS, but the client does not use it. The server closes the connection.
@@ -134,6 +140,9 @@ impl fmt::Display for ProtocolError {
             Self::UnknownOperation => f.write_str("Unknown Protocol Operation"),
             Self::MaximumControlLine => f.write_str("maximum control line exceeded"),
             Self::MaximumConnections => f.write_str("maximum connections exceeded"),
+            Self::MaximumAccountConnections => f.write_str("maximum account active connections exceeded"),
+            Self::AuthenticationExpired => f.write_str("User Authentication Expired"),
+            Self::AccountAuthenticationExpired => f.write_str("Account Authentication Expired"),
             Self::StaleConnection => f.write_str("Stale Connection"),
             Self::TlsRequired => f.write_str("Secure Connection - TLS Required"),
             Self::SlowConsumer => f.write_str("Slow Consumer"),

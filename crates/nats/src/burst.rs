@@ -4,10 +4,12 @@
 use std::sync::Arc;
 use tailrace_env::time::{Duration, Instant};
 
+use crate::capture::Binding;
 use crate::client::Client;
 use crate::metrics::NatsMetrics;
 use crate::outbuf::Writer;
 use tailrace_env::aside::TURN;
+use tailrace_nats_wire::Message;
 
 /// Most connections and bytes that a publisher writes itself. Beyond that, the connections' own tasks write,
 /// so that other tasks get a turn.
@@ -21,7 +23,6 @@ const WORK_OF_LOOKUP: u64 = 64;
 const STALL_MAX: Duration = Duration::from_millis(10);
 
 /// A burst. Call [`Burst::finish`] before waiting for anything.
-#[derive(Debug)]
 pub(crate) struct Burst {
     /// Time at which the bytes were read.
     pub(super) read_at: Instant,
@@ -30,6 +31,8 @@ pub(crate) struct Burst {
     /// Connections with new bytes in their out-buffers.
     pub(super) touched: Vec<Arc<Client>>,
     crowded: Option<Arc<Client>>,
+    /// The ways to other accounts that the last message has found. Its publisher takes them.
+    pub(super) crossings: Vec<Arc<dyn Crossing>>,
     messages_out: u64,
     bytes_out: u64,
     lookups: u64,
@@ -44,6 +47,44 @@ pub(crate) struct Burst {
     passes_over: bool,
     /// Deliveries skipped for that reason.
     passed_over: u64,
+}
+
+/// A way from one account to another.
+pub(crate) trait Crossing: Send + Sync {
+    /// Reports whether it is for messages of other nodes, too. The others were taken where they were
+    /// published.
+    fn is_for_other_nodes(&self) -> bool;
+
+    /// Publishes a message in the account to which it crosses, and in those to which it crosses from there.
+    /// Returns the number of receivers.
+    fn cross(&self, burst: &mut Burst, message: &Message<'_>, journey: &mut Journey<'_>) -> usize;
+}
+
+/// How a message came into an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// It was published there.
+    Published,
+    /// As a request, by an imported service.
+    ByService,
+    /// By an imported stream.
+    ByStream,
+    /// As the answer to a request.
+    ByAnswer,
+}
+
+/// A message on its way through accounts.
+pub(crate) struct Journey<'a> {
+    /// The client that has published it.
+    pub(crate) origin: Option<&'a Client>,
+    /// Takes what topics capture on the way.
+    pub(crate) captured: &'a mut dyn FnMut(&Arc<Binding>, &Message<'_>),
+    /// How it came into the account where it is now.
+    pub(crate) came: Came,
+    /// Number of accounts that it may still pass one after the other.
+    pub(crate) depth: usize,
+    /// Number of times that it may still be published.
+    pub(crate) left: usize,
 }
 
 impl Default for Burst {
@@ -64,6 +105,7 @@ impl Burst {
             echo: true,
             touched: Vec::new(),
             crowded: None,
+            crossings: Vec::new(),
             messages_out: 0,
             bytes_out: 0,
             lookups: 0,

@@ -8,9 +8,12 @@ use tailrace_env::time;
 use tailrace_env::time::{Instant, WallTime};
 
 use parking_lot::Mutex;
+use tailrace_identity::nats_accounts::jwt::{Connection, ConnectionKind};
 use tailrace_nats_wire::ConnectOptions;
 
+use crate::account::GLOBAL;
 use crate::auth::Permissions;
+use crate::dues::Dues;
 use crate::outbuf::OutBuffer;
 use tailrace_node::{Caller, Door};
 
@@ -24,6 +27,8 @@ pub(crate) struct Client {
     /// Whether the client understands headers.
     pub(super) headers: AtomicBool,
     pub(super) counts: ClientCounts,
+    /// What it owes to its quotas.
+    pub(super) dues: Dues,
     /// Subscriptions that have received their last message. The connection's task removes them.
     expired: Mutex<VecDeque<u64>>,
     /// The user's permissions. Empty until the client is authenticated.
@@ -65,6 +70,7 @@ impl Client {
             out,
             headers: AtomicBool::new(false),
             counts: ClientCounts::default(),
+            dues: Dues::default(),
             expired: Mutex::default(),
             permissions: OnceLock::new(),
             said: Mutex::default(),
@@ -95,6 +101,11 @@ impl Client {
     /// The client's permissions, once it is authenticated.
     pub(super) fn permissions(&self) -> Option<&Arc<Permissions>> {
         self.permissions.get()
+    }
+
+    /// The name of the client's account: the global one until it is authenticated.
+    pub(crate) fn account(&self) -> &str {
+        self.permissions().map_or(GLOBAL, |permissions| permissions.account())
     }
 
     pub(super) fn set_permissions(&self, permissions: Arc<Permissions>) {
@@ -136,6 +147,21 @@ impl Client {
     pub(crate) fn sent(&self) -> (u64, u64) {
         let sent = self.out.sent();
         (sent.messages, sent.bytes)
+    }
+
+    /// The same for what came from the client.
+    pub(crate) fn received(&self) -> (u64, u64) {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (count(&self.counts.messages_in), count(&self.counts.bytes_in))
+    }
+
+    /// The connection, as claims are checked against it.
+    pub(crate) fn connection(&self) -> Connection {
+        let kind = match self.transport {
+            TransportKind::Plain | TransportKind::Tls => ConnectionKind::Standard,
+            TransportKind::WebSocket => ConnectionKind::WebSocket,
+        };
+        Connection { kind, address: Some(self.peer.ip()), has_trusted_proxy: false }
     }
 
     /// Bytes that wait for the client.

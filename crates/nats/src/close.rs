@@ -35,6 +35,14 @@ pub(crate) enum CloseReason {
     MaximumControlLine,
     /// Too many connections.
     MaximumConnections,
+    /// Too many connections of its account.
+    MaximumAccountConnections,
+    /// The user's claim or its times have ended.
+    Expired,
+    /// The claims of the account have ended.
+    AccountExpired,
+    /// The user may no longer be connected, or not as it is.
+    NoLongerAllowed,
     /// The client sent `-ERR`.
     Complaint,
     /// The TLS handshake failed or took too long.
@@ -64,6 +72,10 @@ impl CloseReason {
             Self::MaximumPayload => "maximum_payload_exceeded",
             Self::MaximumControlLine => "maximum_control_line_exceeded",
             Self::MaximumConnections => "maximum_connections_exceeded",
+            Self::MaximumAccountConnections => "maximum_account_connections_exceeded",
+            Self::Expired => "authentication_expired",
+            Self::AccountExpired => "account_authentication_expired",
+            Self::NoLongerAllowed => "no_longer_allowed",
             Self::Complaint => "client_error",
             Self::TlsHandshake => "tls_handshake_error",
             Self::ServerShutdown => "server_shutdown",
@@ -100,6 +112,10 @@ impl fmt::Display for CloseReason {
             Self::MaximumPayload => "Maximum Message Payload Exceeded",
             Self::MaximumControlLine => "Maximum Control Line Exceeded",
             Self::MaximumConnections => "Maximum Connections Exceeded",
+            Self::MaximumAccountConnections => "Maximum Account Connections Exceeded",
+            Self::Expired => "Authentication Expired",
+            Self::AccountExpired => "Account Authentication Expired",
+            Self::NoLongerAllowed => "Authentication Failure",
             Self::Complaint => "Parse Error",
             Self::TlsHandshake => "TLS Handshake Failure",
             Self::ServerShutdown => "Server Shutdown",

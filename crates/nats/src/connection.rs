@@ -14,15 +14,18 @@ use tailrace_env::net;
 use tailrace_env::time::Sleep;
 use tailrace_nats_wire::write_info;
 
+use crate::auth;
 use crate::client::{Client, TransportKind};
 use crate::close::CloseReason;
 use crate::front::NatsFront;
 use crate::input::Input;
 use crate::outbuf::{Batch, OutBuffer, OwnersView, Writer};
 use crate::places::ConnectionPlace;
+use crate::quotas::{self, Hold};
 use crate::server::NatsServer;
 use crate::session::{Next, Session};
-use crate::websocket::ClosingFrame;
+use crate::system;
+use crate::websocket::{ClosingFrame, Cookies};
 use tailrace_env::aside::TURN;
 use tailrace_env::metrics::ReasonLabel;
 use tailrace_env::task::NextTurn;
@@ -81,7 +84,10 @@ struct Connection {
     sleep: Sleep,
     opened: Instant,
     last_input: Instant,
+    /// The connection is not read before this ends, because of a quota.
+    hold: Hold,
     nonce: String,
+    cookies: Cookies,
     bursts: u32,
     /// Start of this turn's first burst. `None` if other tasks have had a turn since, or if there was nothing
     /// to do.
@@ -108,6 +114,8 @@ pub(crate) struct Opening {
     pub(crate) nonce: String,
     /// Whether INFO was sent before the TLS handshake.
     pub(crate) info_sent: bool,
+    /// Credentials for what CONNECT leaves out.
+    pub(crate) cookies: Cookies,
     pub(crate) place: ConnectionPlace,
 }
 
@@ -120,8 +128,12 @@ pub(crate) async fn serve_one(server: Arc<NatsServer>, opening: Opening) {
     let _registered = front.register(&client);
     tracing::debug!(client = client.id, caller = %client.caller(), "NATS connection opened");
     let reason = connection.run().await;
+    quotas::leaves(&server, &client);
     let caller = client.caller();
     front.monitor().ended(&client, reason);
+    if client.permissions().is_some() {
+        system::disconnected(front, &client, reason);
+    }
     if reason.is_slow_consumer() {
         front.metrics().slow_consumers.inc();
         let name = client.said().map(|said| said.name.clone()).unwrap_or_default();
@@ -170,7 +182,9 @@ impl Connection {
             sleep: time::sleep(Duration::ZERO),
             opened: now,
             last_input: now,
+            hold: Hold::default(),
             nonce: opening.nonce,
+            cookies: opening.cookies,
             bursts: 0,
             turn: None,
             next_turn: NextTurn::default(),
@@ -271,6 +285,9 @@ impl Connection {
     // ---- input ----
 
     fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        if self.is_held(cx) {
+            return Poll::Pending;
+        }
         let read = match &mut self.stream {
             Stream::Plain(reader) => self.input.poll_read(reader, self.wanted, cx),
             Stream::Boxed { stream, .. } => self.input.poll_read(&mut **stream, self.wanted, cx),
@@ -290,6 +307,20 @@ impl Connection {
                 Poll::Ready(self.process(self.last_input))
             }
         }
+    }
+
+    /// Reports whether the client is beyond a quota, so that nothing is read from it for now.
+    fn is_held(&mut self, cx: &mut Context<'_>) -> bool {
+        let interval = self.server.front.limits().ping_interval;
+        if let Some(now) = self.hold.poll(&self.client, interval, cx) {
+            self.forgive_silence(now);
+        }
+        self.hold.is_on()
+    }
+
+    /// The client may have sent something that was not read.
+    fn forgive_silence(&mut self, now: Instant) {
+        (self.last_input, self.session.pings_unanswered) = (now, 0);
     }
 
     /// Processes what was read, until the turn, which starts at `now`, is over.
@@ -327,21 +358,27 @@ impl Connection {
                     self.session.send_pong(&self.server.front);
                     next = self.process(Instant::now());
                 }
-                Next::Authenticate(options) => {
+                Next::Authenticate(mut options) => {
+                    self.cookies.fill(&mut options);
                     // A password may be slow to check, and many clients may wait for a check.
                     let deadline = self.opened + self.front().limits().auth_timeout;
                     let answer =
-                        self.front().auth().authenticate(&options, &self.nonce, self.session.asker());
+                        auth::admit(self.front(), &self.client, &options, &self.nonce, self.session.asker());
                     match time::timeout_at(deadline, answer).await {
                         Ok(Ok(permissions)) => {
-                            if let Err(reason) = self.session.authenticated(*options, permissions) {
+                            let front = &self.server.front;
+                            if let Err(reason) = self.session.authenticated(front, *options, permissions) {
                                 return Some(reason);
                             }
                             if self.is_revoked() {
                                 return Some(CloseReason::Revoked);
                             }
+                            if let Some(at) = self.client.permissions().and_then(|user| user.ends_at()) {
+                                self.sooner(at);
+                            }
                             let (client, caller) = (self.client.id, self.client.caller());
                             tracing::debug!(client, %caller, "a NATS client was authenticated");
+                            system::connected(&self.server.front, &self.client);
                         }
                         Ok(Err(denied)) => {
                             let (client, caller) = (self.client.id, self.client.caller());
@@ -350,6 +387,7 @@ impl Connection {
                             if !delay.is_zero() {
                                 time::sleep(delay).await;
                             }
+                            system::refused(self.front(), &self.client, CloseReason::Authorization);
                             self.session.denied();
                             return Some(CloseReason::Authorization);
                         }
@@ -383,6 +421,10 @@ impl Connection {
     fn finish_burst(&mut self) {
         let server = Arc::clone(&self.server);
         self.session.burst.finish(server.front.metrics());
+        quotas::published(&server, &self.client, self.session.take_published_bytes());
+        for question in self.session.questions() {
+            task::spawn(system::answer(Arc::clone(&server), question));
+        }
         self.client.active(self.last_input);
         self.flush();
     }
@@ -507,6 +549,9 @@ impl Connection {
         if self.client.out.deadline().is_some_and(|deadline| deadline <= now) {
             return Some(CloseReason::SlowConsumerDeadline);
         }
+        if self.hold.is_on() {
+            self.forgive_silence(now);
+        }
         let mut next = now + limits.ping_interval;
         if self.session.is_unauthenticated() {
             let deadline = self.opened + limits.auth_timeout;
@@ -514,6 +559,12 @@ impl Connection {
                 return Some(CloseReason::AuthenticationTimeout);
             }
             next = next.min(deadline);
+        }
+        if let Some(ends_at) = self.client.permissions().and_then(|user| user.ends_at()) {
+            if ends_at <= now {
+                return Some(CloseReason::Expired);
+            }
+            next = next.min(ends_at);
         }
         if self.last_input + limits.ping_interval / 4 <= now {
             self.input.forget();

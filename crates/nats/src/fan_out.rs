@@ -11,7 +11,7 @@ use tailrace_env::time::Instant;
 use bytes::Bytes;
 use tailrace_nats_wire::Message;
 
-use crate::burst::Burst;
+use crate::burst::{Burst, Crossing};
 use crate::capture::Binding;
 use crate::client::Client;
 use crate::queues::QueuePicker;
@@ -38,6 +38,8 @@ pub(super) struct FanOut {
     deliveries: usize,
     /// Number of groups of which a member got it.
     groups: usize,
+    /// The ways to other accounts.
+    crossings: Vec<Arc<dyn Crossing>>,
 }
 
 /// One turn: the message, its publisher, and the end of the turn.
@@ -63,6 +65,7 @@ impl FanOut {
             shared: None,
             deliveries: 0,
             groups: 0,
+            crossings: Vec::new(),
         }
     }
 
@@ -82,6 +85,7 @@ impl FanOut {
         if !done {
             return None;
         }
+        burst.crossings.append(&mut self.crossings);
         if self.others & NODES != 0 && here.is_none() {
             self.deliveries += router.send_to_nodes(&self.targets, &self.queues, message);
         }
@@ -111,6 +115,11 @@ impl FanOut {
                         self.deliveries += usize::from(to_plain && outgoing.deliver(subscription));
                     }
                     Target::Node(_) => self.others |= NODES,
+                    Target::Account(crossing) => {
+                        if here.is_none() || to_plain && crossing.is_for_other_nodes() {
+                            self.crossings.push(Arc::clone(crossing));
+                        }
+                    }
                 }
             }
             self.plain = end;

@@ -15,6 +15,7 @@ use tailrace_env::sync::watch;
 use tailrace_metadata::MetadataImage;
 use tailrace_nats_wire::{Message, ServerInfo};
 
+use crate::account::{self, Accounts};
 use crate::auth::{self, Auth};
 use crate::burst::Burst;
 use crate::capture::Captures;
@@ -42,7 +43,7 @@ const API_LEVEL: u64 = 5;
 /// State shared by all NATS connections of a server.
 pub struct NatsFront {
     limits: NatsLimits,
-    router: Router,
+    accounts: Accounts,
     pub(crate) addresses: Addresses,
     metrics: NatsMetrics,
     captures: Captures,
@@ -74,7 +75,7 @@ impl FollowsTopics for NatsFront {
     /// Applies the captured subjects, and the subjects under which records appear.
     fn follow(&self, topics: &TopicTable) {
         self.live.subjects.follow(topics);
-        self.captures.bindings.follow(&self.router, topics);
+        self.captures.bindings.follow(self.router(), topics);
     }
 }
 
@@ -91,7 +92,7 @@ impl NatsFront {
         let address = listens_at.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
         let id: String = tailrace_env::random::bytes16().iter().map(|byte| format!("{byte:02X}")).collect();
         let info = ServerInfo {
-            server_id: format!("N{id}"),
+            server_id: auth.callout().map_or_else(|| format!("N{id}"), |one| one.server_id().to_owned()),
             server_name: config.nats_server_name(),
             version: NATS_VERSION.to_owned(),
             proto: 1,
@@ -107,8 +108,12 @@ impl NatsFront {
             api_lvl: API_LEVEL,
             ..ServerInfo::default()
         };
+        let routes = Arc::new(Routes::new(config));
+        let (topics, system) = (&config.tailrace_nats_topics_account, auth.system_account());
+        let accounts = Accounts::new(limits.control_line_max, routes, topics, system);
+        accounts.define(&auth.accounts());
         Self {
-            router: Router::new(limits.control_line_max, Routes::new(config)),
+            accounts,
             addresses: Addresses::default(),
             limits,
             metrics: NatsMetrics::new(),
@@ -133,8 +138,13 @@ impl NatsFront {
         &self.limits
     }
 
+    pub(crate) fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    /// The subjects of the account in which topics live.
     pub(crate) fn router(&self) -> &Router {
-        &self.router
+        self.accounts.topics().router()
     }
 
     pub(crate) fn metrics(&self) -> &NatsMetrics {
@@ -225,6 +235,11 @@ impl NatsFront {
         taken.inspect_err(count).ok()
     }
 
+    /// Counts a connection that was refused.
+    pub(crate) fn count_refused(&self, reason: &'static str) {
+        self.metrics.connections_refused.get_or_create(&ReasonLabel { reason }).inc();
+    }
+
     /// Adds a connection to the list of open ones.
     pub(crate) fn register(&self, client: &Arc<Client>) -> Registered<'_> {
         self.metrics.connections.inc();
@@ -257,13 +272,23 @@ impl NatsFront {
 
     /// Delivers a message of the server itself to subscribers. Topics do not capture it.
     pub(crate) fn publish(&self, burst: &mut Burst, message: &Message<'_>) -> usize {
-        self.router.publish(burst, message, |_| {})
+        let deliveries = self.router().publish(burst, message, |_| {});
+        deliveries + self.crossed(burst, message)
+    }
+
+    /// Delivers a message of the server itself, or of another node, in the other accounts to which it
+    /// crosses. Topics do not capture it.
+    pub(crate) fn crossed(&self, burst: &mut Burst, message: &Message<'_>) -> usize {
+        if burst.crossings.is_empty() {
+            return 0;
+        }
+        account::cross(burst, None, message, &mut |_, _| {})
     }
 
     /// Registers all metrics of this front.
     pub fn register_into(&self, registry: &mut Registry) {
         self.metrics.register_into(registry);
-        self.router.routes().metrics().register_into(registry);
+        self.accounts.routes().metrics().register_into(registry);
     }
 
     /// The addresses of the cluster that clients are told.
@@ -281,12 +306,12 @@ impl NatsFront {
 
     /// Reports whether there may be subscribers for the messages that records of the topic become.
     pub(crate) fn listens_to(&self, topic: &Topic) -> bool {
-        self.live.subjects.have_first_word(topic.id, |word| self.router.has_interest_in(word))
+        self.live.subjects.have_first_word(topic.id, |word| self.router().has_interest_in(word))
     }
 
     /// The limits of a message.
     pub(crate) fn message_limits(&self) -> MessageLimits<'_> {
-        MessageLimits { payload_bytes_max: self.limits.payload_max, subject: self.router.limits() }
+        MessageLimits { payload_bytes_max: self.limits.payload_max, subject: self.router().limits() }
     }
 
     /// Returns a receiver that signals when no more connections are accepted.

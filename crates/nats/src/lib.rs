@@ -6,8 +6,9 @@
 //! written once per burst, and `capture` for topics. In the other direction, `live` delivers the records of
 //! Kafka clients to subscribers.
 //!
-//! `routes` delivers messages to subscribers on the other nodes of the cluster. Out of scope: JetStream's API
-//! and accounts.
+//! `routes` delivers messages to subscribers on the other nodes of the cluster. Out of scope: JetStream's
+//! API. `account` keeps accounts apart and lets messages cross between them, and `system` answers for the
+//! server.
 //!
 //! # Traps
 //!
@@ -20,12 +21,14 @@
 //! * A reply subject is recorded as answerable before the request is delivered, because another thread may
 //!   publish the answer at once.
 
+mod account;
 mod auth;
 mod burst;
 pub(crate) mod capture;
 mod client;
 mod close;
 mod connection;
+mod dues;
 mod fan_out;
 mod front;
 mod input;
@@ -40,6 +43,7 @@ mod outbuf;
 mod pending;
 mod places;
 mod queues;
+mod quotas;
 mod reserved;
 mod router;
 mod routes;
@@ -48,16 +52,21 @@ mod server;
 mod session;
 mod shapes;
 mod subscription;
+mod system;
 mod target;
 #[cfg(test)]
 mod testing;
 mod trace;
 mod websocket;
 
-pub use self::auth::{Auth, AuthError, follow_access};
+pub use self::auth::{Auth, AuthError, follow_access, follow_claims};
+pub use self::dues::Charging;
 pub use self::front::NatsFront;
 pub use self::listener::serve;
 pub use self::live::NAME;
 pub use self::pending::PendingCollector;
+pub use self::quotas::charge_deliveries;
 pub use self::server::NatsServer;
 pub use self::websocket::WebSocketFront;
+#[cfg(fuzzing)]
+pub use self::websocket::fuzzing;

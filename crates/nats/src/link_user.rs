@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_metadata::MetadataImage;
+use tailrace_metadata::{ACCESS_LEVEL, MetadataImage};
 use tailrace_types::NodeId;
 
 use crate::front::NatsFront;
@@ -12,11 +12,14 @@ use tailrace_peers::{NatsReceiver, Peers};
 
 impl LinkUser for NatsFront {
     fn connect(&self, peers: Peers) {
-        self.router().routes().connect(peers);
+        self.accounts().routes().connect(peers);
     }
 
     /// Tells the clients if the addresses to which they may connect have changed.
     fn follow_nodes(&self, image: &MetadataImage, own: NodeId) {
+        if image.features().cluster_level() >= ACCESS_LEVEL {
+            self.accounts().routes().announce_accounts();
+        }
         if self.addresses.follow(image, own) {
             for client in self.clients() {
                 client.out.signal(|signals| signals.info = true);
@@ -25,15 +28,15 @@ impl LinkUser for NatsFront {
     }
 
     fn link_up(&self, node: NodeId) {
-        self.router().routes().link_up(node);
+        self.accounts().routes().link_up(node);
     }
 
     fn link_down(&self, node: NodeId) {
-        self.router().routes().link_down(node);
+        self.accounts().routes().link_down(node);
     }
 
     fn linked_by(self: Arc<Self>, node: NodeId) -> Box<dyn NatsReceiver> {
-        let node = self.router().routes().node_came(node);
+        let node = self.accounts().routes().node_came(node);
         Box::new(Inbound::new(self, node))
     }
 }

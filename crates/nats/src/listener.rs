@@ -13,6 +13,7 @@ use crate::close::CloseReason;
 use crate::connection::{Opening, Transport, serve_one};
 use crate::secure;
 use crate::server::NatsServer;
+use crate::websocket::Cookies;
 use tailrace_env::task::stopped;
 
 /// Delay after a failed accept, so that a lack of descriptors does not become a busy loop.
@@ -20,6 +21,9 @@ const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Time for telling a client that there are too many connections.
 const REFUSAL_MAX: Duration = Duration::from_secs(1);
+
+/// The label of connections that their address opens too fast for its quota.
+pub(crate) const TOO_FAST: &str = "connection_creation_rate";
 
 /// Accepts connections until the server stops.
 pub async fn serve(listener: Listener, server: Arc<NatsServer>) {
@@ -44,6 +48,15 @@ fn admit(socket: Stream, peer: SocketAddr, server: &Arc<NatsServer>) {
         task::spawn(refuse(socket, Arc::clone(server)));
         return;
     };
+    if let Err(hold_ms) = server.node.connected(peer.ip()) {
+        front.count_refused(TOO_FAST);
+        // The client would be back at once if it were closed at once.
+        task::spawn(async move {
+            let _held = (socket, place);
+            time::sleep(Duration::from_millis(hold_ms.into())).await;
+        });
+        return;
+    }
     if let Some(tls) = server.tls.clone().filter(|_| front.demands_tls()) {
         task::spawn(secure::serve(socket, peer, place, Arc::clone(server), tls));
         return;
@@ -54,6 +67,7 @@ fn admit(socket: Stream, peer: SocketAddr, server: &Arc<NatsServer>) {
         transport: Transport::Plain(socket),
         nonce: front.nonce(),
         info_sent: false,
+        cookies: Cookies::default(),
         place,
     };
     task::spawn(serve_one(Arc::clone(server), opening));

@@ -142,7 +142,9 @@ impl QueuePicker {
 fn member(targets: &[Arc<Target>], index: usize) -> &ClientSubscription {
     match &*targets[index] {
         Target::Client(subscription) => subscription,
-        Target::Topic(_) | Target::Node(_) => unreachable!("only clients are members of groups"),
+        Target::Topic(_) | Target::Node(_) | Target::Account(_) => {
+            unreachable!("only clients are members of groups")
+        }
     }
 }
 

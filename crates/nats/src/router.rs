@@ -18,7 +18,7 @@ use tailrace_subjects::{
 };
 use tailrace_types::{Tally, TopicId, take_off};
 
-use crate::burst::Burst;
+use crate::burst::{Burst, Crossing};
 use crate::capture::Binding;
 use crate::client::Client;
 use crate::outbuf::{Appended, DeliverySize, SHARED_BYTES_MIN};
@@ -27,8 +27,12 @@ use crate::routes::{Key, Matches, NodePicker, Routes};
 use crate::subscription::{ClientSubscription, Count};
 use crate::target::{Here, Target};
 
-/// Subjects that each thread caches, which take about a megabyte.
+/// Subjects that each thread caches for the account of the topics, which take about a megabyte.
 const CACHED_SUBJECTS: usize = 4096;
+
+/// The same for each other account, and the number of accounts for which a thread has a cache.
+const CACHED_SUBJECTS_OF_OTHERS: usize = 256;
+const CACHES_MAX: usize = 16;
 
 /// Number of subscriptions above which a message is delivered in several turns.
 const WIDE: usize = 1024;
@@ -47,7 +51,10 @@ pub(crate) struct Router {
     limits: Limits,
     interest: Interest,
     queues: QueueNames,
-    routes: Routes,
+    routes: Arc<Routes>,
+    /// The account whose subjects these are, as other nodes are told. `None` for the global one.
+    account: Option<Arc<str>>,
+    cached_subjects: usize,
 }
 
 /// An entry in the router. It has to be passed to [`Router::remove`].
@@ -68,11 +75,18 @@ struct Local {
 }
 
 thread_local! {
-    static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
+    /// The router that was used last comes first.
+    static LOCAL: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Router {
-    pub(super) fn new(control_line_max: usize, routes: Routes) -> Self {
+    /// Makes the router of one account. `is_main` if most traffic is expected there.
+    pub(super) fn new(
+        control_line_max: usize,
+        routes: Arc<Routes>,
+        account: Option<Arc<str>>,
+        is_main: bool,
+    ) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
         let bytes_max = control_line_max.clamp(1, Limits::BYTES_MAX);
         // A word takes two bytes, including its dot.
@@ -86,12 +100,9 @@ impl Router {
             interest: Interest::default(),
             queues: QueueNames::default(),
             routes,
+            account,
+            cached_subjects: if is_main { CACHED_SUBJECTS } else { CACHED_SUBJECTS_OF_OTHERS },
         }
-    }
-
-    /// The routes to other nodes.
-    pub(super) fn routes(&self) -> &Routes {
-        &self.routes
     }
 
     /// The limits of a subject.
@@ -109,7 +120,7 @@ impl Router {
         let target = Arc::new(Target::Client(subscription));
         let subscription = self.space.subscribe(pattern, Arc::clone(&target))?;
         let first_word = self.interest.add(pattern);
-        let told = self.routes.subscribed(pattern.as_bytes(), queue.as_ref());
+        let told = self.routes.subscribed(self.account.as_ref(), pattern.as_bytes(), queue.as_ref());
         Ok((target, Route { subscription, first_word, told }))
     }
 
@@ -121,6 +132,19 @@ impl Router {
     ) -> Result<Route, SubscribeError> {
         let subscription = self.space.subscribe(pattern, Arc::clone(target))?;
         Ok(Route { subscription, first_word: self.interest.add(pattern), told: None })
+    }
+
+    /// Lets messages cross to another account. With `is_told`, other nodes learn that they are wanted here.
+    pub(crate) fn link(
+        &self,
+        pattern: &Pattern,
+        crossing: Arc<dyn Crossing>,
+        is_told: bool,
+    ) -> Result<Route, SubscribeError> {
+        let target = Arc::new(Target::Account(crossing));
+        let subscription = self.space.subscribe(pattern, target)?;
+        let told = is_told.then(|| self.routes.subscribed(self.account.as_ref(), pattern.as_bytes(), None));
+        Ok(Route { subscription, first_word: self.interest.add(pattern), told: told.flatten() })
     }
 
     /// Lets a topic capture the subjects that match `pattern`.
@@ -167,7 +191,18 @@ impl Router {
         message: &Message<'_>,
         captured: impl FnMut(&Arc<Binding>),
     ) -> usize {
-        match self.begin(burst, None, message, usize::MAX, captured) {
+        self.publish_of(burst, None, message, captured)
+    }
+
+    /// The same for a message that a client has published in another account.
+    pub(super) fn publish_of(
+        &self,
+        burst: &mut Burst,
+        origin: Option<&Client>,
+        message: &Message<'_>,
+        captured: impl FnMut(&Arc<Binding>),
+    ) -> usize {
+        match self.begin(burst, origin, message, usize::MAX, captured) {
             Begun::Done(deliveries) => deliveries,
             Begun::Wide(_) => unreachable!("no message has that many targets"),
         }
@@ -219,6 +254,7 @@ impl Router {
                         deliveries += usize::from(outgoing.deliver(subscription));
                     }
                     Target::Node(_) => others |= NODES,
+                    Target::Account(crossing) => outgoing.burst.crossings.push(Arc::clone(crossing)),
                 }
             }
             if others != 0 {
@@ -227,7 +263,7 @@ impl Router {
                     queues.deliver(targets, |_| true, |subscription| outgoing.deliver(subscription));
                 if others & NODES != 0 {
                     let matches = Matches { targets, is_served: |queue| queues.has_served(queue) };
-                    deliveries += local.nodes.send(&self.routes, &matches, message);
+                    deliveries += local.nodes.send(&self.routes, &matches, self.account.as_deref(), message);
                 }
             }
             burst.looked_up(local.cache.hits() - hits);
@@ -261,10 +297,14 @@ impl Router {
             }
             let mut outgoing = Outgoing { burst, origin: None, message, shared: None };
             for target in targets.iter().filter(|_| here.plain) {
-                if let Target::Client(subscription) = &**target
-                    && subscription.queue.is_none()
-                {
-                    outgoing.deliver(subscription);
+                match &**target {
+                    Target::Client(subscription) if subscription.queue.is_none() => {
+                        outgoing.deliver(subscription);
+                    }
+                    Target::Account(crossing) if crossing.is_for_other_nodes() => {
+                        outgoing.burst.crossings.push(Arc::clone(crossing));
+                    }
+                    Target::Client(_) | Target::Account(_) | Target::Topic(_) | Target::Node(_) => {}
                 }
             }
             let mut served = 0;
@@ -291,7 +331,8 @@ impl Router {
         message: &Message<'_>,
     ) -> usize {
         let matches = Matches { targets, is_served: |queue| queues.has_served(queue) };
-        self.with_local(|local| local.nodes.send(&self.routes, &matches, message))
+        let account = self.account.as_deref();
+        self.with_local(|local| local.nodes.send(&self.routes, &matches, account, message))
     }
 
     /// Returns the plain subscription of `client` that would get a message on `subject`, for the
@@ -313,16 +354,36 @@ impl Router {
         own.min_by_key(|(number, _)| *number).map(|(_, target)| target)
     }
 
+    #[inline]
     fn with_local<T>(&self, work: impl FnOnce(&mut Local) -> T) -> T {
-        LOCAL.with_borrow_mut(|slot| {
-            if slot.as_ref().is_none_or(|local| local.router != self.id) {
-                let (cache, queues) =
-                    (Cache::new(CACHED_SUBJECTS), QueuePicker::new(tailrace_env::random::u64()));
-                let nodes = NodePicker::new(tailrace_env::random::u64());
-                *slot = Some(Local { router: self.id, cache, queues, nodes });
+        LOCAL.with_borrow_mut(|known| {
+            if known.first().is_none_or(|local| local.router != self.id) {
+                self.bring_to_front(known);
             }
-            work(slot.as_mut().expect("it was set above"))
+            work(&mut known[0])
         })
+    }
+
+    /// Makes this router's entry the first one.
+    #[cold]
+    fn bring_to_front(&self, known: &mut Vec<Local>) {
+        let at = known.iter().position(|local| local.router == self.id).unwrap_or_else(|| {
+            known.truncate(CACHES_MAX - 1);
+            known.push(Local::new(self));
+            known.len() - 1
+        });
+        known[..=at].rotate_right(1);
+    }
+}
+
+impl Local {
+    fn new(router: &Router) -> Self {
+        Self {
+            router: router.id,
+            cache: Cache::new(router.cached_subjects),
+            queues: QueuePicker::new(tailrace_env::random::u64()),
+            nodes: NodePicker::new(tailrace_env::random::u64()),
+        }
     }
 }
 

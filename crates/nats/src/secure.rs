@@ -14,6 +14,7 @@ use crate::connection::{Opening, Transport, serve_one};
 use crate::front::NatsFront;
 use crate::places::ConnectionPlace;
 use crate::server::NatsServer;
+use crate::websocket::Cookies;
 use tailrace_env::metrics::ReasonLabel;
 use tailrace_env::task::stopped;
 use tailrace_node::{Caller, Door};
@@ -38,7 +39,8 @@ pub(crate) async fn serve(
     match secured {
         Ok(transport) => {
             let info_sent = !front.tls_first();
-            let opening = Opening { id, peer, transport, nonce, info_sent, place };
+            let opening =
+                Opening { id, peer, transport, nonce, info_sent, cookies: Cookies::default(), place };
             serve_one(server, opening).await;
         }
         Err(error) => {

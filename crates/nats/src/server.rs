@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use prometheus_client::metrics::gauge::Gauge;
 
+use crate::dues::Charging;
 use crate::front::NatsFront;
 use tailrace_node::Node;
 use tailrace_tls::Tls;
@@ -18,4 +19,6 @@ pub struct NatsServer {
     pub tls: Option<Arc<Tls>>,
     /// Number of open Kafka connections, which `/varz` shows.
     pub kafka_connections: Gauge,
+    /// Whether deliveries are charged to quotas.
+    pub charging: Charging,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::burst::Crossing;
 use crate::capture::Binding;
 use crate::routes::NodeInterest;
 use crate::subscription::ClientSubscription;
@@ -14,6 +15,8 @@ pub(crate) enum Target {
     Client(ClientSubscription),
     Topic(Arc<Binding>),
     Node(NodeInterest),
+    /// Messages cross to another account.
+    Account(Arc<dyn Crossing>),
 }
 
 /// The local clients for whom another node's message is meant.

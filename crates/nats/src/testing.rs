@@ -49,7 +49,13 @@ pub(crate) async fn server_in(folder: &TempDir, settings: &[(&str, &str)]) -> (R
     let startup = Startup { folder, settings, metrics, addresses: None, workers, fronts };
     let running = tailrace_node::start(startup).await.unwrap();
     let node = Arc::clone(running.node());
-    let server = NatsServer { front, node, tls: None, kafka_connections: Gauge::default() };
+    let server = NatsServer {
+        front,
+        node,
+        tls: None,
+        kafka_connections: Gauge::default(),
+        charging: Default::default(),
+    };
     (running, Arc::new(server))
 }
 

@@ -115,6 +115,11 @@ impl Caller {
         }
     }
 
+    /// Returns how the request entered the node.
+    pub(crate) fn door(&self) -> Door {
+        self.door
+    }
+
     /// Returns the address of a client.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.address

@@ -12,6 +12,7 @@ use tailrace_metadata::{Command, MetadataImage};
 use tailrace_peers::PeerError;
 use tailrace_types::{NodeId, ProducerId};
 
+use crate::access::end_change;
 use crate::ask::{Question, ask};
 use crate::caller::Caller;
 use crate::controller::{CommandError, Executed};
@@ -97,7 +98,10 @@ impl Node {
     /// # Errors
     /// [`CommandError`]
     pub async fn execute(&self, caller: &Caller, command: Command) -> Result<Executed, CommandError> {
-        self.controller.executed(caller, command, self.now()).await
+        let change = self.begin_change(caller, &command);
+        let outcome = self.controller.executed(caller, command, self.now()).await;
+        end_change(change, &outcome).await;
+        outcome
     }
 
     /// Validates a command without executing it (`validate_only`). Returns the image that would result.

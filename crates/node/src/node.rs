@@ -1,10 +1,9 @@
 //! The state of one running node, without a client protocol.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use tailrace_env::time::Duration;
 
-use tailrace_config::{AdvertisedListener, BrokerConfig};
+use tailrace_config::BrokerConfig;
 use tailrace_env::sync::Mutex;
 use tailrace_log::DamagedRange;
 use tailrace_metadata::MetadataImage;
@@ -107,15 +106,6 @@ impl Node {
     /// Returns how long another node has been silent. `None` if this node never heard from it.
     pub(crate) fn silence(&self, node: NodeId) -> Option<Duration> {
         self.heard.silence(node)
-    }
-
-    /// Returns the address that clients connect to: the advertised listener, or the address that this client
-    /// reached.
-    pub fn advertised(&self, local: SocketAddr) -> AdvertisedListener {
-        match &self.config().advertised_listeners {
-            Some(advertised) => advertised.clone(),
-            None => AdvertisedListener { host: local.ip().to_canonical().to_string(), port: local.port() },
-        }
     }
 
     /// Lists the reasons why `/healthz` fails: metadata or partitions that cannot be written or read, and

@@ -21,7 +21,9 @@ use tailrace_peers::{ListenError, PeerTls, Peers, Port, TlsError};
 use tailrace_replication::raft::ReplicaOptions;
 use tailrace_types::{NodeId, usize_of};
 
-use crate::access::{Access, AccessError, AccessMetrics, create_first_user};
+use crate::access::{
+    Access, AccessError, AccessMetrics, check_first_user, create_first_user, remove_expired,
+};
 use crate::cleaner::Cleaner;
 use crate::cluster::{self, Addresses, ClusterError, Entered, LinkUser, Links, Own, Registration};
 use crate::collector::NodeCollector;
@@ -236,7 +238,8 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         }
         Some(address) => {
             // Checked before we contact any node: a node that others cannot reach is of no use to them.
-            let registration = cluster::registration(&config, &addresses.ok_or(StartError::NoAddresses)?)?;
+            let registration =
+                cluster::registration(&config, addresses.as_ref().ok_or(StartError::NoAddresses)?)?;
             let registration = RegisterNode { renews, ..registration };
             let (tls, port) = (peer_tls(&config)?, Port::open("cluster.listen", address).await?);
             let entered =
@@ -303,6 +306,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
     registry.add(|registry| node.links.register_into(registry));
     registry.add(|registry| access_metrics.register_into(registry));
     registry.register_collector(Box::new(NodeCollector(Arc::downgrade(&node))));
+    check_first_user(&node)?;
     node.cleaner.start(&node).map_err(StartError::Threads)?;
     node.scrubber.start(&node).map_err(StartError::Threads)?;
     registry.register_collector(Box::new(GroupCollector::new(&node)));
@@ -322,11 +326,13 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         task::spawn(keep_up(Arc::clone(&node))),
         task::spawn(replace_lost(Arc::clone(&node))),
         task::spawn(run_coordinators(Arc::clone(&node))),
+        task::spawn(remove_expired(Arc::clone(&node))),
         task::spawn(ShareGroups::sweep(Arc::clone(&node))),
         task::spawn(Arc::clone(&node.dirty).watch()),
         task::spawn(remember_nodes(Arc::clone(&node), own)),
     ]);
     tasks.extend(node.access.watch_token_keys().map(task::spawn));
+    tasks.push(task::spawn(sweep_audit(Arc::clone(&node))));
     Ok(RunningNode { node, addresses, tasks, _lock: lock })
 }
 
@@ -403,8 +409,8 @@ impl RunningNode {
 
     /// Returns where its fronts listen, and where it listens for other nodes. `None` if the startup gave no
     /// addresses.
-    pub fn addresses(&self) -> Option<Addresses> {
-        self.addresses
+    pub fn addresses(&self) -> Option<&Addresses> {
+        self.addresses.as_ref()
     }
 
     /// Has other nodes take over what this one leads, if there are others and the settings say so. Clients
@@ -441,6 +447,7 @@ impl RunningNode {
         }
         let failed = close_all(&self.node).await;
         self.node.controller.close().await;
+        self.node.access.audit.close().await;
         if let Some(peers) = self.node.links.peers() {
             peers.stop().await;
         }
@@ -450,6 +457,10 @@ impl RunningNode {
 
 async fn follow_metadata(node: Arc<Node>) {
     node.controller.follow(node.stopping.subscribe()).await;
+}
+
+async fn sweep_audit(node: Arc<Node>) {
+    node.access.sweep_audit().await;
 }
 
 async fn run_coordinators(node: Arc<Node>) {

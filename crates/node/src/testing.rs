@@ -24,7 +24,8 @@ pub(crate) async fn start_in(folder: &TempDir, settings: &[(&str, &str)]) -> Run
     let settings: BTreeMap<_, _> = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default()).unwrap();
     let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    let addresses = Addresses { kafka: nowhere, nats: None, http: nowhere, cluster: None };
+    let addresses =
+        Addresses { kafka: nowhere, more_kafka: Vec::new(), nats: None, http: nowhere, cluster: None };
     let disk = NodeDisk::new(tailrace_runtime::disk::LocalDisk::default());
     let startup = Startup {
         folder: DataFolder::open(&config, disk).unwrap(),

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use tailrace_config::{
-    AuthorizerClass, BrokerConfig, ConfigError, DynamicConfigs, KafkaAuthentication, NatsTls,
+    AuthorizerClass, BrokerConfig, ConfigError, DynamicConfigs, KafkaAuthentication, KafkaListener, NatsTls,
+    TlsClientAuth,
 };
 use tailrace_env::aside::Aside;
 use tailrace_env::budget::{Held, RequestBudget};
@@ -17,7 +19,7 @@ use tailrace_env::task::{self, JoinHandle, Spawner};
 use tailrace_env::time::Duration;
 use tailrace_env::workers::Workers;
 use tailrace_http::HttpServer;
-use tailrace_kafka::{FetchSessions, KafkaMetrics, KafkaServer, Limits, api_name};
+use tailrace_kafka::{FetchSessions, KafkaMetrics, KafkaServer, LOGIN_MEMORY_BYTES, Limits, api_name};
 use tailrace_nats::{Auth, AuthError, NatsFront, NatsServer, PendingCollector};
 use tailrace_node::cluster::Addresses;
 use tailrace_node::{DataFolder, Fronts, Node, NodeDisk, RunningNode};
@@ -78,14 +80,19 @@ pub struct Server {
 
 /// The listeners of all fronts.
 struct Listeners {
-    kafka: Listener,
+    /// In the order of the settings. At least one.
+    kafka: Vec<(Listener, KafkaListener)>,
     nats: Option<Listener>,
     http: Listener,
 }
 
 impl Listeners {
     async fn open(config: &BrokerConfig) -> Result<Self, ListenError> {
-        let kafka = listen("kafka", &config.kafka).await?;
+        let mut kafka = Vec::new();
+        for settings in config.kafka_listeners() {
+            let key = if settings.name.is_some() { "listeners" } else { "kafka" };
+            kafka.push((listen(key, &settings.address).await?, settings.clone()));
+        }
         let http = listen("http", &config.http).await?;
         let nats = match config.nats_address() {
             Some(address) => Some(listen("nats", address).await?),
@@ -96,8 +103,10 @@ impl Listeners {
 
     fn addresses(&self) -> io::Result<Addresses> {
         let nats = self.nats.as_ref().map(Listener::local_addr).transpose()?;
-        let (kafka, http) = (self.kafka.local_addr()?, self.http.local_addr()?);
-        Ok(Addresses { kafka, nats, http, cluster: None })
+        let kafka = self.kafka.iter().map(|(listener, _)| listener.local_addr());
+        let mut more_kafka = kafka.collect::<io::Result<Vec<_>>>()?;
+        let (kafka, http) = (more_kafka.remove(0), self.http.local_addr()?);
+        Ok(Addresses { kafka, more_kafka, nats, http, cluster: None })
     }
 }
 
@@ -113,7 +122,8 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let auth = Auth::load(&config)?;
     let listeners = Listeners::open(&config).await?;
     let addresses = listeners.addresses().map_err(StartError::Threads)?;
-    warn_if_open_to_all(&addresses, &config, tls.as_deref(), &auth);
+    let nats_asks_for_users = auth.required();
+    log_listeners(&addresses, &config);
 
     let metrics = Arc::new(Metrics::default());
     let kafka_metrics = Arc::new(KafkaMetrics::new(api_name));
@@ -132,22 +142,32 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         settings: startup.settings,
         folder,
         metrics: Arc::clone(&metrics),
-        addresses: Some(addresses),
+        addresses: Some(addresses.clone()),
         workers,
         fronts,
     });
     let running = node.await?;
-    let (node, addresses) = (running.node(), running.addresses().unwrap_or(addresses));
+    let (node, addresses) = (running.node(), running.addresses().cloned().unwrap_or(addresses));
+    // The metadata may say otherwise than the settings.
+    let rules = Rules::of(&config, node.image().broker());
+    if rules == Rules::Tried {
+        tracing::warn!(
+            "tailrace.authorizer.report.only is true: the rules refuse nothing, and everybody may do everything"
+        );
+    }
+    warn_if_open_to_all(&addresses, &config, rules, nats_asks_for_users);
     let blocking = usize::try_from(config.tailrace_io_threads).unwrap_or(1);
     let aside = Aside::start(blocking, kafka_metrics.request_aside_memory.clone());
     let aside = Arc::new(aside.map_err(StartError::Threads)?);
     let slots = usize::try_from(config.max_incremental_fetch_session_cache_slots).unwrap_or(0);
+    let requests = usize::try_from(config.queued_max_request_bytes).unwrap_or(usize::MAX);
     let kafka = Arc::new(KafkaServer {
         node: Arc::clone(node),
         limits: Limits::of(&config),
-        budget: RequestBudget::new(
-            usize::try_from(config.queued_max_request_bytes).unwrap_or(usize::MAX),
-            kafka_metrics.request_memory.clone(),
+        budget: RequestBudget::new(requests, kafka_metrics.request_memory.clone()),
+        login_budget: RequestBudget::new(
+            requests.min(LOGIN_MEMORY_BYTES),
+            kafka_metrics.login_memory.clone(),
         ),
         half_read: Arc::default(),
         aside: Arc::clone(&aside),
@@ -161,6 +181,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         node: Arc::clone(node),
         tls: tls.clone(),
         kafka_connections: kafka_metrics.connections.clone(),
+        charging: Default::default(),
     });
     let http = Arc::new(HttpServer {
         node: Arc::clone(node),
@@ -171,7 +192,11 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     });
     let grace = Duration::from_millis(config.tailrace_shutdown_grace_ms);
     front.warn_of_twins(&node.image());
-    let mut others = vec![task::spawn(tailrace_nats::follow_access(Arc::clone(&nats)))];
+    let mut others = vec![
+        task::spawn(tailrace_nats::follow_access(Arc::clone(&nats))),
+        task::spawn(tailrace_nats::follow_claims(Arc::clone(&nats))),
+        task::spawn(tailrace_nats::charge_deliveries(Arc::clone(&nats))),
+    ];
     others.push(task::spawn(tailrace_http::serve(listeners.http, http)));
     others.extend(listeners.nats.map(|listener| task::spawn(tailrace_nats::serve(listener, nats))));
     others.extend(tls.map(|tls| task::spawn(tls.watch())));
@@ -190,8 +215,8 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
 impl Server {
     /// Returns the addresses that the server listens on. A port configured as 0 is replaced by the one that
     /// was picked.
-    pub fn addresses(&self) -> Addresses {
-        self.addresses
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
     }
 
     /// Returns the node behind the listeners.
@@ -204,8 +229,15 @@ impl Server {
     pub fn held_memory(&self) -> impl Fn() -> Held + Send + 'static {
         let (kafka, nats) = (Arc::clone(&self.kafka_server), Arc::clone(&self.nats));
         move || Held {
-            bytes: nats.pending_bytes() + kafka.budget.used() + kafka.aside.used() + kafka.half_read.used(),
-            most_bytes: kafka.budget.take_most() + kafka.aside.take_most() + kafka.half_read.take_most(),
+            bytes: nats.pending_bytes()
+                + kafka.budget.used()
+                + kafka.login_budget.used()
+                + kafka.aside.used()
+                + kafka.half_read.used(),
+            most_bytes: kafka.budget.take_most()
+                + kafka.login_budget.take_most()
+                + kafka.aside.take_most()
+                + kafka.half_read.take_most(),
             freed_much: nats.take_freed_much(),
         }
     }
@@ -235,35 +267,98 @@ impl Server {
     }
 }
 
+/// Logs what the Kafka listeners with names speak.
+fn log_listeners(addresses: &Addresses, config: &BrokerConfig) {
+    for (listener, address) in config.kafka_listeners().iter().zip(addresses.all_kafka()) {
+        if let Some(listener_name) = &listener.name {
+            let (protocol, listener_name) = (listener.protocol.name(), listener_name.as_str());
+            tracing::info!(listener = listener_name, %address, protocol, "listening for Kafka clients");
+        }
+    }
+}
+
+/// Who can use a listener.
+struct Openness<'a> {
+    name: &'a str,
+    address: Option<SocketAddr>,
+    is_encrypted: bool,
+    demands_certificates: bool,
+    asks_for_users: bool,
+}
+
+/// What the rules of `authorizer.class.name` do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rules {
+    None,
+    /// What they refuse is only reported.
+    Tried,
+    Decide,
+}
+
+impl Rules {
+    /// `now` are the settings with those in the metadata.
+    fn of(config: &BrokerConfig, now: &BrokerConfig) -> Self {
+        match config.authorizer_class_name {
+            AuthorizerClass::Standard if now.tailrace_authorizer_report_only => Self::Tried,
+            AuthorizerClass::Standard => Self::Decide,
+            AuthorizerClass::None => Self::None,
+        }
+    }
+}
+
 /// Warns about listeners that strangers can use. Demanding client certificates or passwords keeps strangers
-/// out. Encryption alone does not.
-fn warn_if_open_to_all(addresses: &Addresses, config: &BrokerConfig, tls: Option<&Tls>, auth: &Auth) {
-    let verifies = tls.is_some_and(Tls::verifies_clients);
+/// out. Encryption alone does not. Neither do rules on NATS: they are about subjects of topics, and who does
+/// not log in uses all others.
+fn warn_if_open_to_all(
+    addresses: &Addresses,
+    config: &BrokerConfig,
+    rules: Rules,
+    nats_asks_for_users: bool,
+) {
+    let has_rules = rules == Rules::Decide;
+    let verifies = config.tailrace_tls_client_auth == TlsClientAuth::Required;
+    let kafka =
+        config.kafka_listeners().iter().zip(addresses.all_kafka()).map(|(listener, address)| Openness {
+            name: listener.label(),
+            address: Some(address),
+            is_encrypted: listener.protocol.uses_tls(),
+            demands_certificates: listener.demands_certificates(),
+            asks_for_users: has_rules || listener.authentication == KafkaAuthentication::Required,
+        });
+    let http = Openness {
+        name: "http",
+        address: Some(addresses.http),
+        is_encrypted: config.tailrace_http_tls,
+        demands_certificates: config.tailrace_http_tls && verifies,
+        asks_for_users: has_rules,
+    };
     let nats_tls = config.tailrace_nats_tls == NatsTls::Required;
-    let has_rules = config.authorizer_class_name == AuthorizerClass::Standard;
-    let asks_kafka = has_rules || config.tailrace_kafka_authentication == KafkaAuthentication::Required;
-    let asks_nats = auth.required() || has_rules;
-    let listeners = [
-        ("kafka", Some(addresses.kafka), config.tailrace_kafka_tls, asks_kafka),
-        ("http", Some(addresses.http), config.tailrace_http_tls, has_rules),
-        ("nats", addresses.nats, nats_tls, asks_nats),
-    ];
-    for (name, address, encrypted, asks_for_users) in listeners {
-        let Some(address) = address.filter(|address| !address.ip().is_loopback()) else { continue };
-        let encryption = if encrypted { "on" } else { "off" };
-        if asks_for_users {
-            if !encrypted {
-                tracing::warn!(
-                    listener = name, %address, encryption,
-                    "passwords and messages cross the network in clear text; docs/security.md says how to encrypt them"
-                );
-            }
-        } else if !encrypted || !verifies {
+    let nats = Openness {
+        name: "nats",
+        address: addresses.nats,
+        is_encrypted: nats_tls,
+        demands_certificates: nats_tls && verifies,
+        asks_for_users: nats_asks_for_users,
+    };
+    kafka.chain([http, nats]).for_each(|listener| warn_if_open(&listener));
+}
+
+fn warn_if_open(listener: &Openness<'_>) {
+    let name = listener.name;
+    let Some(address) = listener.address.filter(|address| !address.ip().is_loopback()) else { return };
+    let encryption = if listener.is_encrypted { "on" } else { "off" };
+    if listener.asks_for_users {
+        if !listener.is_encrypted {
             tracing::warn!(
                 listener = name, %address, encryption,
-                "LISTENING BEYOND LOOPBACK WITHOUT AUTHENTICATION: anyone who can reach this address may use \
-                 everything that it serves; docs/security.md says how to require users or client certificates"
+                "passwords and messages cross the network in clear text; docs/security.md says how to encrypt them"
             );
         }
+    } else if !listener.demands_certificates {
+        tracing::warn!(
+            listener = name, %address, encryption,
+            "LISTENING BEYOND LOOPBACK WITHOUT AUTHENTICATION: anyone who can reach this address may use \
+             everything that it serves; docs/security.md says how to require users or client certificates"
+        );
     }
 }

@@ -14,6 +14,7 @@ use crate::nats::{PublishArguments, ReplyArguments, RequestArguments, SubscribeA
 use crate::offline::LogArguments;
 use crate::produce::ProduceArguments;
 use crate::quota::QuotaArguments;
+use crate::token::TokenArguments;
 use crate::topic::TopicArguments;
 use crate::txn::TxnArguments;
 use crate::user::UserArguments;
@@ -51,9 +52,11 @@ pub(crate) enum Verb {
     Txn(TxnArguments),
     /// Show nodes and unhealthy partitions, move replicas, decommission a node, scrub the disks.
     Cluster(ClusterArguments),
-    /// Add, show, change and remove users of the Kafka listener.
+    /// Add, show, change, disable and remove users.
     User(UserArguments),
-    /// Add, show and remove rules about what users may do.
+    /// Make, show, renew and end delegation tokens.
+    Token(TokenArguments),
+    /// Add, show, remove and explain rules about what users may do.
     Acl(AclArguments),
     /// Set, show and remove quotas of users, client ids and addresses.
     Quota(QuotaArguments),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use tailrace_cli::failure::Failure;
 use tailrace_cli::output::{Output, print, print_json};
-use tailrace_config::{ConfigSource, DescribedConfig, configuration_markdown, describe_broker};
+use tailrace_config::{ConfigSource, DescribedConfig, broker_key, configuration_markdown, describe_broker};
 
 use crate::args::{ConfigArguments, ConfigVerb};
 use crate::settings::{Origin, Settings};
@@ -25,7 +25,11 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
             entries.retain(|entry| !changed || entry.source != ConfigSource::Default);
             match output {
                 Output::Text => {
-                    print(&entries.iter().map(|entry| line(entry, &settings)).collect::<String>())?;
+                    let lines = entries.iter().map(|entry| line(entry, &settings));
+                    let own = own_settings(&settings).map(|(name, value, origin)| {
+                        format!("{name} = {value}  ({} {origin})\n", origin.layer())
+                    });
+                    print(&lines.chain(own).collect::<String>())?;
                 }
                 Output::Json => {
                     let object = |entry: &DescribedConfig| {
@@ -37,13 +41,23 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
                         });
                         (entry.name.to_owned(), object)
                     };
-                    print_json(&entries.iter().map(object).collect::<serde_json::Map<_, _>>())?;
+                    let own = own_settings(&settings).map(|(name, value, origin)| {
+                        let (source, place) = (origin.layer(), origin.to_string());
+                        (name.clone(), json!({ "value": value, "source": source, "place": place }))
+                    });
+                    print_json(&entries.iter().map(object).chain(own).collect::<serde_json::Map<_, _>>())?;
                 }
             }
         }
         ConfigVerb::Reference => print(&configuration_markdown())?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the settings of single Kafka listeners, which no table lists.
+fn own_settings(settings: &Settings) -> impl Iterator<Item = (&String, &String, &Origin)> {
+    let own = settings.values.iter().filter(|(name, _)| broker_key(name).is_err());
+    own.filter_map(|(name, value)| Some((name, value, settings.origins.get(name)?)))
 }
 
 /// Where a value was set; `None` for a default. A setting may get its value from a synonym in another unit.

@@ -7,9 +7,10 @@ use serde::de::DeserializeOwned;
 use tailrace_cli::failure::{Failure, plain};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use zeroize::Zeroizing;
 
-use crate::client::Tls;
 use crate::client::address::nature;
+use crate::client::{PageLogin, Tls};
 
 /// Longest page that is read: about ten thousand connections.
 const PAGE_BYTES_MAX: u64 = 64 << 20;
@@ -18,8 +19,17 @@ const PAGE_BYTES_MAX: u64 = 64 << 20;
 pub(crate) struct Site {
     pub(crate) address: String,
     pub(crate) tls: Option<Tls>,
+    pub(crate) login: Option<PageLogin>,
     /// The option that names the port, for errors.
     pub(crate) option: &'static str,
+}
+
+impl Site {
+    /// The same pages of another node.
+    pub(crate) fn at(&self, address: &str) -> Self {
+        let (tls, login) = (self.tls.clone(), self.login.clone());
+        Self { address: address.to_owned(), tls, login, option: self.option }
+    }
 }
 
 /// Gets `path` and reads its JSON.
@@ -47,6 +57,14 @@ async fn fetch(site: &Site, path: &str) -> Result<Vec<u8>, Failure> {
         )
     };
     let stream = TcpStream::connect(address).await.map_err(failed)?;
+    let is_private = site.tls.is_some() || is_on_this_machine(&stream);
+    if site.login.is_some() && !is_private {
+        return Err(format!(
+            "the connection to {address} is not encrypted, and would show the password to those who read it; use TLS \
+             (--tls-ca), or run this on the machine of the node"
+        )
+        .into());
+    }
     match &site.tls {
         None => exchange(stream, site, path).await,
         Some(tls) => {
@@ -56,6 +74,10 @@ async fn fetch(site: &Site, path: &str) -> Result<Vec<u8>, Failure> {
     }
 }
 
+fn is_on_this_machine(stream: &TcpStream) -> bool {
+    stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
+}
+
 async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
     site: &Site,
@@ -63,7 +85,13 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> Result<Vec<u8>, Failure> {
     let (address, option) = (&site.address, site.option);
     let failed = |error: std::io::Error| format!("cannot get {path} from {address}: {}", plain(&error));
-    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: application/json\r\n\r\n");
+    let header =
+        |login: &PageLogin| Zeroizing::new(format!("Authorization: {}\r\n", login.header().as_str()));
+    let login = site.login.as_ref().map(header).unwrap_or_default();
+    let request = Zeroizing::new(format!(
+        "GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: application/json\r\n{}\r\n",
+        login.as_str()
+    ));
     stream.write_all(request.as_bytes()).await.map_err(failed)?;
     let mut answer = Vec::new();
     match stream.take(PAGE_BYTES_MAX).read_to_end(&mut answer).await {
@@ -74,6 +102,12 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
     let (head, body) = split(&answer).ok_or_else(|| not_http(address, &answer, option))?;
     match head.split_whitespace().nth(1) {
         Some("200") => Ok(body.to_vec()),
+        Some("401") if site.login.is_some() => {
+            Err(format!("{address} refuses {path}: the user or the password is wrong").into())
+        }
+        Some("401") => {
+            Err(format!("{address} demands a login for {path}; name a user with --sasl-user").into())
+        }
         _ => {
             let status = head.lines().next().unwrap_or_default();
             Err(format!("{address} answers {path} with '{status}': {}", text(body)).into())

@@ -23,6 +23,7 @@ mod quota;
 mod serve;
 mod settings;
 mod shown;
+mod token;
 mod topic;
 mod txn;
 mod usage;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Some(Verb::Txn(arguments)) => txn::run(&arguments),
         Some(Verb::Cluster(arguments)) => cluster::run(&arguments),
         Some(Verb::User(arguments)) => user::run(&arguments),
+        Some(Verb::Token(arguments)) => token::run(&arguments),
         Some(Verb::Acl(arguments)) => acl::run(&arguments),
         Some(Verb::Quota(arguments)) => quota::run(&arguments),
         Some(Verb::Produce(arguments)) => produce::run(&arguments),

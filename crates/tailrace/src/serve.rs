@@ -25,10 +25,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
         tracing::warn!(%variable, "this variable looks like a tailrace setting but is not one");
     }
     raise_descriptor_limit();
-    build_runtime(&config)?.block_on(serve(settings))
+    let names = config.kafka_listeners().iter().map(|listener| listener.name.clone()).collect();
+    build_runtime(&config)?.block_on(serve(settings, names))
 }
 
-async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
+/// `names` are those of the Kafka listeners.
+async fn serve(settings: Settings, names: Vec<Option<String>>) -> Result<ExitCode, Failure> {
     // Before the ready line: a process that reads the line may send a signal at once.
     let mut signals = Signals::new()?;
     let disk = NodeDisk::new(LocalDisk::default());
@@ -46,7 +48,12 @@ async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
     let mut out = std::io::stdout().lock();
     let nats = addresses.nats.map_or_else(|| "off".to_owned(), |address| address.to_string());
     let cluster = addresses.cluster.map_or_else(String::new, |address| format!(" cluster={address}"));
-    writeln!(out, "ready kafka={} nats={nats} http={}{cluster}", addresses.kafka, addresses.http)?;
+    let kafka = names.iter().zip(addresses.all_kafka()).map(|(name, address)| match name {
+        Some(name) => format!("{name}://{address}"),
+        None => address.to_string(),
+    });
+    let kafka = kafka.collect::<Vec<_>>().join(",");
+    writeln!(out, "ready kafka={kafka} nats={nats} http={}{cluster}", addresses.http)?;
     out.flush()?;
     drop(out);
     let name = signals.next().await;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use tailrace_cli::failure::plain;
-use tailrace_config::{BrokerConfig, ConfigError, DynamicConfigs, broker_key, broker_key_of_variable};
+use tailrace_config::{BrokerConfig, ConfigError, DynamicConfigs, broker_key_of_variable, start_setting};
 
 use crate::args::ServeArguments;
 
@@ -154,10 +154,9 @@ impl Settings {
     /// under an alias.
     fn add(&mut self, key: &str, value: String, origin: Origin) -> Result<(), SettingsError> {
         let wrong = |error| SettingsError::Key { place: origin.to_string(), error };
-        let known = broker_key(key).map_err(wrong)?;
-        known.parse(&value).map_err(wrong)?;
-        self.origins.insert(known.name.to_owned(), origin);
-        self.values.insert(known.name.to_owned(), value);
+        let name = start_setting(key, &value).map_err(wrong)?;
+        self.origins.insert(name.clone(), origin);
+        self.values.insert(name, value);
         Ok(())
     }
 }
@@ -239,6 +238,16 @@ mod tests {
         let mut settings = Settings::default();
         settings.add_flags(&arguments(&["flush.messages=1000"])).unwrap();
         assert_eq!(settings.values["log.flush.interval.messages"], "1000");
+    }
+
+    #[test]
+    fn a_single_listener_has_settings_of_its_own() {
+        let mut settings = Settings::default();
+        let key = "listener.name.clients.sasl.enabled.mechanisms";
+        settings.add_flags(&arguments(&[&format!("{key}=PLAIN")])).unwrap();
+        assert_eq!(settings.values[key], "PLAIN");
+        let error = settings.add_flags(&arguments(&["listener.name.clients.ssl.keystore.location=x"]));
+        assert!(error.unwrap_err().to_string().contains("listener.name.clients.ssl.keystore.location"));
     }
 
     #[test]

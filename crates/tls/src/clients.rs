@@ -25,14 +25,20 @@ const AUTHORITIES: &str = "tailrace.tls.ca.file";
 struct Files {
     certificate: PathBuf,
     key: PathBuf,
-    /// `Some` if clients must show a certificate.
+    /// `Some` if clients of a listener may or must show a certificate.
     authorities: Option<PathBuf>,
 }
+
+/// What rustls needs, by what clients show.
+type Servers = Vec<(TlsClientAuth, Arc<rustls::ServerConfig>)>;
 
 /// The state that all TLS listeners share.
 pub struct Tls {
     files: Files,
-    config: ArcSwap<rustls::ServerConfig>,
+    /// What clients show, unless the listener says something else.
+    client_auth: TlsClientAuth,
+    /// For `client_auth` first, then for listeners with something else.
+    servers: ArcSwap<Servers>,
     handshake_timeout: Duration,
     /// Stamps of the files, taken before they were first read.
     read_at_start: Stamps,
@@ -45,10 +51,17 @@ impl Tls {
     /// A file is missing, unreadable or not PEM, or the key does not belong to the certificate.
     pub fn load(config: &BrokerConfig) -> Result<Option<Arc<Self>>, TlsError> {
         let nats = config.tailrace_nats_tls == NatsTls::Required;
-        if !nats && !config.tailrace_kafka_tls && !config.tailrace_http_tls {
+        if !nats && !config.kafka_uses_tls() && !config.tailrace_http_tls {
             return Ok(None);
         }
-        let verifies = config.tailrace_tls_client_auth == TlsClientAuth::Required;
+        let client_auth = config.tailrace_tls_client_auth;
+        let mut kinds = vec![client_auth];
+        for listener in config.kafka_listeners().iter().filter(|listener| listener.protocol.uses_tls()) {
+            if !kinds.contains(&listener.client_auth) {
+                kinds.push(listener.client_auth);
+            }
+        }
+        let verifies = kinds.iter().any(|kind| *kind != TlsClientAuth::None);
         let files = Files {
             certificate: PathBuf::from(&config.tailrace_tls_certificate_file),
             key: PathBuf::from(&config.tailrace_tls_key_file),
@@ -56,14 +69,9 @@ impl Tls {
         };
         warn_if_key_is_open(KEY, &files.key);
         let read_at_start = files.stamps();
-        let server = ArcSwap::from(read(&files)?);
+        let servers = ArcSwap::from_pointee(read_all(&files, kinds)?);
         let handshake_timeout = Duration::from_millis(config.tailrace_tls_handshake_timeout_ms);
-        Ok(Some(Arc::new(Self { files, config: server, handshake_timeout, read_at_start })))
-    }
-
-    /// Reports whether clients must show a certificate.
-    pub fn verifies_clients(&self) -> bool {
-        self.files.authorities.is_some()
+        Ok(Some(Arc::new(Self { files, client_auth, servers, handshake_timeout, read_at_start })))
     }
 
     /// Performs the server's side of the handshake on a new connection.
@@ -72,7 +80,19 @@ impl Tls {
     /// The client does not speak TLS, shows no acceptable certificate, closes the connection or takes too
     /// long. Where TLS has an alert for the error, the client was sent one.
     pub async fn accept(&self, stream: Stream) -> Result<TlsStream, HandshakeError> {
-        self.accept_or_tell(stream, b"").await
+        self.accept_with(stream, self.client_auth).await
+    }
+
+    /// Works as [`Tls::accept`], on a listener whose clients show what `client_auth` says.
+    ///
+    /// # Errors
+    /// As [`Tls::accept`].
+    pub async fn accept_with(
+        &self,
+        stream: Stream,
+        client_auth: TlsClientAuth,
+    ) -> Result<TlsStream, HandshakeError> {
+        self.shake_hands(stream, client_auth, b"").await
     }
 
     /// Works as [`Tls::accept`], but sends `words` unencrypted to a client that takes too long, in case it
@@ -81,7 +101,17 @@ impl Tls {
     /// # Errors
     /// As [`Tls::accept`].
     pub async fn accept_or_tell(&self, stream: Stream, words: &[u8]) -> Result<TlsStream, HandshakeError> {
-        let mut handshake = TlsAcceptor::from(self.config.load_full()).accept(stream);
+        self.shake_hands(stream, self.client_auth, words).await
+    }
+
+    async fn shake_hands(
+        &self,
+        stream: Stream,
+        client_auth: TlsClientAuth,
+        words: &[u8],
+    ) -> Result<TlsStream, HandshakeError> {
+        let server = self.server(client_auth);
+        let mut handshake = TlsAcceptor::from(server).accept(stream);
         match time::timeout(self.handshake_timeout, &mut handshake).await {
             Ok(Ok(stream)) => Ok(stream.into()),
             Ok(Err(error)) => Err(handshake_error(error)),
@@ -95,6 +125,18 @@ impl Tls {
         }
     }
 
+    /// Returns what rustls needs.
+    ///
+    /// # Panics
+    /// If no listener of the settings has this `client_auth`.
+    fn server(&self, client_auth: TlsClientAuth) -> Arc<rustls::ServerConfig> {
+        let servers = self.servers.load();
+        match servers.iter().find(|(kind, _)| *kind == client_auth) {
+            Some((_, server)) => Arc::clone(server),
+            None => panic!("no listener asks for client certificates as {client_auth}"),
+        }
+    }
+
     /// Reloads the files whenever they change. Never returns. If the new files cannot be used, an error is
     /// logged and the current certificate stays. Open connections keep theirs in any case.
     pub async fn watch(self: Arc<Self>) {
@@ -104,7 +146,8 @@ impl Tls {
 
     fn reload(&self) -> Result<(), TlsError> {
         warn_if_key_is_open(KEY, &self.files.key);
-        self.config.store(read(&self.files)?);
+        let kinds = self.servers.load().iter().map(|(kind, _)| *kind).collect();
+        self.servers.store(Arc::new(read_all(&self.files, kinds)?));
         Ok(())
     }
 }
@@ -115,7 +158,12 @@ impl Files {
     }
 }
 
-fn read(files: &Files) -> Result<Arc<rustls::ServerConfig>, TlsError> {
+/// Reads the files once for each kind.
+fn read_all(files: &Files, kinds: Vec<TlsClientAuth>) -> Result<Servers, TlsError> {
+    kinds.into_iter().map(|kind| Ok((kind, read(files, kind)?))).collect()
+}
+
+fn read(files: &Files, client_auth: TlsClientAuth) -> Result<Arc<rustls::ServerConfig>, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let chain = certificates(CERTIFICATE, &files.certificate)?;
     let key = private_key(KEY, &files.key)?;
@@ -123,9 +171,12 @@ fn read(files: &Files) -> Result<Arc<rustls::ServerConfig>, TlsError> {
     let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| content(CERTIFICATE, &files.certificate, error.to_string()))?;
-    let builder = match &files.authorities {
+    let builder = match files.authorities.as_ref().filter(|_| client_auth != TlsClientAuth::None) {
         None => builder.with_no_client_auth(),
-        Some(path) => builder.with_client_cert_verifier(client_verifier(path, provider)?),
+        Some(path) => {
+            let is_required = client_auth == TlsClientAuth::Required;
+            builder.with_client_cert_verifier(client_verifier(path, provider, is_required)?)
+        }
     };
     let config = builder.with_single_cert(chain, key).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => {
@@ -140,12 +191,13 @@ fn read(files: &Files) -> Result<Arc<rustls::ServerConfig>, TlsError> {
 fn client_verifier(
     path: &Path,
     provider: Arc<rustls::crypto::CryptoProvider>,
+    is_required: bool,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let content = |reason| TlsError::Content { key: AUTHORITIES, path: path.to_owned(), reason };
     let roots = authorities(AUTHORITIES, path)?;
-    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-        .build()
-        .map_err(|error| content(error.to_string()))
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let builder = if is_required { builder } else { builder.allow_unauthenticated() };
+    builder.build().map_err(|error| content(error.to_string()))
 }
 
 #[cfg(test)]
@@ -173,17 +225,17 @@ mod tests {
                 .into();
         let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default()).unwrap();
         let tls = Tls::load(&config).unwrap().unwrap();
-        let first = tls.config.load_full();
+        let first = tls.server(TlsClientAuth::None);
         assert_eq!(tls.read_at_start.len(), 2);
         assert_eq!(tls.files.stamps(), tls.read_at_start);
         write_pair(folder.path());
         assert_ne!(tls.files.stamps(), tls.read_at_start);
         tls.reload().unwrap();
-        let second = tls.config.load_full();
+        let second = tls.server(TlsClientAuth::None);
         assert!(!Arc::ptr_eq(&first, &second));
 
         std::fs::write(folder.path().join("k.pem"), "half a file").unwrap();
         assert!(matches!(tls.reload(), Err(TlsError::Content { key: KEY, .. })));
-        assert!(Arc::ptr_eq(&second, &tls.config.load_full()));
+        assert!(Arc::ptr_eq(&second, &tls.server(TlsClientAuth::None)));
     }
 }

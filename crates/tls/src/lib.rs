@@ -1,4 +1,5 @@
-//! TLS of listeners ([`Tls`]) and of links between nodes ([`PeerTls`]), over any stream of `tailrace_env`.
+//! TLS of listeners ([`Tls`]), of links between nodes ([`PeerTls`]) and to servers of others
+//! ([`ServersTls`]), over any stream of `tailrace_env`.
 //!
 //! TLS is rustls with ring. Certificates are read from files, and reloaded when those change. Bounds: a
 //! client's handshake has a time limit (the caller limits that of a node), rustls keeps at most one record
@@ -19,9 +20,11 @@ mod clients;
 mod error;
 mod files;
 mod nodes;
+mod servers;
 mod stream;
 
 pub use clients::Tls;
 pub use error::{HandshakeError, TlsError};
 pub use nodes::PeerTls;
+pub use servers::ServersTls;
 pub use stream::{TlsStream, peer_certificate};

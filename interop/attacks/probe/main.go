@@ -47,6 +47,7 @@ func main() {
 	topic := flag.String("topic", "probe", "a topic of one partition, which exists")
 	pid := flag.Int("pid", 0, "the server's process")
 	guard := flag.Int64("guard", 8<<30, "resident bytes from which the server is killed, for the machine's sake")
+	flag.StringVar(&loginUser, "user", "", "name:password with which probes of Kafka and NATS log in")
 	flag.Parse()
 	// There is little garbage here, so collect it seldom.
 	debug.SetGCPercent(800)

@@ -65,11 +65,35 @@ func text(out []byte, text string) []byte {
 	return append(binary.BigEndian.AppendUint16(out, uint16(len(text))), text...)
 }
 
+// loginUser is a name and a password, with a colon between them, with which probes of Kafka and NATS log in.
+// Empty: no login.
+var loginUser string
+
+// kafkaLogin logs in with PLAIN.
+func kafkaLogin(conn io.Writer, in *bufio.Reader) error {
+	if loginUser == "" {
+		return nil
+	}
+	token := "\x00" + strings.Replace(loginUser, ":", "\x00", 1)
+	for _, frame := range [][]byte{
+		kafkaFrame(17, 1, 0, text(nil, "PLAIN")),
+		kafkaFrame(36, 0, 0, append(binary.BigEndian.AppendUint32(nil, uint32(len(token))), token...)),
+	} {
+		if _, err := conn.Write(frame); err != nil {
+			return err
+		}
+		if err := kafkaAnswer(in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // kafkaAsk asks for the versions of all APIs, then for the topic's metadata, and so on.
 type kafkaAsk struct{ topic string }
 
-func (kafkaAsk) greet(net.Conn, *bufio.Reader) error       { return nil }
-func (kafkaAsk) answer(_ net.Conn, in *bufio.Reader) error { return kafkaAnswer(in) }
+func (kafkaAsk) greet(conn net.Conn, in *bufio.Reader) error { return kafkaLogin(conn, in) }
+func (kafkaAsk) answer(_ net.Conn, in *bufio.Reader) error   { return kafkaAnswer(in) }
 func (a kafkaAsk) request(number int) []byte {
 	if number%2 == 0 {
 		return kafkaFrame(18, 0, number, nil)
@@ -80,8 +104,8 @@ func (a kafkaAsk) request(number int) []byte {
 // kafkaWrite appends a record with acks=1, then fetches the first one, and so on.
 type kafkaWrite struct{ topic string }
 
-func (kafkaWrite) greet(net.Conn, *bufio.Reader) error       { return nil }
-func (kafkaWrite) answer(_ net.Conn, in *bufio.Reader) error { return kafkaAnswer(in) }
+func (kafkaWrite) greet(conn net.Conn, in *bufio.Reader) error { return kafkaLogin(conn, in) }
+func (kafkaWrite) answer(_ net.Conn, in *bufio.Reader) error   { return kafkaAnswer(in) }
 func (w kafkaWrite) request(number int) []byte {
 	if number%2 == 0 {
 		body := []byte{0xff, 0xff, 0, 1, 0, 0, 0x75, 0x30, 0, 0, 0, 1} // no transactional id, acks, 30 s, one topic
@@ -113,7 +137,13 @@ func recordBatch(value []byte) []byte {
 
 // ---- NATS ----
 
-const connect = "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true,\"protocol\":0}\r\n"
+func connect() string {
+	login := ""
+	if name, password, found := strings.Cut(loginUser, ":"); found {
+		login = fmt.Sprintf(",\"user\":%q,\"pass\":%q", name, password)
+	}
+	return "CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true,\"no_responders\":true,\"protocol\":0" + login + "}\r\n"
+}
 
 // natsLine reads a line that is not part of a message, and answers the server's PING.
 func natsLine(conn io.Writer, in *bufio.Reader) (string, error) {
@@ -138,7 +168,7 @@ func natsLine(conn io.Writer, in *bufio.Reader) (string, error) {
 }
 
 func natsGreet(conn io.Writer, in *bufio.Reader, more string) error {
-	if _, err := io.WriteString(conn, connect+more+"PING\r\n"); err != nil {
+	if _, err := io.WriteString(conn, connect()+more+"PING\r\n"); err != nil {
 		return err
 	}
 	line, err := natsLine(conn, in)

@@ -1,8 +1,9 @@
 //! `cargo xtask bench kafka`: compares tailrace with Apache Kafka on this machine, as ratios with their
 //! spread. `cargo xtask bench nats`: compares tailrace with nats-server; see `nats`. `cargo xtask bench
 //! groups`: compares groups, transactions and compaction with Apache Kafka; see `groups`. `cargo xtask bench
-//! cluster`: compares three nodes with three of Apache Kafka; see `cluster`. `cargo xtask bench subjects`:
-//! compares the subject matcher with others; see `subjects`.
+//! cluster`: compares three nodes with three of Apache Kafka; see `cluster`. `cargo xtask bench security`:
+//! measures what users, rules, quotas and TLS cost; see `security`. `cargo xtask bench subjects`: compares
+//! the subject matcher with others; see `subjects`.
 //!
 //! The results are for people to read. They do not accept or reject a commit: a missed target is reported,
 //! but it is not a failure. The measurements are in `parts`, the targets in `targets`.
@@ -22,6 +23,7 @@ mod process;
 mod progress;
 mod report;
 mod sample;
+mod security;
 mod servers;
 mod setup;
 mod stats;
@@ -62,8 +64,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         [first, rest @ ..] if first == "nats" => nats::run(rest),
         [first, rest @ ..] if first == "groups" => groups::run(rest),
         [first, rest @ ..] if first == "cluster" => cluster::run(rest),
+        [first, rest @ ..] if first == "security" => security::run(rest),
         [first, rest @ ..] if first == "subjects" => subjects::run(rest),
-        _ => Err([USAGE, nats::USAGE, groups::USAGE, cluster::USAGE, subjects::USAGE].join("\n")),
+        _ => {
+            Err([USAGE, nats::USAGE, groups::USAGE, cluster::USAGE, security::USAGE, subjects::USAGE]
+                .join("\n"))
+        }
     }
 }
 

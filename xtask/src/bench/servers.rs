@@ -291,7 +291,7 @@ pub(super) fn redis(scratch: &Path) -> Result<Server, String> {
 }
 
 /// Starts a server and waits until it accepts connections on `port`.
-fn peer(
+pub(super) fn peer(
     name: &'static str,
     port: u16,
     data: &Path,

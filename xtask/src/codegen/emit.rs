@@ -271,8 +271,21 @@ fn message_traits(out: &mut String, message: &Message) {
         line!(out, "impl Request for {name} {{\nconst KEY: ApiKey = ApiKey::{api};");
         line!(out, "type Response = super::{api}Response;\n}}");
     } else {
-        line!(out, "impl Response for {name} {{\nconst KEY: ApiKey = ApiKey::{api};\n}}");
+        line!(out, "impl Response for {name} {{\nconst KEY: ApiKey = ApiKey::{api};");
+        if has_throttle_time(message) {
+            line!(out, "\nfn throttle_time_ms(&mut self) -> Option<&mut i32> {{");
+            line!(out, "Some(&mut self.throttle_time_ms)\n}}");
+        }
+        line!(out, "}}");
     }
+}
+
+/// Reports whether a response has the field for quotas at its top level.
+fn has_throttle_time(message: &Message) -> bool {
+    message
+        .structures
+        .first()
+        .is_some_and(|body| body.fields.iter().any(|field| field.name == "ThrottleTimeMs"))
 }
 
 /// The doc comment of a field.

@@ -39,8 +39,6 @@ const RULES: Rules<'_> = Rules {
             "Rate::per_second",
             "tests use whole rates; options are parsed in messages per 1,000 seconds",
         ),
-        ("identity", "ServerFinal::parse", "clients in tests log in with it"),
-        ("identity", "ServerFirst::parse", "clients in tests log in with it"),
         ("log", "LogStore::open_segments", "a test counts the open files"),
         ("subjects", "Dialect::ALL", "tests run with all dialects"),
         ("subjects", "Pattern::covers", "part of the library's interface for others, see its README"),

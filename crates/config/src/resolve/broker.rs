@@ -11,7 +11,7 @@ use crate::key::ConfigKey;
 use crate::layers::{DynamicConfigs, Layers};
 use crate::topic::TopicConfig;
 use crate::value::Value;
-use crate::{cluster, security};
+use crate::{cluster, listeners, security};
 
 impl BrokerConfig {
     /// Merges the start configuration (file, environment, flags) with the settings changed at run time.
@@ -24,8 +24,11 @@ impl BrokerConfig {
         let group_defaults = GroupConfig::resolve_in(&BTreeMap::new(), &layers)?;
         group::check_broker(&group_defaults, &layers)?;
         let values = layers.clone();
-        let config =
-            Self::read(&|key| values.broker_value(key), topic_defaults, Arc::new(group_defaults), layers)?;
+        let group_defaults = Arc::new(group_defaults);
+        let unresolved = Arc::default();
+        let mut config =
+            Self::read(&|key| values.broker_value(key), topic_defaults, group_defaults, layers, unresolved)?;
+        config.listeners_resolved = listeners::resolve(&config)?.into();
         config.check()?;
         Ok(config)
     }

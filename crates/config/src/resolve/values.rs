@@ -6,6 +6,7 @@ use crate::error::ConfigError;
 use crate::key::{ConfigKey, Synonym};
 use crate::keys::broker_key;
 use crate::layers::{DynamicConfigs, Layers};
+use crate::listeners::{MECHANISMS, OWN_PREFIX, canonical_own};
 use crate::value::Value;
 
 impl Layers {
@@ -19,7 +20,15 @@ impl Layers {
     ) -> Result<Self, ConfigError> {
         let dynamic =
             DynamicConfigs { node: canonical(&dynamic.node)?, cluster: canonical(&dynamic.cluster)? };
-        Ok(Self::of_canonical(dynamic, canonical(fixed)?))
+        let is_own = |name: &String| name.starts_with(OWN_PREFIX);
+        let (own, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            fixed.iter().map(|(name, text)| (name.clone(), text.clone())).partition(|(name, _)| is_own(name));
+        let mut fixed = canonical(&others)?;
+        for (name, text) in own {
+            let value = canonical_own(&name, &text, broker_key(MECHANISMS)?)?;
+            fixed.insert(name, value);
+        }
+        Ok(Self::of_canonical(dynamic, fixed))
     }
 
     /// Returns the value of a topic or group key under `overrides`.

@@ -146,6 +146,7 @@ fn whatever_was_set_at_the_start_is_said_to_be_static() {
         let with = match key.name {
             "tailrace.nats.password" => vec![("tailrace.nats.user", "alice")],
             "tailrace.first.password" => vec![("tailrace.first.user", "alice")],
+            "listener.security.protocol.map" => vec![("listeners", "PLAINTEXT://10.0.0.1:7")],
             _ => Vec::new(),
         };
         let resolve = |text| Some((text, broker(&[&[(key.name, text)], &with[..]].concat()).ok()?));
@@ -200,7 +201,9 @@ fn limits_become_options_and_tests_may_use_small_segments() {
 
 #[test]
 fn addresses_are_advertised_with_or_without_protocol() {
-    let advertised = |text: &str| broker(&[("advertised.listeners", text)]).unwrap().advertised_listeners;
+    let advertised = |text: &str| {
+        broker(&[("advertised.listeners", text)]).unwrap().kafka_listeners()[0].advertised.clone()
+    };
     let listener = |host: &str, port| Some(AdvertisedListener { host: host.to_owned(), port });
     assert_eq!(advertised("kafka.example:9092"), listener("kafka.example", 9092));
     assert_eq!(advertised("PLAINTEXT://10.0.0.1:1"), listener("10.0.0.1", 1));
@@ -213,8 +216,11 @@ fn addresses_are_advertised_with_or_without_protocol() {
         ("a b:9092", "expected HOST:PORT or PLAINTEXT://HOST:PORT"),
         ("host:0", "0 is not a port; expected HOST:PORT or PLAINTEXT://HOST:PORT"),
         ("host:70000", "70000 is not a port; expected HOST:PORT or PLAINTEXT://HOST:PORT"),
-        ("SSL://host:1", "the protocol SSL is not supported; expected HOST:PORT or PLAINTEXT://HOST:PORT"),
-        ("a:1,b:2", "only one advertised listener is supported"),
+        (
+            "SSL://host:1",
+            "the listener SSL is not in listeners, which is not set; expected HOST:PORT or PLAINTEXT://HOST:PORT",
+        ),
+        ("a:1,b:2", "several advertised listeners need listeners, with the same names"),
     ] {
         let expected = format!("Invalid value {text} for configuration advertised.listeners: {reason}");
         assert_eq!(refusal(&[("advertised.listeners", text)]), expected);
@@ -331,7 +337,7 @@ fn secrets_are_shown_nowhere() {
 }
 
 #[test]
-fn tokens_need_an_issuer_an_audience_and_a_file_of_keys() {
+fn tokens_need_an_issuer_an_audience_and_keys() {
     let all = [
         ("sasl.enabled.mechanisms", "PLAIN,OAUTHBEARER"),
         ("sasl.oauthbearer.jwks.endpoint.url", "file:///etc/keys.json"),
@@ -340,7 +346,7 @@ fn tokens_need_an_issuer_an_audience_and_a_file_of_keys() {
     ];
     let config = broker(&all).unwrap();
     assert!(config.accepts_tokens());
-    assert_eq!(config.token_key_file(), Some("/etc/keys.json"));
+    assert_eq!(config.token_keys(), Some(tailrace_config::TokenKeys::File("/etc/keys.json")));
     for (missing, (key, _)) in all.iter().enumerate().skip(1) {
         let mut rest = all.to_vec();
         rest.remove(missing);
@@ -348,8 +354,8 @@ fn tokens_need_an_issuer_an_audience_and_a_file_of_keys() {
         assert!(reason.contains(&format!("{key} must be set")), "{reason}");
     }
     for url in [
-        "https://idp/keys",
-        "http://idp/keys",
+        "ftp://idp/keys",
+        "HTTPS://idp/keys",
         "file:keys",
         "file://",
         "file:///",
@@ -363,6 +369,19 @@ fn tokens_need_an_issuer_an_audience_and_a_file_of_keys() {
         let reason = refusal(&[("sasl.oauthbearer.jwks.endpoint.url", url)]);
         assert!(reason.contains("file:///PATH") || reason.contains("must not have %"), "{url}: {reason}");
     }
+}
+
+#[test]
+fn the_key_of_delegation_tokens_is_long_and_never_shown() {
+    let key = "delegation.token.secret.key";
+    for short in ["s", "sesame sesame s"] {
+        let reason = refusal(&[(key, short)]);
+        assert!(reason.contains("at least 16 bytes") && !reason.contains("sesame"), "{reason}");
+    }
+    let config = broker(&[(key, "sesame sesame se")]).unwrap();
+    assert!(!format!("{config:?}").contains("sesame"));
+    assert!(describe_broker(&config).iter().all(|entry| !format!("{entry:?}").contains("sesame")));
+    assert!(broker(&[]).unwrap().delegation_token_secret_key.is_empty());
 }
 
 #[test]

@@ -2,3 +2,4 @@
 
 mod configuration_layers;
 mod kafka_config_facts;
+mod listeners;

@@ -73,7 +73,7 @@ impl Spawner {
     ///
     /// # Panics
     /// If there is no world.
-    pub(crate) fn start(name: &str, loops: usize, blocking: usize) -> std::io::Result<Self> {
+    pub fn start(name: &str, loops: usize, blocking: usize) -> std::io::Result<Self> {
         current().start_loops(name, loops, blocking).map(Self)
     }
 

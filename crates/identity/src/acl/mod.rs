@@ -33,7 +33,7 @@ pub use filter::{AclFilter, KindFilter, PatternFilter};
 pub use subjects::{SubjectAccess, SubjectDecision};
 pub use super_users::{SuperUsers, SuperUsersError};
 pub use table::Acls;
-pub use uses::{Access, SubjectUse, TopicSubjects, subject_of_topic};
+pub use uses::{Access, SubjectUse, TopicSubjects, is_for_replies, subject_of_topic};
 
 /// The name of the only resource of kind [`ResourceKind::Cluster`].
 pub const CLUSTER_NAME: &str = "kafka-cluster";

@@ -63,12 +63,13 @@ impl<'a, B: AsRef<[u8]>> TopicSubjects<'a, B> {
     /// Returns the patterns of all subjects that the topic's records may have.
     pub(super) fn patterns(self) -> impl Iterator<Item = Cow<'a, [u8]>> {
         let bindings = self.bindings.iter().map(|binding| Cow::Borrowed(binding.as_ref()));
-        let below = move || Cow::Owned([self.spoken().as_bytes(), b".>"].concat());
-        let own = std::iter::once_with(move || match self.spoken() {
-            Cow::Borrowed(name) => Cow::Borrowed(name.as_bytes()),
-            Cow::Owned(name) => Cow::Owned(name.into_bytes()),
-        });
-        bindings.chain(own).chain(std::iter::once_with(below))
+        let own = move |below: bool| match (self.spoken(), below) {
+            (name, true) => Cow::Owned([name.as_bytes(), b".>"].concat()),
+            (Cow::Borrowed(name), false) => Cow::Borrowed(name.as_bytes()),
+            (Cow::Owned(name), false) => Cow::Owned(name.into_bytes()),
+        };
+        let implied = [false, true].into_iter().filter(move |_| !is_for_replies(self.name));
+        bindings.chain(implied.map(own))
     }
 
     /// Reports whether one of its patterns matches all subjects that `subject` matches.
@@ -76,12 +77,20 @@ impl<'a, B: AsRef<[u8]>> TopicSubjects<'a, B> {
         let name = self.spoken();
         let is_bound = || self.bindings.iter().any(|binding| covers(binding.as_ref(), subject));
         let below = || subject.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"."));
-        covers(name.as_bytes(), subject) || below().is_some_and(|rest| covers(b">", rest)) || is_bound()
+        let is_implied =
+            || covers(name.as_bytes(), subject) || below().is_some_and(|rest| covers(b">", rest));
+        is_bound() || (!is_for_replies(self.name) && is_implied())
     }
 
     fn spoken(self) -> Cow<'a, str> {
         subject_of_topic(self.name)
     }
+}
+
+/// Reports whether a topic has the name of replies (`_INBOX`, `_R_`) or one below it. Its name is no subject
+/// then: replies to requests are not data, and rights on a topic must not decide on them.
+pub fn is_for_replies(topic: &str) -> bool {
+    matches!(topic.split('.').next(), Some("_INBOX" | "_R_"))
 }
 
 /// Returns the subject of a topic's records that have no other one: the name of the topic. Kafka allows names

@@ -10,6 +10,8 @@
 
 mod algorithm;
 mod claims;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod json;
 mod jwks;
 mod message;

@@ -77,7 +77,7 @@ impl ScramStart {
             iterations: verifier.iterations(),
         };
         let message = challenge.message().into_bytes();
-        (ScramProof { first: self.first, challenge, verifier, may_log_in }, message)
+        (ScramProof { first: self.first, challenge, verifier, previous: None, may_log_in }, message)
     }
 }
 
@@ -87,22 +87,41 @@ pub struct ScramProof {
     first: ClientFirst,
     challenge: ServerFirst,
     verifier: ScramVerifier,
+    /// An older one that still counts. It has the same salt and iterations.
+    previous: Option<ScramVerifier>,
     may_log_in: bool,
 }
 
+/// A login whose client has proven a password.
+pub struct ScramProven {
+    /// The server's final message.
+    pub answer: Vec<u8>,
+    /// The verifier of the password that was proven.
+    pub verifier: ScramVerifier,
+}
+
 impl ScramProof {
+    /// Also accepts an older password. The client was sent one salt and one number of iterations, so the
+    /// older verifier counts only if it has the same. Otherwise it is ignored: SCRAM has no way to try both.
+    #[must_use]
+    pub fn or(self, previous: Option<ScramVerifier>) -> Self {
+        let current = &self.verifier;
+        let previous = previous.filter(|previous| previous.accepts_challenge_of(current));
+        Self { previous, ..self }
+    }
+
     /// Returns the user, or the id of a token. It is proven only after [`ScramProof::finish`] succeeded.
     pub fn user(&self) -> &UserName {
         &self.first.user
     }
 
-    /// Checks the client's final message, and returns the server's. The user is logged in then, if the
-    /// credential is still the same: it may have changed since the challenge.
+    /// Checks the client's final message, and returns the server's with the verifier that was proven. The
+    /// user is logged in then, if the credential is still the same: it may have changed since the challenge.
     ///
     /// # Errors
     /// The message does not have its form, or does not belong to this login, or
     /// [`ScramError::WrongProof`]. There is no second try.
-    pub fn finish(self, client_final: &[u8]) -> Result<Vec<u8>, ScramError> {
+    pub fn finish(self, client_final: &[u8]) -> Result<ScramProven, ScramError> {
         let last = ClientFinal::parse(client_final)?;
         if last.channel_binding != STANDARD.encode(self.first.gs2_header()) {
             return Err(ScramError::OtherChannelBinding);
@@ -113,24 +132,27 @@ impl ScramProof {
         let (bare, challenge) = (self.first.bare(), self.challenge.message());
         let signed = [bare, challenge, last.without_proof()].join(",");
         // Both are computed for every user, so that the time does not tell who may log in.
-        let is_proven = self.is_proven(signed.as_bytes(), &last.proof);
-        if !(is_proven & self.may_log_in) {
+        let by_current = is_proven(&self.verifier, signed.as_bytes(), &last.proof);
+        // An older one is compared even if the current one was proven, for the same reason.
+        let previous = self.previous.filter(|older| is_proven(older, signed.as_bytes(), &last.proof));
+        if !((by_current | previous.is_some()) & self.may_log_in) {
             return Err(ScramError::WrongProof);
         }
-        let signature = self.verifier.mechanism().hmac(self.verifier.server_key(), signed.as_bytes());
+        let verifier = if by_current { self.verifier } else { previous.unwrap_or(self.verifier) };
+        let signature = verifier.mechanism().hmac(verifier.server_key(), signed.as_bytes());
         let server_final = ServerFinal { signature: Zeroizing::new(signature.to_vec()) };
-        Ok(server_final.message().into_bytes())
+        Ok(ScramProven { answer: server_final.message().into_bytes(), verifier })
     }
+}
 
-    /// Reports whether the proof is the client's key, masked with the signature that only the stored key
-    /// gives. Takes the same time for every proof of the right length.
-    fn is_proven(&self, signed: &[u8], proof: &[u8]) -> bool {
-        let mechanism = self.verifier.mechanism();
-        if proof.len() != mechanism.hash_bytes() {
-            return false;
-        }
-        let mut client_key = mechanism.hmac(self.verifier.stored_key(), signed);
-        client_key.iter_mut().zip(proof).for_each(|(byte, masked)| *byte ^= masked);
-        is_same_secret(self.verifier.stored_key(), &mechanism.hash(&client_key))
+/// Reports whether the proof is the client's key, masked with the signature that only the stored key gives.
+/// Takes the same time for every proof of the right length.
+fn is_proven(verifier: &ScramVerifier, signed: &[u8], proof: &[u8]) -> bool {
+    let mechanism = verifier.mechanism();
+    if proof.len() != mechanism.hash_bytes() {
+        return false;
     }
+    let mut client_key = mechanism.hmac(verifier.stored_key(), signed);
+    client_key.iter_mut().zip(proof).for_each(|(byte, masked)| *byte ^= masked);
+    is_same_secret(verifier.stored_key(), &mechanism.hash(&client_key))
 }

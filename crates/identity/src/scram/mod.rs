@@ -18,6 +18,6 @@ mod tests;
 mod verifier;
 
 pub use errors::ScramError;
-pub use exchange::{SERVER_NONCE_RANDOM_BYTES, ScramProof, ScramStart};
+pub use exchange::{SERVER_NONCE_RANDOM_BYTES, ScramProof, ScramProven, ScramStart};
 pub use mechanism::ScramMechanism;
 pub use verifier::{ITERATIONS_DEFAULT, ScramVerifier, VerifierError};

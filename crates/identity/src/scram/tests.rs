@@ -64,6 +64,39 @@ fn answer_with(
     last
 }
 
+/// Ends a login, and returns the server's final message.
+fn finished(login: ScramProof, client_final: &[u8]) -> Result<Vec<u8>, ScramError> {
+    login.finish(client_final).map(|proven| proven.answer)
+}
+
+#[test]
+fn an_older_password_counts_if_its_salt_and_iterations_are_those_of_the_challenge() {
+    let mechanism = ScramMechanism::Sha256;
+    let salt = STANDARD.decode(SALT).unwrap();
+    let new = verifier(mechanism, "new pencil");
+    let other_salt = ScramVerifier::from_password(mechanism, "pencil", b"salt", ITERATIONS_DEFAULT).unwrap();
+    let more = ScramVerifier::from_password(mechanism, "pencil", &salt, ITERATIONS_DEFAULT + 1).unwrap();
+    let pencil = verifier(mechanism, "pencil");
+    let message = format!("c=biws,r={NONCE},p={PROOF_256}");
+    for (previous, may_log_in, is_accepted) in [
+        (Some(pencil.clone()), true, true),
+        (Some(pencil.clone()), false, false),
+        (None, true, false),
+        (Some(other_salt), true, false),
+        (Some(more), true, false),
+        (Some(verifier(mechanism, "pencils")), true, false),
+    ] {
+        let found = challenged(mechanism, new.clone(), may_log_in).or(previous).finish(message.as_bytes());
+        assert_eq!(found.is_ok(), is_accepted);
+        if let Ok(proven) = found {
+            assert!(proven.verifier == pencil, "the session depends on the password that was proven");
+            assert_eq!(str::from_utf8(&proven.answer), Ok(SERVER_FINAL_256));
+        }
+    }
+    let current = challenged(mechanism, pencil.clone(), true).or(Some(new)).finish(message.as_bytes());
+    assert!(current.is_ok_and(|proven| proven.verifier == pencil));
+}
+
 #[test]
 fn the_login_of_rfc_7677_succeeds_with_both_hashes() {
     for (mechanism, proof, expected) in [
@@ -72,7 +105,7 @@ fn the_login_of_rfc_7677_succeeds_with_both_hashes() {
     ] {
         let login = challenged(mechanism, verifier(mechanism, "pencil"), true);
         assert_eq!(login.user().as_str(), "user");
-        let found = login.finish(format!("c=biws,r={NONCE},p={proof}").as_bytes()).unwrap();
+        let found = finished(login, format!("c=biws,r={NONCE},p={proof}").as_bytes()).unwrap();
         assert_eq!(str::from_utf8(&found), Ok(expected));
     }
 }
@@ -87,7 +120,7 @@ fn a_user_who_may_not_log_in_fails_like_one_with_a_wrong_password() {
             ("pencils", false, Err(ScramError::WrongProof)),
         ] {
             let login = challenged(mechanism, verifier(mechanism, password), may_log_in);
-            let found = login.finish(format!("c=biws,r={NONCE},p={proof}").as_bytes());
+            let found = finished(login, format!("c=biws,r={NONCE},p={proof}").as_bytes());
             assert_eq!(found.map(drop), expected);
         }
     }
@@ -103,7 +136,7 @@ fn an_unknown_user_is_challenged_like_a_known_one_and_cannot_log_in() {
             let decoy = ScramVerifier::decoy(mechanism, &[1; 32], start.user().as_str());
             let (login, challenge) = start.challenge(decoy, may_log_in, &[2; 24]);
             let last = answer(mechanism, "pencil", &first, &challenge);
-            assert_eq!(login.finish(last.message().as_bytes()), Err(ScramError::WrongProof));
+            assert_eq!(finished(login, last.message().as_bytes()), Err(ScramError::WrongProof));
         }
     }
 }
@@ -126,7 +159,7 @@ fn every_legal_form_of_the_first_message_leads_to_a_login() {
         assert_eq!((start.user().as_str(), start.is_token()), (user, is_token));
         let (login, challenge) = start.challenge(verifier(mechanism, "pencil"), true, &[3; 24]);
         let last = answer(mechanism, "pencil", &first, &challenge);
-        assert!(login.finish(last.message().as_bytes()).is_ok(), "{message}");
+        assert!(finished(login, last.message().as_bytes()).is_ok(), "{message}");
     }
 }
 
@@ -216,7 +249,7 @@ fn a_nonce_that_is_not_the_whole_one_is_refused() {
         challenge.nonce.clone_from(&nonce);
         let first = ClientFirst::parse(CLIENT_FIRST.as_bytes()).unwrap();
         let last = answer(mechanism, "pencil", &first, challenge.message().as_bytes());
-        assert_eq!(login.finish(last.message().as_bytes()), Err(ScramError::OtherNonce), "{nonce}");
+        assert_eq!(finished(login, last.message().as_bytes()), Err(ScramError::OtherNonce), "{nonce}");
     }
 }
 
@@ -264,7 +297,7 @@ fn final_messages_with_a_wrong_part_are_refused() {
         ("x".repeat(MESSAGE_BYTES_MAX + 1), ScramError::TooLong { found: MESSAGE_BYTES_MAX + 1 }),
     ] {
         let login = challenged(ScramMechanism::Sha256, verifier(ScramMechanism::Sha256, "pencil"), true);
-        assert_eq!(login.finish(message.as_bytes()), Err(error), "{message:?}");
+        assert_eq!(finished(login, message.as_bytes()), Err(error), "{message:?}");
     }
 }
 
@@ -277,7 +310,7 @@ fn every_bit_of_the_proof_counts() {
             wrong[bit / 8] ^= 1 << (bit % 8);
             let message = format!("c=biws,r={NONCE},p={}", STANDARD.encode(wrong));
             let login = challenged(mechanism, verifier.clone(), true);
-            assert_eq!(login.finish(message.as_bytes()), Err(ScramError::WrongProof), "bit {bit}");
+            assert_eq!(finished(login, message.as_bytes()), Err(ScramError::WrongProof), "bit {bit}");
         }
     }
 }
@@ -294,7 +327,7 @@ fn a_proof_that_lacks_its_last_byte_is_refused_even_if_that_is_zero() {
         let server = ServerFirst::parse(&challenge).unwrap();
         let mut last = answer_with(mechanism, &client_key, &first, &server);
         if last.proof.pop() == Some(0) {
-            assert_eq!(login.finish(last.message().as_bytes()), Err(ScramError::WrongProof), "{number}");
+            assert_eq!(finished(login, last.message().as_bytes()), Err(ScramError::WrongProof), "{number}");
             tested += 1;
         }
     }
@@ -313,7 +346,7 @@ fn what_the_first_messages_said_is_part_of_the_proof() {
         let (login, challenge) = start.challenge(verifier(mechanism, "pencil"), true, &[3; 24]);
         let signed = ClientFirst::parse(signed.as_bytes()).unwrap();
         let last = answer(mechanism, "pencil", &signed, &challenge);
-        assert_eq!(login.finish(last.message().as_bytes()), Err(ScramError::WrongProof), "{sent}");
+        assert_eq!(finished(login, last.message().as_bytes()), Err(ScramError::WrongProof), "{sent}");
     }
 }
 

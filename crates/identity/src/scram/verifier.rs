@@ -160,6 +160,12 @@ impl ScramVerifier {
             .is_ok_and(|other| is_same_secret(&self.stored_key, &other.stored_key))
     }
 
+    /// Reports whether a client that was challenged with the salt and the iterations of `other` can prove
+    /// the password of this verifier.
+    pub fn accepts_challenge_of(&self, other: &Self) -> bool {
+        (self.mechanism, self.iterations) == (other.mechanism, other.iterations) && self.salt == other.salt
+    }
+
     /// Returns the mechanism.
     pub fn mechanism(&self) -> ScramMechanism {
         self.mechanism

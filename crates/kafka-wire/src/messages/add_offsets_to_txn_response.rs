@@ -55,4 +55,8 @@ impl Message for AddOffsetsToTxnResponse {
 
 impl Response for AddOffsetsToTxnResponse {
     const KEY: ApiKey = ApiKey::AddOffsetsToTxn;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -225,4 +225,8 @@ impl Message for AddPartitionsToTxnResponse {
 
 impl Response for AddPartitionsToTxnResponse {
     const KEY: ApiKey = ApiKey::AddPartitionsToTxn;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -162,4 +162,8 @@ impl Message for AlterClientQuotasResponse {
 
 impl Response for AlterClientQuotasResponse {
     const KEY: ApiKey = ApiKey::AlterClientQuotas;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -121,4 +121,8 @@ impl Message for AlterConfigsResponse {
 
 impl Response for AlterConfigsResponse {
     const KEY: ApiKey = ApiKey::AlterConfigs;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

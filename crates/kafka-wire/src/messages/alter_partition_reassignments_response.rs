@@ -179,4 +179,8 @@ impl Message for AlterPartitionReassignmentsResponse {
 
 impl Response for AlterPartitionReassignmentsResponse {
     const KEY: ApiKey = ApiKey::AlterPartitionReassignments;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

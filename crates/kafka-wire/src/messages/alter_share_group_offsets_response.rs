@@ -147,4 +147,8 @@ impl Message for AlterShareGroupOffsetsResponse {
 
 impl Response for AlterShareGroupOffsetsResponse {
     const KEY: ApiKey = ApiKey::AlterShareGroupOffsets;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

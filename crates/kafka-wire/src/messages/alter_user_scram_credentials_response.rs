@@ -105,4 +105,8 @@ impl Message for AlterUserScramCredentialsResponse {
 
 impl Response for AlterUserScramCredentialsResponse {
     const KEY: ApiKey = ApiKey::AlterUserScramCredentials;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

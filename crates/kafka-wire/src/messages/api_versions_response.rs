@@ -277,4 +277,8 @@ impl Message for ApiVersionsResponse {
 
 impl Response for ApiVersionsResponse {
     const KEY: ApiKey = ApiKey::ApiVersions;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

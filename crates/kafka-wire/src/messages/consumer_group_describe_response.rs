@@ -305,4 +305,8 @@ impl Message for ConsumerGroupDescribeResponse {
 
 impl Response for ConsumerGroupDescribeResponse {
     const KEY: ApiKey = ApiKey::ConsumerGroupDescribe;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

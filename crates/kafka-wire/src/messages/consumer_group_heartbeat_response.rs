@@ -146,4 +146,8 @@ impl Message for ConsumerGroupHeartbeatResponse {
 
 impl Response for ConsumerGroupHeartbeatResponse {
     const KEY: ApiKey = ApiKey::ConsumerGroupHeartbeat;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

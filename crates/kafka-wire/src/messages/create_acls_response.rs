@@ -103,4 +103,8 @@ impl Message for CreateAclsResponse {
 
 impl Response for CreateAclsResponse {
     const KEY: ApiKey = ApiKey::CreateAcls;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -104,4 +104,8 @@ impl Message for CreatePartitionsResponse {
 
 impl Response for CreatePartitionsResponse {
     const KEY: ApiKey = ApiKey::CreatePartitions;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

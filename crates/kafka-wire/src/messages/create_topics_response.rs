@@ -235,4 +235,8 @@ impl Message for CreateTopicsResponse {
 
 impl Response for CreateTopicsResponse {
     const KEY: ApiKey = ApiKey::CreateTopics;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

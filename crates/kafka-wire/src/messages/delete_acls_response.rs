@@ -205,4 +205,8 @@ impl Message for DeleteAclsResponse {
 
 impl Response for DeleteAclsResponse {
     const KEY: ApiKey = ApiKey::DeleteAcls;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -93,4 +93,8 @@ impl Message for DeleteGroupsResponse {
 
 impl Response for DeleteGroupsResponse {
     const KEY: ApiKey = ApiKey::DeleteGroups;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

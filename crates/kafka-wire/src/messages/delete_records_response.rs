@@ -141,4 +141,8 @@ impl Message for DeleteRecordsResponse {
 
 impl Response for DeleteRecordsResponse {
     const KEY: ApiKey = ApiKey::DeleteRecords;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -111,4 +111,8 @@ impl Message for DeleteShareGroupOffsetsResponse {
 
 impl Response for DeleteShareGroupOffsetsResponse {
     const KEY: ApiKey = ApiKey::DeleteShareGroupOffsets;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

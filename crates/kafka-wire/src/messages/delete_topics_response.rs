@@ -141,4 +141,8 @@ impl Message for DeleteTopicsResponse {
 
 impl Response for DeleteTopicsResponse {
     const KEY: ApiKey = ApiKey::DeleteTopics;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

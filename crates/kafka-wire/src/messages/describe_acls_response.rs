@@ -189,4 +189,8 @@ impl Message for DescribeAclsResponse {
 
 impl Response for DescribeAclsResponse {
     const KEY: ApiKey = ApiKey::DescribeAcls;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -215,4 +215,8 @@ impl Message for DescribeClientQuotasResponse {
 
 impl Response for DescribeClientQuotasResponse {
     const KEY: ApiKey = ApiKey::DescribeClientQuotas;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -164,4 +164,8 @@ impl Message for DescribeClusterResponse {
 
 impl Response for DescribeClusterResponse {
     const KEY: ApiKey = ApiKey::DescribeCluster;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

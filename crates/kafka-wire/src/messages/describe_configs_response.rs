@@ -276,4 +276,8 @@ impl Message for DescribeConfigsResponse {
 
 impl Response for DescribeConfigsResponse {
     const KEY: ApiKey = ApiKey::DescribeConfigs;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -227,4 +227,8 @@ impl Message for DescribeGroupsResponse {
 
 impl Response for DescribeGroupsResponse {
     const KEY: ApiKey = ApiKey::DescribeGroups;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -239,4 +239,8 @@ impl Message for DescribeLogDirsResponse {
 
 impl Response for DescribeLogDirsResponse {
     const KEY: ApiKey = ApiKey::DescribeLogDirs;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

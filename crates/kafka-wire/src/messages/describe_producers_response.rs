@@ -196,4 +196,8 @@ impl Message for DescribeProducersResponse {
 
 impl Response for DescribeProducersResponse {
     const KEY: ApiKey = ApiKey::DescribeProducers;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

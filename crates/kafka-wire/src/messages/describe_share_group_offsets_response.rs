@@ -218,4 +218,8 @@ impl Message for DescribeShareGroupOffsetsResponse {
 
 impl Response for DescribeShareGroupOffsetsResponse {
     const KEY: ApiKey = ApiKey::DescribeShareGroupOffsets;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -269,4 +269,8 @@ impl Message for DescribeTopicPartitionsResponse {
 
 impl Response for DescribeTopicPartitionsResponse {
     const KEY: ApiKey = ApiKey::DescribeTopicPartitions;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

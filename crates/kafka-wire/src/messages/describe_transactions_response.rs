@@ -152,4 +152,8 @@ impl Message for DescribeTransactionsResponse {
 
 impl Response for DescribeTransactionsResponse {
     const KEY: ApiKey = ApiKey::DescribeTransactions;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -178,4 +178,8 @@ impl Message for DescribeUserScramCredentialsResponse {
 
 impl Response for DescribeUserScramCredentialsResponse {
     const KEY: ApiKey = ApiKey::DescribeUserScramCredentials;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -166,4 +166,8 @@ impl Message for ElectLeadersResponse {
 
 impl Response for ElectLeadersResponse {
     const KEY: ApiKey = ApiKey::ElectLeaders;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -84,4 +84,8 @@ impl Message for EndTxnResponse {
 
 impl Response for EndTxnResponse {
     const KEY: ApiKey = ApiKey::EndTxn;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

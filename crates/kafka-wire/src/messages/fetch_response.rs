@@ -523,4 +523,8 @@ impl Message for FetchResponse {
 
 impl Response for FetchResponse {
     const KEY: ApiKey = ApiKey::Fetch;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -206,4 +206,8 @@ impl Message for FindCoordinatorResponse {
 
 impl Response for FindCoordinatorResponse {
     const KEY: ApiKey = ApiKey::FindCoordinator;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -60,4 +60,8 @@ impl Message for HeartbeatResponse {
 
 impl Response for HeartbeatResponse {
     const KEY: ApiKey = ApiKey::Heartbeat;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -121,4 +121,8 @@ impl Message for IncrementalAlterConfigsResponse {
 
 impl Response for IncrementalAlterConfigsResponse {
     const KEY: ApiKey = ApiKey::IncrementalAlterConfigs;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

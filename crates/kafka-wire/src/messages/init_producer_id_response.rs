@@ -105,4 +105,8 @@ impl Message for InitProducerIdResponse {
 
 impl Response for InitProducerIdResponse {
     const KEY: ApiKey = ApiKey::InitProducerId;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

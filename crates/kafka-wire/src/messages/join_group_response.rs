@@ -193,4 +193,8 @@ impl Message for JoinGroupResponse {
 
 impl Response for JoinGroupResponse {
     const KEY: ApiKey = ApiKey::JoinGroup;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -131,4 +131,8 @@ impl Message for LeaveGroupResponse {
 
 impl Response for LeaveGroupResponse {
     const KEY: ApiKey = ApiKey::LeaveGroup;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

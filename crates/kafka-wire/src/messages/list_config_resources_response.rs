@@ -113,4 +113,8 @@ impl Message for ListConfigResourcesResponse {
 
 impl Response for ListConfigResourcesResponse {
     const KEY: ApiKey = ApiKey::ListConfigResources;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -123,4 +123,8 @@ impl Message for ListGroupsResponse {
 
 impl Response for ListGroupsResponse {
     const KEY: ApiKey = ApiKey::ListGroups;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

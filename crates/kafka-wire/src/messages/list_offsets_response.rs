@@ -177,4 +177,8 @@ impl Message for ListOffsetsResponse {
 
 impl Response for ListOffsetsResponse {
     const KEY: ApiKey = ApiKey::ListOffsets;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -161,4 +161,8 @@ impl Message for ListPartitionReassignmentsResponse {
 
 impl Response for ListPartitionReassignmentsResponse {
     const KEY: ApiKey = ApiKey::ListPartitionReassignments;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

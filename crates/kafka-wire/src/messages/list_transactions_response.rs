@@ -110,4 +110,8 @@ impl Message for ListTransactionsResponse {
 
 impl Response for ListTransactionsResponse {
     const KEY: ApiKey = ApiKey::ListTransactions;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

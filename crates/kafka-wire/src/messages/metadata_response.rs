@@ -372,4 +372,8 @@ impl Message for MetadataResponse {
 
 impl Response for MetadataResponse {
     const KEY: ApiKey = ApiKey::Metadata;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -26,6 +26,8 @@ pub mod consumer_group_heartbeat_request;
 pub mod consumer_group_heartbeat_response;
 pub mod create_acls_request;
 pub mod create_acls_response;
+pub mod create_delegation_token_request;
+pub mod create_delegation_token_response;
 pub mod create_partitions_request;
 pub mod create_partitions_response;
 pub mod create_topics_request;
@@ -48,6 +50,8 @@ pub mod describe_cluster_request;
 pub mod describe_cluster_response;
 pub mod describe_configs_request;
 pub mod describe_configs_response;
+pub mod describe_delegation_token_request;
+pub mod describe_delegation_token_response;
 pub mod describe_groups_request;
 pub mod describe_groups_response;
 pub mod describe_log_dirs_request;
@@ -68,6 +72,8 @@ pub mod elect_leaders_request;
 pub mod elect_leaders_response;
 pub mod end_txn_request;
 pub mod end_txn_response;
+pub mod expire_delegation_token_request;
+pub mod expire_delegation_token_response;
 pub mod fetch_request;
 pub mod fetch_response;
 pub mod find_coordinator_request;
@@ -104,6 +110,8 @@ pub mod offset_for_leader_epoch_request;
 pub mod offset_for_leader_epoch_response;
 pub mod produce_request;
 pub mod produce_response;
+pub mod renew_delegation_token_request;
+pub mod renew_delegation_token_response;
 pub mod sasl_authenticate_request;
 pub mod sasl_authenticate_response;
 pub mod sasl_handshake_request;
@@ -150,6 +158,8 @@ pub use consumer_group_heartbeat_request::ConsumerGroupHeartbeatRequest;
 pub use consumer_group_heartbeat_response::ConsumerGroupHeartbeatResponse;
 pub use create_acls_request::CreateAclsRequest;
 pub use create_acls_response::CreateAclsResponse;
+pub use create_delegation_token_request::CreateDelegationTokenRequest;
+pub use create_delegation_token_response::CreateDelegationTokenResponse;
 pub use create_partitions_request::CreatePartitionsRequest;
 pub use create_partitions_response::CreatePartitionsResponse;
 pub use create_topics_request::CreateTopicsRequest;
@@ -172,6 +182,8 @@ pub use describe_cluster_request::DescribeClusterRequest;
 pub use describe_cluster_response::DescribeClusterResponse;
 pub use describe_configs_request::DescribeConfigsRequest;
 pub use describe_configs_response::DescribeConfigsResponse;
+pub use describe_delegation_token_request::DescribeDelegationTokenRequest;
+pub use describe_delegation_token_response::DescribeDelegationTokenResponse;
 pub use describe_groups_request::DescribeGroupsRequest;
 pub use describe_groups_response::DescribeGroupsResponse;
 pub use describe_log_dirs_request::DescribeLogDirsRequest;
@@ -192,6 +204,8 @@ pub use elect_leaders_request::ElectLeadersRequest;
 pub use elect_leaders_response::ElectLeadersResponse;
 pub use end_txn_request::EndTxnRequest;
 pub use end_txn_response::EndTxnResponse;
+pub use expire_delegation_token_request::ExpireDelegationTokenRequest;
+pub use expire_delegation_token_response::ExpireDelegationTokenResponse;
 pub use fetch_request::FetchRequest;
 pub use fetch_response::FetchResponse;
 pub use find_coordinator_request::FindCoordinatorRequest;
@@ -228,6 +242,8 @@ pub use offset_for_leader_epoch_request::OffsetForLeaderEpochRequest;
 pub use offset_for_leader_epoch_response::OffsetForLeaderEpochResponse;
 pub use produce_request::ProduceRequest;
 pub use produce_response::ProduceResponse;
+pub use renew_delegation_token_request::RenewDelegationTokenRequest;
+pub use renew_delegation_token_response::RenewDelegationTokenResponse;
 pub use sasl_authenticate_request::SaslAuthenticateRequest;
 pub use sasl_authenticate_response::SaslAuthenticateResponse;
 pub use sasl_handshake_request::SaslHandshakeRequest;
@@ -287,6 +303,10 @@ pub fn with_request<V: RequestVisitor>(key: ApiKey, visitor: V) -> Option<V::Out
         ApiKey::DescribeLogDirs => visitor.visit::<DescribeLogDirsRequest>(),
         ApiKey::SaslAuthenticate => visitor.visit::<SaslAuthenticateRequest>(),
         ApiKey::CreatePartitions => visitor.visit::<CreatePartitionsRequest>(),
+        ApiKey::CreateDelegationToken => visitor.visit::<CreateDelegationTokenRequest>(),
+        ApiKey::RenewDelegationToken => visitor.visit::<RenewDelegationTokenRequest>(),
+        ApiKey::ExpireDelegationToken => visitor.visit::<ExpireDelegationTokenRequest>(),
+        ApiKey::DescribeDelegationToken => visitor.visit::<DescribeDelegationTokenRequest>(),
         ApiKey::DeleteGroups => visitor.visit::<DeleteGroupsRequest>(),
         ApiKey::ElectLeaders => visitor.visit::<ElectLeadersRequest>(),
         ApiKey::IncrementalAlterConfigs => visitor.visit::<IncrementalAlterConfigsRequest>(),
@@ -355,6 +375,10 @@ pub const GENERATED: &[ApiKey] = &[
     ApiKey::DescribeLogDirs,
     ApiKey::SaslAuthenticate,
     ApiKey::CreatePartitions,
+    ApiKey::CreateDelegationToken,
+    ApiKey::RenewDelegationToken,
+    ApiKey::ExpireDelegationToken,
+    ApiKey::DescribeDelegationToken,
     ApiKey::DeleteGroups,
     ApiKey::ElectLeaders,
     ApiKey::IncrementalAlterConfigs,

@@ -155,4 +155,8 @@ impl Message for OffsetCommitResponse {
 
 impl Response for OffsetCommitResponse {
     const KEY: ApiKey = ApiKey::OffsetCommit;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

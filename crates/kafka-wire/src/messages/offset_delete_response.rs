@@ -96,4 +96,8 @@ impl Message for OffsetDeleteResponse {
 
 impl Response for OffsetDeleteResponse {
     const KEY: ApiKey = ApiKey::OffsetDelete;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -354,4 +354,8 @@ impl Message for OffsetFetchResponse {
 
 impl Response for OffsetFetchResponse {
     const KEY: ApiKey = ApiKey::OffsetFetch;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -157,4 +157,8 @@ impl Message for OffsetForLeaderEpochResponse {
 
 impl Response for OffsetForLeaderEpochResponse {
     const KEY: ApiKey = ApiKey::OffsetForLeaderEpoch;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -394,4 +394,8 @@ impl Message for ProduceResponse {
 
 impl Response for ProduceResponse {
     const KEY: ApiKey = ApiKey::Produce;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -238,4 +238,8 @@ impl Message for ShareAcknowledgeResponse {
 
 impl Response for ShareAcknowledgeResponse {
     const KEY: ApiKey = ApiKey::ShareAcknowledge;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

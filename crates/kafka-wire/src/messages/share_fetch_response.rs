@@ -287,4 +287,8 @@ impl Message for ShareFetchResponse {
 
 impl Response for ShareFetchResponse {
     const KEY: ApiKey = ApiKey::ShareFetch;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -259,4 +259,8 @@ impl Message for ShareGroupDescribeResponse {
 
 impl Response for ShareGroupDescribeResponse {
     const KEY: ApiKey = ApiKey::ShareGroupDescribe;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -142,4 +142,8 @@ impl Message for ShareGroupHeartbeatResponse {
 
 impl Response for ShareGroupHeartbeatResponse {
     const KEY: ApiKey = ApiKey::ShareGroupHeartbeat;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

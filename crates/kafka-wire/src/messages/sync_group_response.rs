@@ -83,4 +83,8 @@ impl Message for SyncGroupResponse {
 
 impl Response for SyncGroupResponse {
     const KEY: ApiKey = ApiKey::SyncGroup;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

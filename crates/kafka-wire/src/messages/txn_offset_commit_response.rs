@@ -137,4 +137,8 @@ impl Message for TxnOffsetCommitResponse {
 
 impl Response for TxnOffsetCommitResponse {
     const KEY: ApiKey = ApiKey::TxnOffsetCommit;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

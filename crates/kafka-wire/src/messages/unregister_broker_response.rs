@@ -69,4 +69,8 @@ impl Message for UnregisterBrokerResponse {
 
 impl Response for UnregisterBrokerResponse {
     const KEY: ApiKey = ApiKey::UnregisterBroker;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

@@ -136,4 +136,8 @@ impl Message for UpdateFeaturesResponse {
 
 impl Response for UpdateFeaturesResponse {
     const KEY: ApiKey = ApiKey::UpdateFeatures;
+
+    fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+        Some(&mut self.throttle_time_ms)
+    }
 }

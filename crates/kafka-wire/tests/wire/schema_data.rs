@@ -70,6 +70,14 @@ pub(crate) static MESSAGES: &[&Message] = &[
     &SASL_AUTHENTICATE_RESPONSE,
     &CREATE_PARTITIONS_REQUEST,
     &CREATE_PARTITIONS_RESPONSE,
+    &CREATE_DELEGATION_TOKEN_REQUEST,
+    &CREATE_DELEGATION_TOKEN_RESPONSE,
+    &RENEW_DELEGATION_TOKEN_REQUEST,
+    &RENEW_DELEGATION_TOKEN_RESPONSE,
+    &EXPIRE_DELEGATION_TOKEN_REQUEST,
+    &EXPIRE_DELEGATION_TOKEN_RESPONSE,
+    &DESCRIBE_DELEGATION_TOKEN_REQUEST,
+    &DESCRIBE_DELEGATION_TOKEN_RESPONSE,
     &DELETE_GROUPS_REQUEST,
     &DELETE_GROUPS_RESPONSE,
     &ELECT_LEADERS_REQUEST,
@@ -1372,6 +1380,115 @@ static CREATE_PARTITIONS_RESPONSE: Message = Message {
             Field { kind: Kind::String, versions: (0, 3), nullable: None, tag: None, default_true: false },
             Field { kind: Kind::Number(2), versions: (0, 3), nullable: None, tag: None, default_true: false },
             Field { kind: Kind::String, versions: (0, 3), nullable: Some((0, 3)), tag: None, default_true: false },
+        ] },
+    ],
+};
+
+static CREATE_DELEGATION_TOKEN_REQUEST: Message = Message {
+    key: 38, request: true, versions: (1, 3), flexible_from: Some(2), structures: &[
+        Structure { name: "CreateDelegationTokenRequest", fields: &[
+            Field { kind: Kind::String, versions: (3, 3), nullable: Some((3, 3)), tag: None, default_true: false },
+            Field { kind: Kind::String, versions: (3, 3), nullable: Some((3, 3)), tag: None, default_true: false },
+            Field { kind: Kind::Array(&Kind::Structure("CreatableRenewers")), versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Number(8), versions: (1, 3), nullable: None, tag: None, default_true: false },
+        ] },
+        Structure { name: "CreatableRenewers", fields: &[
+            Field { kind: Kind::String, versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::String, versions: (1, 3), nullable: None, tag: None, default_true: false },
+        ] },
+    ],
+};
+
+static CREATE_DELEGATION_TOKEN_RESPONSE: Message = Message {
+    key: 38, request: false, versions: (1, 3), flexible_from: Some(2), structures: &[
+        Structure { name: "CreateDelegationTokenResponse", fields: &[
+            Field { kind: Kind::Number(2), versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::String, versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::String, versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::String, versions: (3, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::String, versions: (3, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Number(8), versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Number(8), versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Number(8), versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::String, versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Bytes, versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Number(4), versions: (1, 3), nullable: None, tag: None, default_true: false },
+        ] },
+    ],
+};
+
+static RENEW_DELEGATION_TOKEN_REQUEST: Message = Message {
+    key: 39, request: true, versions: (1, 2), flexible_from: Some(2), structures: &[
+        Structure { name: "RenewDelegationTokenRequest", fields: &[
+            Field { kind: Kind::Bytes, versions: (1, 2), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Number(8), versions: (1, 2), nullable: None, tag: None, default_true: false },
+        ] },
+    ],
+};
+
+static RENEW_DELEGATION_TOKEN_RESPONSE: Message = Message {
+    key: 39, request: false, versions: (1, 2), flexible_from: Some(2), structures: &[
+        Structure { name: "RenewDelegationTokenResponse", fields: &[
+            Field { kind: Kind::Number(2), versions: (1, 2), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Number(8), versions: (1, 2), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Number(4), versions: (1, 2), nullable: None, tag: None, default_true: false },
+        ] },
+    ],
+};
+
+static EXPIRE_DELEGATION_TOKEN_REQUEST: Message = Message {
+    key: 40, request: true, versions: (1, 2), flexible_from: Some(2), structures: &[
+        Structure { name: "ExpireDelegationTokenRequest", fields: &[
+            Field { kind: Kind::Bytes, versions: (1, 2), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Number(8), versions: (1, 2), nullable: None, tag: None, default_true: false },
+        ] },
+    ],
+};
+
+static EXPIRE_DELEGATION_TOKEN_RESPONSE: Message = Message {
+    key: 40, request: false, versions: (1, 2), flexible_from: Some(2), structures: &[
+        Structure { name: "ExpireDelegationTokenResponse", fields: &[
+            Field { kind: Kind::Number(2), versions: (1, 2), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Number(8), versions: (1, 2), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Number(4), versions: (1, 2), nullable: None, tag: None, default_true: false },
+        ] },
+    ],
+};
+
+static DESCRIBE_DELEGATION_TOKEN_REQUEST: Message = Message {
+    key: 41, request: true, versions: (1, 3), flexible_from: Some(2), structures: &[
+        Structure { name: "DescribeDelegationTokenRequest", fields: &[
+            Field { kind: Kind::Array(&Kind::Structure("DescribeDelegationTokenOwner")), versions: (1, 3), nullable: Some((1, 3)), tag: None, default_true: false },
+        ] },
+        Structure { name: "DescribeDelegationTokenOwner", fields: &[
+            Field { kind: Kind::String, versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::String, versions: (1, 3), nullable: None, tag: None, default_true: false },
+        ] },
+    ],
+};
+
+static DESCRIBE_DELEGATION_TOKEN_RESPONSE: Message = Message {
+    key: 41, request: false, versions: (1, 3), flexible_from: Some(2), structures: &[
+        Structure { name: "DescribeDelegationTokenResponse", fields: &[
+            Field { kind: Kind::Number(2), versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Array(&Kind::Structure("DescribedDelegationToken")), versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Number(4), versions: (1, 3), nullable: None, tag: None, default_true: false },
+        ] },
+        Structure { name: "DescribedDelegationToken", fields: &[
+            Field { kind: Kind::String, versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::String, versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::String, versions: (3, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::String, versions: (3, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Number(8), versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Number(8), versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Number(8), versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::String, versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Bytes, versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::Array(&Kind::Structure("DescribedDelegationTokenRenewer")), versions: (1, 3), nullable: None, tag: None, default_true: false },
+        ] },
+        Structure { name: "DescribedDelegationTokenRenewer", fields: &[
+            Field { kind: Kind::String, versions: (1, 3), nullable: None, tag: None, default_true: false },
+            Field { kind: Kind::String, versions: (1, 3), nullable: None, tag: None, default_true: false },
         ] },
     ],
 };

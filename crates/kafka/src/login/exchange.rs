@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tailrace_env::random;
 use tailrace_identity::oauth::{Failure, InitialResponse, is_failure_acknowledged};
-use tailrace_identity::scram::{ScramMechanism, ScramProof, ScramStart, ScramVerifier};
+use tailrace_identity::scram::{ScramMechanism, ScramProof, ScramStart};
 use tailrace_identity::{PlainDenied, PlainLogin, UserName};
 use tailrace_node::Node;
 use tailrace_node::access::{LoggedIn, TokenRefused};
@@ -92,7 +92,12 @@ pub(super) enum Exchange {
     /// Nothing has arrived.
     New(Mechanism),
     /// The challenge of SCRAM was sent.
-    Challenged { proof: ScramProof, verifier: ScramVerifier },
+    Challenged {
+        mechanism: ScramMechanism,
+        proof: Box<ScramProof>,
+        /// Whether the user is the id of a delegation token.
+        is_token: bool,
+    },
     /// A token was refused, and the client was told so in JSON. Its answer is due, and then the login fails.
     Refused(String),
     /// It has ended.
@@ -114,22 +119,28 @@ impl Exchange {
             Self::New(Mechanism::Scram(mechanism)) => {
                 let start = ScramStart::parse(mechanism, token)
                     .map_err(|error| Failed::new(Mechanism::Scram(mechanism), error))?;
-                if start.is_token() {
-                    return Err(Failed::new(Mechanism::Scram(mechanism), "there are no delegation tokens"));
-                }
-                let found = node.scram_user(start.user(), mechanism);
-                let (proof, answer) = start.challenge(found.verifier.clone(), found.may_log_in, &nonce());
-                *self = Self::Challenged { proof, verifier: found.verifier };
+                let is_token = start.is_token();
+                let found = match is_token {
+                    true => node.token_user(start.user(), mechanism).await,
+                    false => Ok(node.scram_user(start.user(), mechanism)),
+                };
+                let found = found.map_err(|error| Failed::new(Mechanism::Scram(mechanism), error))?;
+                let (proof, answer) = start.challenge(found.verifier, found.may_log_in, &nonce());
+                let proof = Box::new(proof.or(found.previous));
+                *self = Self::Challenged { mechanism, proof, is_token };
                 Ok(Step::Continue(answer))
             }
-            Self::Challenged { proof, verifier } => {
-                let mechanism = Mechanism::Scram(verifier.mechanism());
+            Self::Challenged { mechanism, proof, is_token } => {
+                let mechanism = Mechanism::Scram(mechanism);
                 let user = proof.user().clone();
-                let answer =
+                let proven =
                     proof.finish(token).map_err(|error| Failed::new(mechanism, of_user(&user, error)))?;
-                let logged_in = node.logged_in(user.clone(), verifier);
+                let logged_in = match is_token {
+                    true => node.token_login(&user),
+                    false => node.logged_in(user.clone(), proven.verifier),
+                };
                 let logged_in = logged_in.map_err(|error| Failed::new(mechanism, of_user(&user, error)))?;
-                Ok(Step::Done { answer, logged_in })
+                Ok(Step::Done { answer: proven.answer, logged_in })
             }
             Self::New(Mechanism::OAuthBearer) => {
                 let step = bearer(node, token).await?;

@@ -39,6 +39,9 @@ use crate::session::ClientSession;
 /// compute with this time in nanoseconds.
 const LIFETIME_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
 
+/// How logins with a delegation token are called in metrics and in the audit log.
+const DELEGATION_TOKEN: &str = "delegation-token";
+
 /// Answers a frame that has no header: a token after version 0 of the handshake. `None` if the frame is a
 /// request.
 pub(crate) async fn naked_frame(
@@ -68,11 +71,9 @@ pub(crate) async fn naked_frame(
 /// It may not: the connection must be closed.
 pub(crate) fn check(server: &KafkaServer, session: &ClientSession, key: ApiKey) -> Result<(), Closed> {
     let mut login = session.login();
-    let is_login = matches!(key, ApiKey::SaslHandshake | ApiKey::SaslAuthenticate);
     let (is_required, nameless) = (login.is_required, login.nameless);
     match &mut login.progress {
-        Progress::None if is_login => Ok(()),
-        Progress::None if !is_required => Ok(()),
+        Progress::None if key == ApiKey::SaslHandshake || !is_required => Ok(()),
         Progress::None if key == ApiKey::ApiVersions => Ok(()),
         Progress::None => Err(match nameless {
             Some(reason) => Closed::NamelessCertificate { reason },
@@ -91,13 +92,13 @@ pub(crate) fn check(server: &KafkaServer, session: &ClientSession, key: ApiKey) 
 
 /// Answers SaslHandshake.
 pub(crate) fn handshake(context: &Context, request: &SaslHandshakeRequest) -> Result<Decided, Closed> {
-    let config = context.node().config();
-    let mechanisms = config.sasl_enabled_mechanisms.clone();
+    let listener = &context.session.came_by.settings;
+    let mechanisms = listener.mechanisms.clone();
     let answer = |code: ErrorCode| {
         let mechanisms = mechanisms.clone();
-        context.reply(&SaslHandshakeResponse { error_code: code.code(), mechanisms })
+        context.reply(SaslHandshakeResponse { error_code: code.code(), mechanisms })
     };
-    if config.tailrace_kafka_authentication == KafkaAuthentication::None {
+    if listener.authentication == KafkaAuthentication::None {
         return Ok(Decided::Reply(answer(ErrorCode::IllegalSaslState)?));
     }
     let mut login = context.session.login();
@@ -132,7 +133,7 @@ pub(crate) async fn authenticate(
     if !context.session.login().has_started() {
         let message = "SaslAuthenticate request received before or after a login.".to_owned();
         let answer = refuse(ErrorCode::IllegalSaslState, message);
-        return Ok(Decided::Reply(context.reply(&answer)?));
+        return Ok(Decided::Reply(context.reply(answer)?));
     }
     match take_token(&context.server, &context.session, &request.auth_bytes).await {
         Ok(Taken { answer, lifetime }) => {
@@ -142,11 +143,11 @@ pub(crate) async fn authenticate(
                 session_lifetime_ms,
                 ..Default::default()
             };
-            Ok(Decided::Reply(context.reply(&answer)?))
+            Ok(Decided::Reply(context.reply(answer)?))
         }
         Err(Failed { message, .. }) => {
             let answer = refuse(ErrorCode::SaslAuthenticationFailed, message);
-            Ok(Decided::Last(context.reply(&answer)?, Closed::LoginFailed))
+            Ok(Decided::Last(context.reply(answer)?, Closed::LoginFailed))
         }
     }
 }
@@ -187,7 +188,8 @@ async fn take_token(
                 None | Some(Ok(())) => {
                     let lifetime = lifetime(&server.node, &logged_in);
                     session.log_in(&logged_in);
-                    server.node.login_succeeded(session.caller(), mechanism);
+                    let how = if logged_in.is_delegated() { DELEGATION_TOKEN } else { mechanism };
+                    server.node.login_succeeded(session.caller(), how);
                     session.login().finish(Done::new(mechanism, logged_in, lifetime));
                     return Ok(Taken { answer, lifetime });
                 }
@@ -206,6 +208,6 @@ async fn take_token(
 fn lifetime(node: &Node, logged_in: &LoggedIn) -> Option<Duration> {
     let setting = Some(node.config().connections_max_reauth_ms).filter(|ms| *ms > 0);
     // On the wire 0 would mean that there is no end.
-    let left = logged_in.time_left(node.now()).map(|left| left.clamp(Duration::from_millis(1), LIFETIME_MAX));
+    let left = node.login_time_left(logged_in).map(|left| left.clamp(Duration::from_millis(1), LIFETIME_MAX));
     setting.map(Duration::from_millis).into_iter().chain(left).min()
 }

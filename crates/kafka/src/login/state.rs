@@ -6,6 +6,7 @@ use tailrace_env::time::{Duration, Instant};
 use tailrace_identity::UserName;
 use tailrace_node::access::{CertificateRefused, LoggedIn, PendingLogin};
 use tailrace_node::{Caller, Node};
+use tailrace_types::TimestampMs;
 
 use super::exchange::{Exchange, Failed, Mechanism};
 
@@ -13,6 +14,8 @@ use super::exchange::{Exchange, Failed, Mechanism};
 const LOGIN_INTERVAL: Duration = Duration::from_secs(1);
 /// The name of logins by certificate, beside those of the mechanisms.
 const CERTIFICATE: &str = "certificate";
+/// The mechanism of logins with tokens of others.
+const OAUTHBEARER: &str = "OAUTHBEARER";
 
 /// How tokens travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,26 +47,39 @@ pub(super) struct Done {
     pub(super) ends: Option<Instant>,
     /// The version of users and rules for which the login was last found to hold.
     version: u64,
+    /// When the credential ends by itself, as far as it is known.
+    until: Option<TimestampMs>,
 }
 
 impl Done {
     pub(super) fn new(mechanism: &'static str, login: LoggedIn, lifetime: Option<Duration>) -> Self {
         let since = Instant::now();
         // Not the current version: the credential may have changed since it was checked.
-        Self { mechanism, login, since, ends: lifetime.map(|left| since + left), version: 0 }
+        Self { mechanism, login, since, ends: lifetime.map(|left| since + left), version: 0, until: None }
     }
 
     /// Reports whether the user still has the credential of this login.
     pub(super) fn holds(&mut self, node: &Node) -> bool {
         let version = node.access_version();
-        if self.version == version {
+        if self.version == version && self.until.is_none_or(|until| node.now() < until) {
             return true;
         }
         if !node.login_holds(&self.login) {
             return false;
         }
-        self.version = version;
+        (self.version, self.until) = (version, self.ended_by_server(node));
         true
+    }
+
+    /// Returns when the server must end the session, whatever the client does. A token of OAUTHBEARER ends
+    /// only the right to send further requests: its client may be about to log in again.
+    fn ended_by_server(&self, node: &Node) -> Option<TimestampMs> {
+        node.login_end(&self.login).filter(|_| self.mechanism != OAUTHBEARER)
+    }
+
+    /// Reports whether the login was made with a delegation token.
+    pub(super) fn is_delegated(&self) -> bool {
+        self.login.is_delegated()
     }
 
     /// Reports whether the login was made by TLS. Then a login with SASL may follow, and replaces it.
@@ -138,6 +154,14 @@ impl Login {
                 (self.is_required, self.nameless) = (true, Some(reason));
                 self.due.get_or_insert_with(|| Instant::now() + self.time);
             }
+        }
+    }
+
+    /// Reports whether the client is logged in with a delegation token.
+    pub(crate) fn is_delegated(&self) -> bool {
+        match &self.progress {
+            Progress::Done(done) => done.is_delegated(),
+            Progress::None | Progress::Started(_) | Progress::Busy => false,
         }
     }
 

@@ -3,6 +3,8 @@
 use tailrace_kafka_wire::Records;
 use tailrace_records::{AppendRules, BatchError, Validated, validate};
 
+use crate::work::Work;
+use tailrace_env::time::Instant;
 use tailrace_env::workers::{Panicked, Workers};
 
 /// Compressed batches above this size, and batches to be compressed, are checked on a worker thread, because
@@ -24,6 +26,7 @@ pub(super) async fn check(
     records: Records,
     rules: AppendRules,
     workers: &Workers,
+    spent: &Work,
 ) -> Result<Result<Validated, BatchError>, Panicked> {
     let (codec, count) = (codec(&records), record_count(&records));
     let Records::Bytes(bytes) = records else {
@@ -44,7 +47,13 @@ pub(super) async fn check(
             outcome => return Ok(outcome),
         }
     }
-    workers.work(move || validate(bytes, &rules)).await
+    let timed = move || {
+        let began = Instant::now();
+        (validate(bytes, &rules), began.elapsed())
+    };
+    let (outcome, time) = workers.work(timed).await?;
+    spent.add(time);
+    Ok(outcome)
 }
 
 /// Reports whether the batch claims to be compressed with zstd. Checks nothing else.

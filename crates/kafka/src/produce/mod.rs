@@ -51,14 +51,14 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         (request.acks, Duration::from_millis(request.timeout_ms.max(0).unsigned_abs().into()));
     if !(-1..=1).contains(&acks) {
         let response = refuse_all(&request, ErrorCode::InvalidRequiredAcks);
-        return Ok(Decided::Reply(context.reply(&response)?));
+        return Ok(Decided::Reply(context.reply(response)?));
     }
     if let Err(code) = check_transaction(&context, &mut request) {
         let response = refuse_all(&request, code);
         return if acks == 0 {
             unless_failed(&response)
         } else {
-            Ok(Decided::Reply(context.reply(&response)?))
+            Ok(Decided::Reply(context.reply(response)?))
         };
     }
     let caller = context.caller().within(timeout);
@@ -67,11 +67,12 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     context.throttle(context.node().produced(context.caller(), context.client_id(), bytes));
     response.throttle_time_ms = context.throttle_time_ms();
     if acks == 0 {
+        context.charge_work();
         return unless_failed(&response);
     }
     if acks == 1 || uncommitted.is_empty() {
         leader_hints::in_produce(&context, &mut response);
-        return Ok(Decided::Reply(context.reply(&response)?));
+        return Ok(Decided::Reply(context.reply(response)?));
     }
     Ok(Decided::Later(Box::pin(when_committed(context, response, uncommitted, caller))))
 }
@@ -193,7 +194,7 @@ async fn when_committed(
         *answer = PartitionRefusal::from(code).counted(&context, name, answer.index).answer(answer.index);
     }
     leader_hints::in_produce(&context, &mut response);
-    context.reply(&response)
+    context.reply(response)
 }
 
 async fn committed(uncommitted: &Uncommitted, caller: &Caller) -> ErrorCode {

@@ -57,7 +57,7 @@ pub(super) async fn append_to_partition(
         (None, _) => None,
     };
     let rules = topic.append_rules(now, context.server.limits.decompressed_bytes_max);
-    let batch = check(data.records, rules, node.workers()).await.map_err(|error| {
+    let batch = check(data.records, rules, node.workers(), &context.session.work).await.map_err(|error| {
         tracing::error!(partition = %handle.id, %error, "checking a batch panicked");
         PartitionRefusal::from(error)
     })?;

@@ -6,8 +6,10 @@
 
 mod table;
 
-use tailrace_identity::acl::Operation::{Alter, Describe, IdempotentWrite};
-use tailrace_identity::acl::ResourceKind::{Cluster, Group, Subject, Topic, TransactionalId};
+use tailrace_identity::acl::Operation::{Alter, CreateTokens, Describe, DescribeTokens, IdempotentWrite};
+use tailrace_identity::acl::ResourceKind::{
+    Cluster, DelegationToken, Group, Subject, Topic, TransactionalId, User,
+};
 use tailrace_identity::acl::{Access, Operation, ResourceKind};
 use tailrace_kafka_wire::{ApiKey, ErrorCode};
 use tailrace_metadata::TopicImage;
@@ -84,6 +86,25 @@ impl<'a> ApiRights<'a> {
         } else {
             Err(ErrorCode::ClusterAuthorizationFailed)
         }
+    }
+
+    /// Refuses delegation tokens for another owner, `User:NAME`.
+    pub(crate) fn create_tokens(&self, owner: &str) -> Result<(), ErrorCode> {
+        if self.may(CreateTokens, User, owner) {
+            Ok(())
+        } else {
+            Err(ErrorCode::DelegationTokenAuthorizationFailed)
+        }
+    }
+
+    /// Reports whether the client may see a delegation token, by its id.
+    pub(crate) fn sees_token(&self, id: &str) -> bool {
+        self.sees(Describe, DelegationToken, id)
+    }
+
+    /// Reports whether the client may see the delegation tokens of an owner, `User:NAME`.
+    pub(crate) fn sees_tokens_of(&self, owner: &str) -> bool {
+        self.sees(DescribeTokens, User, owner)
     }
 
     /// Like [`ApiRights::topic`], for a topic that the client did not name. See [`Rights::sees`].

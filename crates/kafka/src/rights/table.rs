@@ -2,10 +2,12 @@
 //! a copy.
 
 use tailrace_identity::acl::Operation::{
-    Alter, AlterConfigs, ClusterAction, Create, Delete, Describe, DescribeConfigs, IdempotentWrite, Read,
-    Write,
+    Alter, AlterConfigs, ClusterAction, Create, CreateTokens, Delete, Describe, DescribeConfigs,
+    DescribeTokens, IdempotentWrite, Read, Write,
 };
-use tailrace_identity::acl::ResourceKind::{Cluster, Group, Subject, Topic, TransactionalId};
+use tailrace_identity::acl::ResourceKind::{
+    Cluster, DelegationToken, Group, Subject, Topic, TransactionalId, User,
+};
 use tailrace_identity::acl::{Operation, ResourceKind};
 use tailrace_kafka_wire::ApiKey;
 
@@ -137,6 +139,19 @@ const ROWS: &[Row] = &[
     row(ApiKey::DescribeLogDirs, &[need(Describe, Cluster, "")]),
     row(ApiKey::SaslAuthenticate, &[]),
     row(ApiKey::CreatePartitions, &[need(Alter, Topic, "")]),
+    row(
+        ApiKey::CreateDelegationToken,
+        &[need(CreateTokens, User, "for another owner; not by a client that logged in with a token")],
+    ),
+    row(ApiKey::RenewDelegationToken, &[]),
+    row(ApiKey::ExpireDelegationToken, &[]),
+    row(
+        ApiKey::DescribeDelegationToken,
+        &[
+            need(Describe, DelegationToken, "of tokens that the user may not renew"),
+            need(DescribeTokens, User, "of their owner, instead of it; others are left out"),
+        ],
+    ),
     row(ApiKey::DeleteGroups, &[need(Delete, Group, "")]),
     row(ApiKey::ElectLeaders, &[need(Alter, Cluster, "")]),
     row(ApiKey::IncrementalAlterConfigs, ALTER_CONFIGS),

@@ -35,3 +35,24 @@ pub(crate) const ACL_TEXT_BYTES_MAX: usize = 1_024;
 
 /// Maximum length of the principal that made a change, in bytes.
 pub(crate) const PRINCIPAL_BYTES_MAX: usize = 1_024;
+
+/// Maximum number of delegation tokens. A usual one takes about 400 bytes. With a hundred renewers whose
+/// names have their maximum length it is 28 KB, 280 MB in all.
+pub(crate) const TOKENS_MAX: usize = 10_000;
+
+/// Maximum number of delegation tokens that one user may own or have asked for, so that nobody can take all.
+pub(crate) const TOKENS_PER_USER_MAX: usize = 1_000;
+
+/// Maximum number of renewers of a delegation token.
+pub(crate) const RENEWERS_MAX: usize = 100;
+
+/// Maximum length of the id of a delegation token, in bytes. The controller accepts only ids of 22
+/// characters.
+pub(crate) const TOKEN_ID_BYTES_MAX: usize = 64;
+
+/// Maximum number of accounts whose claims are stored.
+pub(crate) const ACCOUNT_CLAIMS_MAX: usize = 10_000;
+
+/// Maximum length of the claims of all accounts together, in bytes. Usual claims have one to four KiB. One
+/// account has at most 1 MiB, the maximum of a token.
+pub(crate) const ACCOUNT_CLAIMS_BYTES_MAX: usize = 64 << 20;

@@ -15,8 +15,8 @@ pub struct Stamp {
 /// A credential that was replaced and stays valid for a while, so that clients can change one by one.
 ///
 /// The challenge of SCRAM has the salt and the iterations of one credential only. A SCRAM client with the
-/// older password therefore gets in only if both credentials have the same salt and iterations. PLAIN and
-/// NATS send the password, which can be compared with both.
+/// older password therefore gets in only if both credentials have the same salt and iterations, and the
+/// controller keeps no other. PLAIN and NATS send the password, which can be compared with both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreviousCredential {
     /// What the server keeps of the older password.

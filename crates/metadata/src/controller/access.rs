@@ -10,6 +10,7 @@ use super::access_error::AccessError;
 use super::command::{Command, ScramChange};
 use super::decision::Records;
 use super::error::ControlError;
+use super::tokens;
 use crate::access::bounds::{
     ACCESS_LEVEL, ACL_BYTES_PER_COMMAND_MAX, ACLS_MAX, ACLS_PER_COMMAND_MAX, NAME_BYTES_MAX,
     PRINCIPAL_BYTES_MAX, USERS_MAX,
@@ -40,7 +41,12 @@ impl Command {
             | Self::RemoveUser { .. }
             | Self::CreateAcls(_)
             | Self::DeleteAcls(_)
-            | Self::AlterClientQuota { .. } => true,
+            | Self::AlterClientQuota { .. }
+            | Self::CreateToken { .. }
+            | Self::ExtendToken { .. }
+            | Self::RemoveExpired { .. }
+            | Self::StoreAccountClaims { .. }
+            | Self::DeleteAccountClaims { .. } => true,
             Self::CreateTopic(_)
             | Self::DeleteTopic { .. }
             | Self::CreatePartitions { .. }
@@ -85,6 +91,9 @@ pub(super) fn alter_credential(
             return Err(AccessError::EndsBeforeNow.into());
         }
         ScramChange::Set { verifier, keep_previous_until } => {
+            if keep_previous_until.is_some() {
+                check_salt(known, verifier)?;
+            }
             set(&mut changed.credentials, verifier, *keep_previous_until, stamp);
         }
         ScramChange::Delete { mechanism } => delete(&mut changed.credentials, *mechanism)?,
@@ -92,7 +101,7 @@ pub(super) fn alter_credential(
     if known.is_none() && image.access.users().len() >= USERS_MAX {
         return Err(AccessError::TooManyUsers { max: USERS_MAX }.into());
     }
-    Ok(replaced(known, changed))
+    Ok(replaced(image, known, changed))
 }
 
 pub(super) fn disable(image: &MetadataImage, name: &str, disabled: bool, stamp: &Stamp) -> Records {
@@ -102,12 +111,29 @@ pub(super) fn disable(image: &MetadataImage, name: &str, disabled: bool, stamp: 
         return Ok(Vec::new());
     }
     let changed = StoredUser { disabled: disabled.then(|| stamp.clone()), ..known.clone() };
-    Ok(replaced(Some(known), changed))
+    Ok(replaced(image, Some(known), changed))
+}
+
+/// Removes the older passwords that are no longer valid. They would be refused anyhow. But their removal is
+/// a change of the user, at which the sessions end that still use them.
+pub(super) fn expired_passwords(image: &MetadataImage, now: TimestampMs) -> Vec<MetadataRecord> {
+    let has_ended = |credential: &StoredCredential| {
+        credential.previous.as_ref().is_some_and(|previous| previous.valid_until <= now)
+    };
+    let users = image.access.users().filter(|user| user.credentials.iter().any(has_ended));
+    let changed = users.map(|user| {
+        let mut changed = StoredUser::clone(user);
+        for credential in &mut changed.credentials {
+            credential.previous.take_if(|previous| previous.valid_until <= now);
+        }
+        MetadataRecord::User(changed)
+    });
+    changed.collect()
 }
 
 pub(super) fn remove_user(image: &MetadataImage, name: &str) -> Records {
     let name = existing_user(image, name)?.name.clone();
-    Ok(vec![MetadataRecord::UserRemoved { name }])
+    Ok(removal(image, name))
 }
 
 fn existing_user<'a>(image: &'a MetadataImage, name: &str) -> Result<&'a StoredUser, AccessError> {
@@ -116,11 +142,26 @@ fn existing_user<'a>(image: &'a MetadataImage, name: &str) -> Result<&'a StoredU
 
 /// Returns the record that turns `known` into `changed`, if they differ. A user about whom nothing is left is
 /// removed.
-fn replaced(known: Option<&StoredUser>, changed: StoredUser) -> Vec<MetadataRecord> {
+fn replaced(image: &MetadataImage, known: Option<&StoredUser>, changed: StoredUser) -> Vec<MetadataRecord> {
     match known {
         Some(known) if *known == changed => Vec::new(),
-        _ if changed.is_empty() => vec![MetadataRecord::UserRemoved { name: changed.name }],
+        _ if changed.is_empty() => removal(image, changed.name),
         _ => vec![MetadataRecord::User(changed)],
+    }
+}
+
+/// Removes a user, and the delegation tokens that would let it in.
+fn removal(image: &MetadataImage, name: String) -> Vec<MetadataRecord> {
+    let tokens = tokens::of_removed_user(image, &name);
+    std::iter::once(MetadataRecord::UserRemoved { name }).chain(tokens).collect()
+}
+
+/// Refuses a password beside which the one before it could not be proven.
+fn check_salt(known: Option<&StoredUser>, verifier: &ScramVerifier) -> Result<(), AccessError> {
+    let current = known.and_then(|known| known.credential(verifier.mechanism()));
+    match current {
+        Some(current) if !current.verifier.accepts_challenge_of(verifier) => Err(AccessError::OtherSalt),
+        _ => Ok(()),
     }
 }
 

@@ -39,6 +39,48 @@ pub enum AccessError {
     /// `INVALID_REQUEST`: the older credential would end before the change.
     #[error("The older credential must stay valid until a time after now.")]
     EndsBeforeNow,
+    /// `INVALID_REQUEST`: clients that log in with SCRAM could not use both passwords.
+    #[error("The older password can stay valid only if the new one has the same salt and iterations.")]
+    OtherSalt,
+    /// `DELEGATION_TOKEN_NOT_FOUND`.
+    #[error("There is no such delegation token.")]
+    UnknownToken,
+    /// `DELEGATION_TOKEN_EXPIRED`.
+    #[error("The delegation token has expired.")]
+    TokenExpired,
+    /// `DELEGATION_TOKEN_OWNER_MISMATCH`.
+    #[error("The user is neither owner nor renewer of the delegation token.")]
+    TokenOwnerMismatch,
+    /// `INVALID_PRINCIPAL_TYPE`.
+    #[error("Only users have and renew delegation tokens.")]
+    TokenPrincipalType,
+    /// `INVALID_REQUEST`: the id is not one that was drawn, or it is taken.
+    #[error("The id of a delegation token is drawn by the server.")]
+    TokenId,
+    /// `INVALID_REQUEST`: a name cannot be that of a token's owner or renewer.
+    #[error("The name of an owner or renewer must not {reason}.")]
+    InvalidTokenUser {
+        /// What a name must not do.
+        reason: &'static str,
+    },
+    /// `POLICY_VIOLATION`.
+    #[error("A delegation token has at most {max} renewers.")]
+    TooManyRenewers {
+        /// The maximum number.
+        max: usize,
+    },
+    /// `POLICY_VIOLATION`.
+    #[error("There are {max} delegation tokens already; let others expire first.")]
+    TooManyTokens {
+        /// The maximum number.
+        max: usize,
+    },
+    /// `POLICY_VIOLATION`.
+    #[error("The user has {max} delegation tokens already; let others expire first.")]
+    TooManyTokensOfUser {
+        /// The maximum number.
+        max: usize,
+    },
     /// `INVALID_REQUEST`: the principal that makes the change cannot be stored.
     #[error("The principal of a change has 1 to {max} bytes and no control characters.")]
     InvalidPrincipal {
@@ -101,6 +143,32 @@ pub enum AccessError {
     /// `INVALID_REQUEST`: a number cannot be a limit.
     #[error(transparent)]
     InvalidLimit(#[from] QuotaLimitError),
+    /// `INVALID_REQUEST`: the token of an account's claims cannot be read.
+    #[error("{reason}")]
+    InvalidAccountClaims {
+        /// What is wrong.
+        reason: String,
+    },
+    /// `INVALID_REQUEST`: newer claims are stored.
+    #[error("The claims of account {account} are older than those that are stored.")]
+    OlderAccountClaims {
+        /// The public key of the account.
+        account: String,
+    },
+    /// `POLICY_VIOLATION`.
+    #[error("There are claims of {max} accounts already; delete those of other accounts first.")]
+    TooManyAccountClaims {
+        /// The maximum number.
+        max: usize,
+    },
+    /// `POLICY_VIOLATION`.
+    #[error(
+        "The claims of all accounts would have more than {max} bytes; delete those of other accounts first."
+    )]
+    AccountClaimsTooLong {
+        /// The maximum length, in bytes.
+        max: usize,
+    },
     /// `POLICY_VIOLATION`.
     #[error("{max} entities have quotas already; remove the quotas of others first.")]
     TooManyEntities {

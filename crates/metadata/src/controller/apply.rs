@@ -184,6 +184,15 @@ pub(super) fn apply(
         MetadataRecord::UserRemoved { name } => Ok(image.access.remove_user(name)?),
         MetadataRecord::AclsChanged { added, removed } => Ok(image.access.change_acls(added, removed)?),
         MetadataRecord::ClientQuota { entity, limits } => Ok(image.access.put_limits(entity, limits)?),
+        MetadataRecord::Token(token) => {
+            image.access.put_token(token);
+            Ok(())
+        }
+        MetadataRecord::TokenRemoved { id } => Ok(image.access.remove_token(id)?),
+        MetadataRecord::AccountClaims(claims) => Ok(image.access.put_account_claims(claims)?),
+        MetadataRecord::AccountClaimsRemoved { account } => {
+            Ok(image.access.remove_account_claims(account)?)
+        }
         MetadataRecord::AccessVersion { version } => Ok(image.access.continue_from(*version)?),
     }
 }

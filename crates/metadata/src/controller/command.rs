@@ -11,6 +11,7 @@ use tailrace_types::{NodeId, PartitionId, ReplicaId, TimestampMs, TopicId};
 
 use crate::access::QuotaLimit;
 use crate::features::FeatureUpdate;
+use crate::record::KafkaEndpoint;
 
 /// Number of producer ids that are reserved at a time, as in Kafka.
 pub(crate) const PRODUCER_IDS_PER_BLOCK: i64 = 1000;
@@ -174,6 +175,41 @@ pub enum Command {
     /// Deletes exactly these rules. Those that do not exist are ignored. At most 10,000 in
     /// a command.
     DeleteAcls(#[serde(with = "crate::serial")] Vec<Acl>),
+    /// Makes a delegation token (KIP-48).
+    CreateToken {
+        /// Its id, drawn at random by the caller.
+        id: String,
+        /// The user that it stands for.
+        owner: String,
+        /// The other users who may renew it.
+        renewers: Vec<String>,
+        /// How long it can be renewed, in milliseconds. The setting is the maximum, and stands for numbers
+        /// that are not above 0.
+        max_lifetime_ms: i64,
+        /// The principal that asks for it, `User:NAME`.
+        by: String,
+        /// The time of the caller's clock.
+        #[serde(with = "crate::serial")]
+        now: TimestampMs,
+    },
+    /// Sets the time from which a delegation token is no longer valid.
+    ExtendToken {
+        /// Its id.
+        id: String,
+        /// The new end.
+        end: TokenEnd,
+        /// The principal that asks for it, `User:NAME`.
+        by: String,
+        /// The time of the caller's clock.
+        #[serde(with = "crate::serial")]
+        now: TimestampMs,
+    },
+    /// Removes the delegation tokens and the older passwords that are no longer valid.
+    RemoveExpired {
+        /// The time of the caller's clock.
+        #[serde(with = "crate::serial")]
+        now: TimestampMs,
+    },
     /// Changes the limits of an entity, all of them or none (KIP-546).
     AlterClientQuota {
         /// The entity.
@@ -185,6 +221,18 @@ pub enum Command {
         /// Limits to remove. Those that are not set are ignored.
         #[serde(with = "crate::serial")]
         remove: Vec<QuotaKey>,
+    },
+    /// Stores the claims of a NATS account, unless newer ones are stored. The node that sends this has
+    /// checked that a trusted operator issued them.
+    StoreAccountClaims {
+        /// The token of the claims.
+        token: String,
+    },
+    /// Deletes the claims of NATS accounts that were issued before the request was. The node that sends this
+    /// has checked that a trusted operator issued it.
+    DeleteAccountClaims {
+        /// The token of the request.
+        token: String,
     },
 }
 
@@ -237,7 +285,19 @@ impl fmt::Display for Command {
             Self::RemoveUser { user } => write!(f, "RemoveUser {}", user.escape_debug()),
             Self::CreateAcls(acls) => write!(f, "CreateAcls, {} of them", acls.len()),
             Self::DeleteAcls(acls) => write!(f, "DeleteAcls, {} of them", acls.len()),
+            Self::CreateToken { id, owner, .. } => {
+                write!(f, "CreateToken {} for User:{}", id.escape_debug(), owner.escape_debug())
+            }
+            Self::ExtendToken { id, end: TokenEnd::Renewed { .. }, .. } => {
+                write!(f, "RenewToken {}", id.escape_debug())
+            }
+            Self::ExtendToken { id, end: TokenEnd::Expires { .. }, .. } => {
+                write!(f, "ExpireToken {}", id.escape_debug())
+            }
+            Self::RemoveExpired { .. } => f.write_str("RemoveExpired"),
             Self::AlterClientQuota { entity, .. } => write_entity(f, entity),
+            Self::StoreAccountClaims { .. } => f.write_str("StoreAccountClaims"),
+            Self::DeleteAccountClaims { .. } => f.write_str("DeleteAccountClaims"),
         }
     }
 }
@@ -252,6 +312,23 @@ fn write_entity(f: &mut fmt::Formatter<'_>, entity: &QuotaEntity) -> fmt::Result
         }
     }
     Ok(())
+}
+
+/// A new end of a delegation token. It is never later than the token's maximum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TokenEnd {
+    /// So many milliseconds from now. The setting is the maximum, and stands for numbers that are not above
+    /// 0.
+    Renewed {
+        /// The number.
+        period_ms: i64,
+    },
+    /// So many milliseconds from now, even if that is later than before. Below 0: now, and the token is
+    /// removed.
+    Expires {
+        /// The number.
+        period_ms: i64,
+    },
 }
 
 /// A change of a user's credential.
@@ -289,8 +366,11 @@ pub struct RegisterNode {
     pub directory: [u8; 16],
     /// Its address for other nodes, HOST:PORT.
     pub cluster: String,
-    /// Its address for Kafka clients, HOST:PORT.
+    /// Its address for Kafka clients, HOST:PORT: that of its first listener.
     pub kafka: String,
+    /// Its Kafka listeners, if they have names. Older builds do not send them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub listeners: Vec<KafkaEndpoint>,
     /// Its address for NATS clients, HOST:PORT.
     pub nats: Option<String>,
     /// Its address for HTTP, HOST:PORT.

@@ -371,6 +371,14 @@ pub enum ControlErrorKind {
     UnacceptableCredential,
     /// `CLUSTER_AUTHORIZATION_FAILED`.
     NotAuthorized,
+    /// `DELEGATION_TOKEN_NOT_FOUND`.
+    UnknownToken,
+    /// `DELEGATION_TOKEN_EXPIRED`.
+    TokenExpired,
+    /// `DELEGATION_TOKEN_OWNER_MISMATCH`.
+    TokenOwnerMismatch,
+    /// `INVALID_PRINCIPAL_TYPE`.
+    InvalidPrincipalType,
     /// `UNKNOWN_SERVER_ERROR`. Also any kind that a newer node sends and this build does not know.
     #[serde(other)]
     Unknown,
@@ -468,6 +476,9 @@ fn kind_of(error: &AccessError) -> ControlErrorKind {
         Access::UnknownCredential | Access::UnknownUser => Kind::ResourceNotFound,
         Access::CredentialTwice => Kind::DuplicateResource,
         Access::EndsBeforeNow
+        | Access::OtherSalt
+        | Access::TokenId
+        | Access::InvalidTokenUser { .. }
         | Access::InvalidPrincipal { .. }
         | Access::TooManyAclsAtOnce { .. }
         | Access::InvalidAcl { .. }
@@ -475,9 +486,20 @@ fn kind_of(error: &AccessError) -> ControlErrorKind {
         | Access::InvalidEntity { .. }
         | Access::InvalidQuotaKey { .. }
         | Access::QuotaKeyTwice { .. }
-        | Access::InvalidLimit(_) => Kind::InvalidRequest,
-        Access::TooManyUsers { .. } | Access::TooManyAcls { .. } | Access::TooManyEntities { .. } => {
-            Kind::Policy
-        }
+        | Access::InvalidLimit(_)
+        | Access::InvalidAccountClaims { .. }
+        | Access::OlderAccountClaims { .. } => Kind::InvalidRequest,
+        Access::UnknownToken => Kind::UnknownToken,
+        Access::TokenExpired => Kind::TokenExpired,
+        Access::TokenOwnerMismatch => Kind::TokenOwnerMismatch,
+        Access::TokenPrincipalType => Kind::InvalidPrincipalType,
+        Access::TooManyUsers { .. }
+        | Access::TooManyAcls { .. }
+        | Access::TooManyEntities { .. }
+        | Access::TooManyRenewers { .. }
+        | Access::TooManyTokens { .. }
+        | Access::TooManyTokensOfUser { .. }
+        | Access::TooManyAccountClaims { .. }
+        | Access::AccountClaimsTooLong { .. } => Kind::Policy,
     }
 }

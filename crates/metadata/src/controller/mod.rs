@@ -7,6 +7,7 @@
 
 mod access;
 mod access_error;
+mod account_claims;
 mod apply;
 mod bindings;
 mod change;
@@ -19,12 +20,13 @@ mod machine;
 mod nodes;
 mod plan;
 mod replicas;
+mod tokens;
 
 pub use access_error::AccessError;
 pub use apply::ApplyError;
 pub use command::{
     BrokerScope, Command, ConfigAction, ConfigChange, ConfigOp, CreateTopic, GROUP_ID_BYTES_MAX,
-    GROUPS_CONFIGURED_MAX, RegisterNode, Requester, ScramChange, TopicRef,
+    GROUPS_CONFIGURED_MAX, RegisterNode, Requester, ScramChange, TokenEnd, TopicRef,
 };
 pub use error::{ControlError, ControlErrorKind, RemoteControlError};
 pub use machine::Controller;

@@ -10,7 +10,7 @@ use super::{features, replicas};
 use crate::access::bounds::ACCESS_LEVEL;
 use crate::features::{CLUSTER_LEVEL, stored_level};
 use crate::image::{ClusterImage, MetadataImage};
-use crate::record::{MetadataRecord, NodeRegistration};
+use crate::record::{MetadataRecord, NodeRegistration, check_endpoints};
 
 pub(super) fn found(image: &MetadataImage, cluster_id: &str, node: &RegisterNode) -> Records {
     let legal = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
@@ -34,7 +34,7 @@ pub(super) fn found(image: &MetadataImage, cluster_id: &str, node: &RegisterNode
             "its levels of the protocol between nodes are too low for the users, rules or quotas it has";
         return Err(ControlError::InvalidRegistration { node: node.node, reason });
     }
-    let registration = registration(node, 1, ReplicaId::new(node.node, 1));
+    let registration = registration(node, 1, ReplicaId::new(node.node, 1), node.levels.1);
     let mut records = vec![
         MetadataRecord::ClusterFounded { node: node.node, cluster_id: cluster_id.to_owned(), epoch: 0 },
         MetadataRecord::NodeRegistered(registration),
@@ -73,7 +73,7 @@ pub(super) fn register(image: &MetadataImage, node: &RegisterNode) -> Records {
             ReplicaId::new(node.node, incarnation)
         }
     };
-    let next = registration(node, epoch, replica);
+    let next = registration(node, epoch, replica, image.features.cluster_level());
     let Some(known) = known else { return Ok(vec![MetadataRecord::NodeRegistered(next)]) };
     if (NodeRegistration { epoch: known.registration.epoch, ..next.clone() }) == known.registration {
         return Ok(Vec::new());
@@ -110,9 +110,15 @@ pub(super) fn remove(image: &MetadataImage, node: NodeId) -> Records {
     Ok(vec![MetadataRecord::NodeRemoved { node }])
 }
 
-fn registration(node: &RegisterNode, epoch: i64, replica: ReplicaId) -> NodeRegistration {
-    let RegisterNode { node, directory, cluster, kafka, nats, http, rack, levels, .. } = node.clone();
-    NodeRegistration { node, directory, epoch, replica, cluster, kafka, nats, http, rack, levels }
+/// Makes a registration for a cluster of this level. Below [`ACCESS_LEVEL`] it has no names of listeners:
+/// older builds could not read them. The node registers again when the level is raised.
+fn registration(node: &RegisterNode, epoch: i64, replica: ReplicaId, level: u16) -> NodeRegistration {
+    let RegisterNode { node, directory, cluster, kafka, mut listeners, nats, http, rack, levels, .. } =
+        node.clone();
+    if level < ACCESS_LEVEL {
+        listeners.clear();
+    }
+    NodeRegistration { node, directory, epoch, replica, cluster, kafka, listeners, nats, http, rack, levels }
 }
 
 /// Checks that other nodes can use the contents of a registration.
@@ -127,6 +133,9 @@ fn check(node: &RegisterNode) -> Result<(), ControlError> {
     let optional = [&node.nats, &node.http].into_iter().flatten();
     if [&node.cluster, &node.kafka].into_iter().chain(optional).any(|text| !is_address(text)) {
         return refused("one of its addresses is not HOST:PORT");
+    }
+    if let Err(reason) = check_endpoints(&node.listeners) {
+        return refused(reason);
     }
     if node.rack.as_ref().is_some_and(|rack| rack.is_empty() || rack.len() > RACK_BYTES_MAX) {
         return refused("the name of its rack is empty or longer than 255 bytes");

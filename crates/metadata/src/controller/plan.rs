@@ -11,7 +11,7 @@ use super::command::{
 };
 use super::decision::{Records, existing};
 use super::error::ControlError;
-use super::{access, bindings, change, client_quotas, features, nodes, replicas};
+use super::{access, account_claims, bindings, change, client_quotas, features, nodes, replicas, tokens};
 use crate::access::Stamp;
 use crate::image::{MetadataImage, is_internal_topic};
 use crate::record::MetadataRecord;
@@ -53,7 +53,19 @@ pub(super) fn plan(image: &MetadataImage, fixed: &BTreeMap<String, String>, comm
         Command::RemoveUser { user } => access::remove_user(image, user),
         Command::CreateAcls(acls) => access::create_acls(image, acls),
         Command::DeleteAcls(acls) => access::delete_acls(image, acls),
+        Command::CreateToken { id, owner, renewers, max_lifetime_ms, by, now } => {
+            let (max_lifetime_ms, now) = (*max_lifetime_ms, *now);
+            tokens::create(image, &tokens::Wanted { id, owner, renewers, max_lifetime_ms, by, now })
+        }
+        Command::ExtendToken { id, end, by, now } => tokens::extend(image, id, *end, by, *now),
+        Command::RemoveExpired { now } => {
+            let mut records = access::expired_passwords(image, *now);
+            records.extend(tokens::expired(image, *now));
+            Ok(records)
+        }
         Command::AlterClientQuota { entity, set, remove } => client_quotas::alter(image, entity, set, remove),
+        Command::StoreAccountClaims { token } => account_claims::store(image, token),
+        Command::DeleteAccountClaims { token } => account_claims::delete(image, token),
     }
 }
 

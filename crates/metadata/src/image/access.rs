@@ -1,4 +1,4 @@
-//! Users, rules and client quotas at one moment.
+//! Users, rules, client quotas, delegation tokens and the claims of NATS accounts at one moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use tailrace_identity::acl::{Acl, AclError, Acls};
 use tailrace_identity::quota::{QuotaEntity, QuotaKey};
 
 use crate::access::bounds::ACLS_PER_COMMAND_MAX;
-use crate::access::{QuotaLimit, StoredUser};
+use crate::access::{QuotaLimit, StoredAccountClaims, StoredToken, StoredUser};
 use crate::record::MetadataRecord;
 
-/// Users, rules and client quotas. Clones share them. A change copies the one that it changes, if an older
-/// image still uses it.
+/// Users, rules, client quotas, delegation tokens and the claims of NATS accounts. Clones share them. A
+/// change copies the one that it changes, if an older image still uses it.
 #[derive(Clone, Debug, Default)]
 pub struct AccessImage {
     users: Arc<BTreeMap<String, Arc<StoredUser>>>,
@@ -19,13 +19,15 @@ pub struct AccessImage {
     /// The same rules as `acls`, for decisions.
     rules: Acls,
     quotas: Arc<BTreeMap<QuotaEntity, BTreeMap<QuotaKey, QuotaLimit>>>,
+    tokens: Arc<BTreeMap<String, Arc<StoredToken>>>,
+    account_claims: Arc<BTreeMap<String, Arc<StoredAccountClaims>>>,
     version: u64,
 }
 
 impl PartialEq for AccessImage {
     fn eq(&self, other: &Self) -> bool {
-        (&self.users, &self.acls, &self.quotas, self.version)
-            == (&other.users, &other.acls, &other.quotas, other.version)
+        (&self.users, &self.acls, &self.quotas, &self.tokens, &self.account_claims, self.version)
+            == (&other.users, &other.acls, &other.quotas, &other.tokens, &other.account_claims, other.version)
     }
 }
 
@@ -79,6 +81,24 @@ pub enum AccessContradiction {
         /// The entity.
         entity: QuotaEntity,
     },
+    /// The record removes a delegation token that does not exist.
+    #[error("metadata record removes delegation token '{}', which does not exist", id.escape_debug())]
+    UnknownToken {
+        /// Its id.
+        id: String,
+    },
+    /// The record replaces the claims of an account by older ones.
+    #[error("metadata record replaces the claims of account {account} by older ones")]
+    OlderAccountClaims {
+        /// The public key of the account.
+        account: String,
+    },
+    /// The record removes the claims of an account that has none.
+    #[error("metadata record removes the claims of account {account}, which do not exist")]
+    UnknownAccountClaims {
+        /// The public key of the account.
+        account: String,
+    },
     /// The record sets the version back.
     #[error("metadata record sets the version of users, rules and quotas to {found}, but it is {current}")]
     Version {
@@ -124,6 +144,16 @@ impl AccessImage {
     /// Returns the limits of all entities that have any.
     pub fn quotas(&self) -> &Arc<BTreeMap<QuotaEntity, BTreeMap<QuotaKey, QuotaLimit>>> {
         &self.quotas
+    }
+
+    /// Returns all delegation tokens, ordered by id. Some may have expired.
+    pub fn tokens(&self) -> impl ExactSizeIterator<Item = &Arc<StoredToken>> {
+        self.tokens.values()
+    }
+
+    /// Returns the delegation token of this id. It may have expired.
+    pub fn token(&self, id: &str) -> Option<&Arc<StoredToken>> {
+        self.tokens.get(id)
     }
 
     /// Replaces a user.
@@ -198,6 +228,51 @@ impl AccessImage {
         Ok(())
     }
 
+    /// Replaces a delegation token.
+    pub(crate) fn put_token(&mut self, token: &StoredToken) {
+        Arc::make_mut(&mut self.tokens).insert(token.id.clone(), Arc::new(token.clone()));
+        self.count();
+    }
+
+    pub(crate) fn remove_token(&mut self, id: &str) -> Result<(), AccessContradiction> {
+        if !self.tokens.contains_key(id) {
+            return Err(AccessContradiction::UnknownToken { id: id.to_owned() });
+        }
+        Arc::make_mut(&mut self.tokens).remove(id);
+        self.count();
+        Ok(())
+    }
+
+    /// Returns the claims of all NATS accounts, ordered by their public keys. They are the same `Arc` as long
+    /// as none of them changes. Nobody has checked here that a trusted operator issued them.
+    pub fn account_claims(&self) -> &Arc<BTreeMap<String, Arc<StoredAccountClaims>>> {
+        &self.account_claims
+    }
+
+    /// Replaces the claims of an account.
+    pub(crate) fn put_account_claims(
+        &mut self,
+        claims: &StoredAccountClaims,
+    ) -> Result<(), AccessContradiction> {
+        let account = claims.account.clone();
+        let is_newer = |known: &Arc<StoredAccountClaims>| known.issued_at_s > claims.issued_at_s;
+        if self.account_claims.get(&account).is_some_and(is_newer) {
+            return Err(AccessContradiction::OlderAccountClaims { account });
+        }
+        Arc::make_mut(&mut self.account_claims).insert(account, Arc::new(claims.clone()));
+        self.count();
+        Ok(())
+    }
+
+    pub(crate) fn remove_account_claims(&mut self, account: &str) -> Result<(), AccessContradiction> {
+        if !self.account_claims.contains_key(account) {
+            return Err(AccessContradiction::UnknownAccountClaims { account: account.to_owned() });
+        }
+        Arc::make_mut(&mut self.account_claims).remove(account);
+        self.count();
+        Ok(())
+    }
+
     /// Takes over the version of a snapshot.
     pub(crate) fn continue_from(&mut self, version: u64) -> Result<(), AccessContradiction> {
         let current = self.version;
@@ -224,6 +299,10 @@ impl AccessImage {
         }));
         let quotas = self.quotas.iter().map(|(entity, limits)| (entity.clone(), limits.clone()));
         records.extend(quotas.map(|(entity, limits)| MetadataRecord::ClientQuota { entity, limits }));
+        records.extend(self.tokens.values().map(|token| MetadataRecord::Token(StoredToken::clone(token))));
+        let claims = self.account_claims.values();
+        records
+            .extend(claims.map(|claims| MetadataRecord::AccountClaims(StoredAccountClaims::clone(claims))));
         if self.version > 0 {
             records.push(MetadataRecord::AccessVersion { version: self.version });
         }

@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use tailrace_identity::acl::Acl;
+use tailrace_identity::nats_accounts::jwt::{KeyKind, Nkey, TOKEN_BYTES_MAX};
 use tailrace_types::{NodeId, PartitionId, ProducerId, ReplicaId, TimestampMs, TopicId, TopicName};
 
+use super::endpoint::{KafkaEndpoint, check_endpoints};
 use super::types::{MetadataRecord, NodeRegistration, RecordError};
+use crate::access::StoredAccountClaims;
 use crate::access::bounds::ACLS_PER_COMMAND_MAX;
-use crate::access::forms::{self, AclForm, EntityForm, FormError, LimitsForm, UserForm};
+use crate::access::forms::{self, AclForm, EntityForm, FormError, LimitsForm, TokenForm, UserForm};
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct NodeConfigs {
@@ -71,6 +74,8 @@ pub(super) enum Body {
         replica: u64,
         cluster: String,
         kafka: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        listeners: Vec<KafkaEndpoint>,
         nats: Option<String>,
         http: Option<String>,
         rack: Option<String>,
@@ -104,6 +109,18 @@ pub(super) enum Body {
         entity: EntityForm,
         limits: LimitsForm,
     },
+    Token(TokenForm),
+    TokenRemoved {
+        id: String,
+    },
+    AccountClaims {
+        account: String,
+        issued_at: i64,
+        token: String,
+    },
+    AccountClaimsRemoved {
+        account: String,
+    },
     AccessVersion {
         access_version: u64,
     },
@@ -136,6 +153,19 @@ fn assignment(numbers: Vec<Vec<u64>>) -> Result<Vec<Vec<ReplicaId>>, RecordError
 
 fn topic_id(text: &str) -> Result<TopicId, RecordError> {
     TopicId::parse(text).ok_or_else(|| malformed(&format!("{text:?} is not a topic id")))
+}
+
+/// Checks the Kafka listeners of a node.
+fn checked(listeners: Vec<KafkaEndpoint>) -> Result<Vec<KafkaEndpoint>, RecordError> {
+    check_endpoints(&listeners).map_err(|reason| malformed(&reason))?;
+    Ok(listeners)
+}
+
+fn account_key(text: String) -> Result<String, RecordError> {
+    match Nkey::parse_as(KeyKind::Account, &text) {
+        Ok(_) => Ok(text),
+        Err(error) => Err(malformed(&error)),
+    }
 }
 
 /// Parses rules, each of which must differ from all others.
@@ -222,6 +252,12 @@ impl From<&MetadataRecord> for Body {
             MetadataRecord::ClientQuota { entity, limits } => {
                 Self::ClientQuota { entity: EntityForm::from(&entity), limits: forms::limits_form(&limits) }
             }
+            MetadataRecord::Token(token) => Self::Token(TokenForm::from(&token)),
+            MetadataRecord::TokenRemoved { id } => Self::TokenRemoved { id },
+            MetadataRecord::AccountClaims(StoredAccountClaims { account, issued_at_s, token }) => {
+                Self::AccountClaims { account, issued_at: issued_at_s, token: token.to_string() }
+            }
+            MetadataRecord::AccountClaimsRemoved { account } => Self::AccountClaimsRemoved { account },
             MetadataRecord::AccessVersion { version } => Self::AccessVersion { access_version: version },
         }
     }
@@ -229,10 +265,23 @@ impl From<&MetadataRecord> for Body {
 
 impl From<NodeRegistration> for Body {
     fn from(registration: NodeRegistration) -> Self {
-        let NodeRegistration { node, directory, epoch, replica, cluster, kafka, nats, http, rack, levels } =
+        let NodeRegistration { node, directory, epoch, replica, cluster, kafka, listeners, .. } =
             registration;
         let (node, directory, replica) = (node.0, TopicId(directory).to_string(), replica.0);
-        Self::NodeRegistered { node, directory, epoch, replica, cluster, kafka, nats, http, rack, levels }
+        let NodeRegistration { nats, http, rack, levels, .. } = registration;
+        Self::NodeRegistered {
+            node,
+            directory,
+            epoch,
+            replica,
+            cluster,
+            kafka,
+            listeners,
+            nats,
+            http,
+            rack,
+            levels,
+        }
     }
 }
 
@@ -282,6 +331,7 @@ impl TryFrom<Body> for MetadataRecord {
                 replica: number,
                 cluster,
                 kafka,
+                listeners,
                 nats,
                 http,
                 rack,
@@ -293,6 +343,7 @@ impl TryFrom<Body> for MetadataRecord {
                 replica: replica(number)?,
                 cluster,
                 kafka,
+                listeners: checked(listeners)?,
                 nats,
                 http,
                 rack,
@@ -324,6 +375,21 @@ impl TryFrom<Body> for MetadataRecord {
             }
             Body::ClientQuota { entity, limits } => {
                 Self::ClientQuota { entity: forms::entity(entity)?, limits: forms::limits(limits)? }
+            }
+            Body::Token(form) => Self::Token(form.try_into()?),
+            Body::TokenRemoved { id } => Self::TokenRemoved { id: forms::token_id(id)? },
+            Body::AccountClaims { account, issued_at, token } => {
+                if token.len() > TOKEN_BYTES_MAX {
+                    return Err(malformed(&"the claims of an account are too long"));
+                }
+                Self::AccountClaims(StoredAccountClaims {
+                    account: account_key(account)?,
+                    issued_at_s: issued_at,
+                    token: token.into(),
+                })
+            }
+            Body::AccountClaimsRemoved { account } => {
+                Self::AccountClaimsRemoved { account: account_key(account)? }
             }
             Body::AccessVersion { access_version } => Self::AccessVersion { version: access_version },
         })

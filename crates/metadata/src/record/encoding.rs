@@ -9,7 +9,8 @@ use super::types::{MetadataRecord, RecordError};
 /// is not enough.
 ///
 /// Version 2 added settings of groups and feature levels. Version 3 added nodes and the replicas of
-/// partitions. Version 4 added users, rules and client quotas.
+/// partitions. Version 4 added users, rules, client quotas, delegation tokens, the claims of NATS accounts
+/// and the names of Kafka listeners.
 const METADATA_RECORD_VERSION: u32 = 4;
 
 /// The first version whose records hold secrets. Errors show nothing of them.
@@ -52,6 +53,7 @@ impl MetadataRecord {
             | Self::BrokerConfigs { .. }
             | Self::ProducerIds { .. } => 1,
             Self::GroupConfigs { .. } | Self::Features { .. } => 2,
+            Self::NodeRegistered(registration) if !registration.listeners.is_empty() => 4,
             Self::ClusterFounded { .. }
             | Self::NodeRegistered(_)
             | Self::NodeFenced { .. }
@@ -61,6 +63,10 @@ impl MetadataRecord {
             | Self::UserRemoved { .. }
             | Self::AclsChanged { .. }
             | Self::ClientQuota { .. }
+            | Self::Token(_)
+            | Self::TokenRemoved { .. }
+            | Self::AccountClaims(_)
+            | Self::AccountClaimsRemoved { .. }
             | Self::AccessVersion { .. } => 4,
         }
     }

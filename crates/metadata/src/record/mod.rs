@@ -6,6 +6,9 @@
 
 mod body;
 mod encoding;
+mod endpoint;
 mod types;
 
+pub use endpoint::KafkaEndpoint;
+pub(crate) use endpoint::check_endpoints;
 pub use types::{MetadataRecord, NodeRegistration, RecordError};

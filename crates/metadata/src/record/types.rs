@@ -6,7 +6,8 @@ use tailrace_identity::acl::Acl;
 use tailrace_identity::quota::{QuotaEntity, QuotaKey};
 use tailrace_types::{NodeId, PartitionId, ProducerId, ReplicaId, TimestampMs, TopicId, TopicName};
 
-use crate::access::{QuotaLimit, StoredUser};
+use super::endpoint::KafkaEndpoint;
+use crate::access::{QuotaLimit, StoredAccountClaims, StoredToken, StoredUser};
 
 /// The contents of a node's registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +23,11 @@ pub struct NodeRegistration {
     pub replica: ReplicaId,
     /// Its address for other nodes, HOST:PORT.
     pub cluster: String,
-    /// Its address for Kafka clients, HOST:PORT.
+    /// Its address for Kafka clients, HOST:PORT: that of its first listener.
     pub kafka: String,
+    /// All its Kafka listeners by name. Empty if its only one has no name, or if the cluster's level is below
+    /// [`ACCESS_LEVEL`](crate::ACCESS_LEVEL).
+    pub listeners: Vec<KafkaEndpoint>,
     /// Its address for NATS clients, HOST:PORT.
     pub nats: Option<String>,
     /// Its address for HTTP, HOST:PORT.
@@ -32,6 +36,24 @@ pub struct NodeRegistration {
     pub rack: Option<String>,
     /// The lowest and highest level of the protocol between nodes that it supports.
     pub levels: (u16, u16),
+}
+
+impl NodeRegistration {
+    /// Returns the address of this node for clients who have come by the listener `name` of a node. `None` if
+    /// this node has no listener of that name.
+    ///
+    /// A registration without names has the address of the node's first listener, or of its only one. That
+    /// one is told to clients of the first listener (`is_first`), with or without a name.
+    pub fn kafka_address(&self, name: Option<&str>, is_first: bool) -> Option<&str> {
+        match name {
+            None => Some(&self.kafka),
+            Some(_) if self.listeners.is_empty() => is_first.then_some(self.kafka.as_str()),
+            Some(name) => {
+                let found = self.listeners.iter().find(|endpoint| endpoint.name == name);
+                found.map(|endpoint| endpoint.address.as_str())
+            }
+        }
+    }
 }
 
 /// A change that takes effect once it is in the metadata log. Records hold results, not intentions: applying
@@ -168,6 +190,20 @@ pub enum MetadataRecord {
         /// All limits.
         limits: BTreeMap<QuotaKey, QuotaLimit>,
     },
+    /// Replaces a delegation token, which need not have existed.
+    Token(StoredToken),
+    /// A delegation token was removed.
+    TokenRemoved {
+        /// Its id.
+        id: String,
+    },
+    /// Replaces the claims of a NATS account.
+    AccountClaims(StoredAccountClaims),
+    /// The claims of a NATS account were removed.
+    AccountClaimsRemoved {
+        /// The public key of the account.
+        account: String,
+    },
     /// The version of users, rules and quotas. Only in a snapshot, after their records: what had changed them
     /// before is no longer in the log, and their version must not go back.
     AccessVersion {
@@ -193,4 +229,47 @@ pub enum RecordError {
         /// What is wrong, and where.
         reason: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use tailrace_config::SecurityProtocol;
+
+    use super::*;
+
+    fn endpoint(name: &str, address: &str) -> KafkaEndpoint {
+        let (name, address) = (name.to_owned(), address.to_owned());
+        KafkaEndpoint { name, protocol: SecurityProtocol::Ssl, address }
+    }
+
+    fn node(listeners: Vec<KafkaEndpoint>) -> NodeRegistration {
+        NodeRegistration {
+            node: NodeId(1),
+            directory: [1; 16],
+            epoch: 1,
+            replica: ReplicaId::new(NodeId(1), 1),
+            cluster: "c:1".to_owned(),
+            kafka: "k:1".to_owned(),
+            listeners,
+            nats: None,
+            http: None,
+            rack: None,
+            levels: (1, 2),
+        }
+    }
+
+    #[test]
+    fn clients_are_told_the_listener_that_they_came_by_and_no_other() {
+        let two = node(vec![endpoint("IN", "k:1"), endpoint("OUT", "k:2")]);
+        for is_first in [true, false] {
+            assert_eq!(two.kafka_address(Some("IN"), is_first), Some("k:1"));
+            assert_eq!(two.kafka_address(Some("OUT"), is_first), Some("k:2"));
+            assert_eq!(two.kafka_address(Some("OTHER"), is_first), None);
+        }
+        assert_eq!(two.kafka_address(None, true), Some("k:1"));
+        let one = node(Vec::new());
+        assert_eq!(one.kafka_address(None, true), Some("k:1"));
+        assert_eq!(one.kafka_address(Some("IN"), true), Some("k:1"));
+        assert_eq!(one.kafka_address(Some("OUT"), false), None);
+    }
 }

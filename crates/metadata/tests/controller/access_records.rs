@@ -77,6 +77,12 @@ fn damaged_records_about_access_are_refused() {
         (edited(3, r#""permission":"allow""#, r#""permission":"maybe""#), "its permission is none"),
         (edited(3, rule, &format!("{rule},{rule}")), "a rule occurs twice"),
         (many(10_001), "it has 10001 rules, expected at most 10000"),
+        (edited(7, "lWqVzAlQQxKcnbfmFZsVdw", ""), "its id has 0 bytes, not 1 to 64"),
+        (edited(7, "lWqVzAlQQxKcnbfmFZsVdw", &"x".repeat(65)), "its id has 65 bytes, not 1 to 64"),
+        (edited(7, "alice", &long), "its user has 256 bytes, not 1 to 255"),
+        (edited(7, "bob", ""), "its user has 0 bytes, not 1 to 255"),
+        (edited(7, r#"["bob"]"#, &format!("[{}]", [r#""b""#; 101].join(","))), "it has 101 renewers"),
+        (edited(8, "lWqVzAlQQxKcnbfmFZsVdw", ""), "its id has 0 bytes"),
         (edited(4, r#"{"user":{"named":"alice"},"client_id":"default"}"#, "{}"), "its entity is neither"),
         (edited(4, r#""client_id":"#, r#""ip":"#), "its entity is neither"),
         (edited(4, "alice", ""), "its entity has 0 bytes"),
@@ -163,6 +169,10 @@ fn records_that_contradict_users_rules_or_quotas_are_refused() {
     let cases = [
         (MetadataRecord::User(empty), "stores user 'bob' without a credential, who is not disabled"),
         (MetadataRecord::UserRemoved { name: "b\n".to_owned() }, "removes user 'b\\n', who does not exist"),
+        (
+            MetadataRecord::TokenRemoved { id: "x\n".to_owned() },
+            "removes delegation token 'x\\n', which does not exist",
+        ),
         (changed(&[], &[]), "changes the rules, but names none"),
         (changed(&["c", "a"], &[]), "adds a rule that exists already: Acl {"),
         (changed(&["c"], &["a", "d"]), "removes a rule that does not exist: Acl {"),

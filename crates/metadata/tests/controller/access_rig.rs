@@ -188,5 +188,21 @@ pub(crate) fn encodings() -> Vec<(MetadataRecord, &'static str)> {
             MetadataRecord::AccessVersion { version: 7 },
             r#"{"version":4,"type":"access-version","access_version":7}"#,
         ),
+        (
+            MetadataRecord::Token(StoredToken {
+                id: "lWqVzAlQQxKcnbfmFZsVdw".to_owned(),
+                owner: "alice".to_owned(),
+                requester: "admin".to_owned(),
+                renewers: vec!["bob".to_owned()],
+                issued_at: TimestampMs(1),
+                max_at: TimestampMs(3),
+                expires_at: TimestampMs(2),
+            }),
+            r#"{"version":4,"type":"token","id":"lWqVzAlQQxKcnbfmFZsVdw","owner":"alice","requester":"admin","renewers":["bob"],"issued_at":1,"max_at":3,"expires_at":2}"#,
+        ),
+        (
+            MetadataRecord::TokenRemoved { id: "lWqVzAlQQxKcnbfmFZsVdw".to_owned() },
+            r#"{"version":4,"type":"token-removed","id":"lWqVzAlQQxKcnbfmFZsVdw"}"#,
+        ),
     ]
 }

@@ -3,7 +3,7 @@
 use tailrace_metadata::*;
 use tailrace_types::{NodeId, PartitionId, ReplicaId, TopicId};
 
-use crate::cluster_rig::{Rig, node, replica, topic};
+use crate::cluster_rig::{Rig, listeners, node, replica, topic};
 
 const OURS: [u8; 16] = [9; 16];
 
@@ -110,16 +110,47 @@ fn a_node_registers_once_and_tells_what_changed() {
     assert_eq!(rig.image().internal_replication_factor(CONSUMER_OFFSETS_TOPIC), 2);
 }
 
+/// Older builds cannot read the names.
+#[test]
+fn names_of_listeners_are_stored_from_level_2_on() {
+    let mut rig = Rig::alone();
+    let with_names = |id, levels| {
+        let node = RegisterNode { levels, listeners: listeners(&["IN", "OUT"]), ..node(id) };
+        Command::RegisterNode(node)
+    };
+    let Command::RegisterNode(founder) = with_names(1, (1, 1)) else { unreachable!() };
+    rig.run(&Command::FoundCluster { cluster_id: "c".to_owned(), node: founder.clone() }).unwrap();
+    rig.run(&with_names(2, (1, 2))).unwrap();
+    let stored = |rig: &Rig, id| rig.image().node(NodeId(id)).unwrap().registration.listeners.clone();
+    assert_eq!((stored(&rig, 1), stored(&rig, 2)), (Vec::new(), Vec::new()));
+    assert!(rig.log.iter().all(|record| record.encode().starts_with(br#"{"version":3"#)
+        || !matches!(record, MetadataRecord::NodeRegistered(_))));
+    rig.run(&with_names(1, (1, 2))).unwrap();
+    let raise =
+        FeatureUpdate { name: CLUSTER_LEVEL.to_owned(), level: 2, direction: FeatureDirection::Upgrade };
+    rig.run(&Command::UpdateFeatures(vec![raise])).unwrap();
+    assert_eq!(rig.run(&with_names(2, (1, 2))), Ok(1), "it registers again");
+    assert_eq!(rig.run(&with_names(2, (1, 2))), Ok(0));
+    assert_eq!((stored(&rig, 1), stored(&rig, 2)), (Vec::new(), listeners(&["IN", "OUT"])));
+    // A cluster founded at level 2 has them at once.
+    let mut rig = Rig::alone();
+    let founder = RegisterNode { levels: (1, 2), ..founder };
+    rig.run(&Command::FoundCluster { cluster_id: "c".to_owned(), node: founder }).unwrap();
+    assert_eq!(stored(&rig, 1), listeners(&["IN", "OUT"]));
+}
+
 #[test]
 fn what_cannot_be_registered() {
     let mut rig = Rig::cluster_with(2, &[("tailrace.cluster.nodes.max", "3")]);
     type Edit = fn(&mut RegisterNode);
-    let cases: [(Edit, &str); 10] = [
+    let cases: [(Edit, &str); 12] = [
         (|node| node.node = NodeId(-1), "Node -1 cannot be registered: its id is negative."),
         (|node| node.directory = [0; 16], "its data folder has no id"),
         (|node| node.cluster = "here".to_owned(), "not HOST:PORT"),
         (|node| node.kafka = format!("{}:1", "x".repeat(300)), "not HOST:PORT"),
         (|node| node.nats = Some("here:70000".to_owned()), "not HOST:PORT"),
+        (|node| node.listeners = listeners(&["IN", "IN"]), "two of its Kafka listeners have one name"),
+        (|node| node.listeners = listeners(&["in"]), "the name of one of its Kafka listeners is illegal"),
         (|node| node.http = Some(":1".to_owned()), "not HOST:PORT"),
         (|node| node.rack = Some("r".repeat(256)), "longer than 255 bytes"),
         (|node| node.levels = (0, 3), "are not a range within 1 to 32767"),
@@ -298,6 +329,7 @@ fn records_that_no_cluster_writes_are_refused() {
             replica: replica(node, 1),
             cluster: "a:1".to_owned(),
             kafka: "a:2".to_owned(),
+            listeners: Vec::new(),
             nats: None,
             http: None,
             rack: None,

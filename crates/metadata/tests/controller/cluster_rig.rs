@@ -18,6 +18,7 @@ pub(crate) fn node(id: i32) -> RegisterNode {
         directory: [byte; 16],
         cluster: format!("node-{id}:9190"),
         kafka: format!("node-{id}:9092"),
+        listeners: Vec::new(),
         nats: None,
         http: Some(format!("[::1]:{id}")),
         rack: None,
@@ -25,6 +26,16 @@ pub(crate) fn node(id: i32) -> RegisterNode {
         replica: None,
         renews: false,
     }
+}
+
+/// Returns listeners of these names, at a port of their own.
+pub(crate) fn listeners(names: &[&str]) -> Vec<KafkaEndpoint> {
+    let endpoint = |(number, name): (usize, &&str)| KafkaEndpoint {
+        name: (*name).to_owned(),
+        protocol: tailrace_config::SecurityProtocol::SaslSsl,
+        address: format!("there:{}", 9092 + number),
+    };
+    names.iter().enumerate().map(endpoint).collect()
 }
 
 pub(crate) fn replica(node: i32, incarnation: u32) -> ReplicaId {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tailrace_identity::{Users, UsersFileError};
 
+use super::clock::now_s;
 use super::error::AuthError;
 
 /// Largest file of users that is accepted.
@@ -20,10 +21,14 @@ pub(super) fn load(users: &mut Users, path: PathBuf) -> Result<(), AuthError> {
         Err(error) => return Err(AuthError::Read { path, error }),
     };
     warn_if_open(&path);
-    users.read(&text).map_err(|UsersFileError { line, reason }| AuthError::File { path, line, reason })
+    users.read_at(&text, now_s()).map_err(|UsersFileError { line, reason }| AuthError::File {
+        path,
+        line,
+        reason,
+    })
 }
 
-fn read(path: &Path) -> std::io::Result<String> {
+pub(super) fn read(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     let read = std::fs::File::open(path)?.take(USERS_FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
     if read as u64 > USERS_FILE_BYTES_MAX {

@@ -7,14 +7,21 @@
 //! The users of the cluster, who are also Kafka's, count only if rules decide (`authorizer.class.name`) or if
 //! `tailrace.nats.authentication` requires a login: otherwise they would have all permissions here.
 //!
-//! Out of scope: accounts, JWTs and operators, authentication callouts, and users by client certificate.
+//! With an `operator`, users prove who they are by signed claims instead. With a `callout`, an external
+//! service decides. Out of scope: users by client certificate.
 
+mod admission;
+mod callout;
+mod clock;
 mod decisions;
 mod error;
 mod file;
 mod follow;
+mod follow_claims;
+mod operator;
 mod permissions;
 mod rights;
+mod turn;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -23,17 +30,27 @@ use tailrace_config::{AuthorizerClass, BrokerConfig, NatsAuthentication};
 use tailrace_env::sync::{Semaphore, oneshot};
 use tailrace_env::time::Duration;
 use tailrace_env::{random, thread};
+use tailrace_identity::nats_accounts::jwt::Connection;
+use tailrace_identity::nats_accounts::{AccountName, AccountTable};
 use tailrace_identity::{Check, Credential, Denied, SlowCheck, User, UserName, Users};
 use tailrace_metadata::MetadataImage;
 use tailrace_nats_wire::ConnectOptions;
 use tailrace_node::access::LoggedIn;
 use tailrace_node::{Caller, Node};
 
+use crate::account::{GLOBAL, SYSTEM};
+
+pub(crate) use admission::admit;
+pub(crate) use callout::Callout;
 pub use error::AuthError;
 pub use follow::follow_access;
+pub use follow_claims::follow_claims;
+use operator::Claimed;
+pub(crate) use operator::Operator;
 pub(crate) use permissions::Permissions;
 pub(crate) use rights::ReplyRight;
-use rights::SubjectRights;
+use rights::{Images, Source, SubjectRights};
+pub(crate) use turn::TurnSubjects;
 
 /// Most slow password checks at the same time. Each runs on a thread of its own, so that tasks that wait for
 /// the disk, or for the decompression of a batch, do not wait for strangers.
@@ -46,12 +63,18 @@ const MECHANISM: &str = "NATS";
 #[derive(Debug)]
 pub struct Auth {
     users: Users,
+    /// Set if users prove who they are by claims alone.
+    operator: Option<Arc<Operator>>,
+    system_account: Arc<str>,
+    callout: Option<Callout>,
     /// Whether every client must log in.
     is_login_required: bool,
     /// Whether the rules of the cluster decide what clients may do.
     has_rules: bool,
     /// Slots for slow checks.
     places: Arc<Semaphore>,
+    /// The account in which topics live.
+    topics_account: Arc<str>,
 }
 
 impl Auth {
@@ -67,27 +90,66 @@ impl Auth {
         if !config.tailrace_nats_users_file.is_empty() {
             file::load(&mut users, PathBuf::from(&config.tailrace_nats_users_file))?;
         }
+        let operator = Operator::load(config)?;
+        check_accounts(config, &users, operator.as_deref())?;
+        let callout = match users.callout() {
+            None => None,
+            Some(settings) => Some(Callout::new(settings.clone()).ok_or(AuthError::NoKeys)?),
+        };
+        let system_account = match (&*config.tailrace_nats_system_account, &operator) {
+            ("", Some(operator)) => {
+                operator.system_account().map_or(SYSTEM.into(), |name| name.clone().into())
+            }
+            ("", None) => SYSTEM.into(),
+            (name, _) => name.into(),
+        };
         Ok(Self {
             users,
+            operator,
+            system_account,
+            callout,
             is_login_required: config.tailrace_nats_authentication == NatsAuthentication::Required,
             has_rules: config.authorizer_class_name == AuthorizerClass::Standard,
             places: Arc::new(Semaphore::new(CHECKS_AT_ONCE)),
+            topics_account: config.tailrace_nats_topics_account.as_str().into(),
         })
     }
 
     /// Reports whether clients must present credentials.
     pub fn required(&self) -> bool {
-        self.users.is_needed() || self.is_login_required
+        self.users.is_needed() || self.is_login_required || self.operator.is_some()
+    }
+
+    /// The operator, if users prove who they are by claims.
+    pub(crate) fn operator(&self) -> Option<&Arc<Operator>> {
+        self.operator.as_ref()
+    }
+
+    /// The name of the account that hears of events, and may ask about everything.
+    pub(crate) fn system_account(&self) -> &str {
+        &self.system_account
+    }
+
+    /// The service that decides about clients, if there is one.
+    pub(crate) fn callout(&self) -> Option<&Callout> {
+        self.callout.as_ref()
+    }
+
+    fn source(&self) -> Source {
+        match &self.operator {
+            Some(operator) => Source::Claims(Arc::clone(operator)),
+            None => Source::File(Arc::clone(self.users.accounts())),
+        }
     }
 
     /// Reports whether the users of the cluster may log in.
     fn lets_cluster_users_in(&self) -> bool {
-        self.has_rules || self.is_login_required
+        (self.has_rules || self.is_login_required) && self.operator.is_none()
     }
 
     /// Reports whether credentials in a CONNECT are checked, even if none are required.
     pub(crate) fn checks(&self) -> bool {
-        self.required() || self.lets_cluster_users_in()
+        self.required() || self.lets_cluster_users_in() || self.callout.is_some()
     }
 
     /// Warns about users of the settings or the file that have the name of a user of the cluster, whose
@@ -110,29 +172,44 @@ impl Auth {
 
     /// Reports whether clients that present nothing, not even a CONNECT, are let in.
     pub(crate) fn has_guest(&self) -> bool {
-        !self.is_login_required && (!self.users.is_needed() || self.users.guest().is_some())
+        !self.is_login_required
+            && self.operator.is_none()
+            && self.callout.is_none()
+            && (!self.users.is_needed() || self.users.guest().is_some())
     }
 
     /// The permissions of clients that present nothing, not even a CONNECT. `None` if they are refused.
     pub(crate) fn guest(&self, asker: &Asker) -> Option<Arc<Permissions>> {
         let user = self.users.guest().cloned().unwrap_or_default();
-        self.has_guest().then(|| self.permissions(user, asker, None))
+        self.has_guest().then(|| Arc::new(self.permissions(user, asker, None)))
     }
 
     /// Makes the permissions of a user. Everybody passes here, so that no way in leaves out the rules.
-    fn permissions(&self, user: Arc<User>, asker: &Asker, login: Option<LoggedIn>) -> Arc<Permissions> {
+    fn permissions(&self, user: Arc<User>, asker: &Asker, login: Option<LoggedIn>) -> Permissions {
+        // The users of the cluster are Kafka's, and belong where the topics are.
+        let account: Arc<str> = match (&login, user.account()) {
+            (Some(_), _) => Arc::clone(&self.topics_account),
+            (None, Some(account)) => account.clone().into(),
+            (None, None) => GLOBAL.into(),
+        };
         let rights = self.has_rules.then(|| {
+            let images = Images::of(&self.source(), &account, &self.topics_account);
             let client = asker.client.clone();
             let caller =
                 user.name().map_or_else(|| client.clone(), |name| client.clone().as_user(name.clone()));
-            SubjectRights::new(&asker.node, caller)
+            SubjectRights::new(&asker.node, caller, images)
         });
-        Arc::new(Permissions::new(user, rights, login))
+        Permissions::new(user, rights, login, account)
+    }
+
+    /// The accounts of the users file, or of the operator.
+    pub(crate) fn accounts(&self) -> Arc<AccountTable> {
+        self.source().table()
     }
 
     /// Reports whether INFO must contain a nonce to be signed.
     pub(crate) fn wants_nonce(&self) -> bool {
-        self.users.has_keys()
+        self.users.has_keys() || self.operator.is_some()
     }
 
     /// Authenticates a client by its CONNECT. `nonce` is the one in this connection's INFO.
@@ -149,12 +226,15 @@ impl Auth {
         asker: &Asker,
     ) -> Result<Arc<Permissions>, Denied> {
         if !self.checks() {
-            return Ok(self.permissions(Arc::default(), asker, None));
+            return Ok(Arc::new(self.permissions(Arc::default(), asker, None)));
+        }
+        if let Some(operator) = &self.operator {
+            return self.admit_by_claims(operator, connect, nonce, asker);
         }
         if let Some((user, password)) = self.cluster_login(connect) {
             let login = asker.log_in(user, password).await?;
             let user = Arc::new(User::without_lists(login.user()));
-            return Ok(self.permissions(user, asker, Some(login)));
+            return Ok(Arc::new(self.permissions(user, asker, Some(login))));
         }
         let credential = self.credential(connect, nonce)?;
         let Some(credential) = credential else { return self.guest(asker).ok_or(Denied::NoCredentials) };
@@ -162,7 +242,26 @@ impl Auth {
             Check::Done(user) => user?,
             Check::Slow(check) => self.run(check).await?,
         };
-        Ok(self.permissions(user, asker, None))
+        Ok(Arc::new(self.permissions(user, asker, None)))
+    }
+
+    /// Lets a client in by its claims.
+    fn admit_by_claims(
+        &self,
+        operator: &Operator,
+        connect: &ConnectOptions,
+        nonce: &str,
+        asker: &Asker,
+    ) -> Result<Arc<Permissions>, Denied> {
+        if given(&connect.jwt).is_none() {
+            return Err(Denied::NoCredentials);
+        }
+        let claimed: Claimed = operator.admit(connect, nonce, asker.connection).map_err(|reason| {
+            tracing::info!(caller = %asker.client, %reason, "the claims of a NATS client were not accepted");
+            Denied::Unknown
+        })?;
+        let permissions = self.permissions(Arc::clone(&claimed.user.user), asker, None);
+        Ok(Arc::new(permissions.with_claims(claimed)))
     }
 
     /// Returns the name and password in a CONNECT, if they can only be those of a user of the cluster.
@@ -227,6 +326,7 @@ pub(crate) struct Asker {
     pub(crate) node: Weak<Node>,
     /// The client, of whom only the address is known.
     pub(crate) client: Caller,
+    pub(crate) connection: Connection,
 }
 
 impl Asker {
@@ -254,6 +354,37 @@ impl Asker {
             Some(node) => node.login_failed(&self.client, MECHANISM, &reason),
             None => Duration::ZERO,
         }
+    }
+}
+
+/// Checks the settings that name accounts, and those that an operator excludes.
+fn check_accounts(
+    config: &BrokerConfig,
+    users: &Users,
+    operator: Option<&Operator>,
+) -> Result<(), AuthError> {
+    const TOPICS: &str = "tailrace.nats.topics.account";
+    const OPERATOR: &str = "tailrace.nats.operator.file";
+    let topics = config.tailrace_nats_topics_account.as_str();
+    let wrong = |reason: String| AuthError::Account { key: TOPICS, reason };
+    AccountName::new(topics).map_err(|reason| wrong(reason.to_string()))?;
+    if operator.is_none() {
+        if !config.tailrace_nats_websocket_jwt_cookie.is_empty() {
+            let key = "tailrace.nats.websocket.jwt.cookie";
+            return Err(AuthError::Alone { key, other: OPERATOR });
+        }
+        let is_known = topics == GLOBAL || users.accounts().account(topics).is_some();
+        return is_known.then_some(()).ok_or_else(|| wrong(format!("there is no account {topics}")));
+    }
+    let excluded = [
+        ("tailrace.nats.token", config.tailrace_nats_token.is_empty()),
+        ("tailrace.nats.user", config.tailrace_nats_user.is_empty()),
+        ("tailrace.nats.nkey", config.tailrace_nats_nkey.is_empty()),
+        ("tailrace.nats.users.file", config.tailrace_nats_users_file.is_empty()),
+    ];
+    match excluded.iter().find(|(_, is_empty)| !is_empty) {
+        None => Ok(()),
+        Some((other, _)) => Err(AuthError::WithOperator { key: OPERATOR, other }),
     }
 }
 

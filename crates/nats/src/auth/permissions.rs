@@ -10,12 +10,20 @@ use tailrace_identity::acl::SubjectAccess;
 use tailrace_identity::{ResponseLimits, Rules, User};
 use tailrace_node::access::LoggedIn;
 
+use crate::account::GLOBAL;
+
+use super::clock::now_s;
 use super::decisions::{Delivered, REMEMBERED_BYTES_MAX, remember};
+use super::operator::Claimed;
 use super::rights::{ReplyRight, SubjectRights};
+use super::turn::TurnSubjects;
 
 /// Most requests that a connection may still answer. At the limit, the older half is forgotten. nats-server
 /// has no limit.
 const REPLIES_MAX: usize = 65_536;
+
+/// Longest time that a connection with an end may last, in seconds: ten years.
+const TIMER_MAX_S: u64 = 10 * 366 * 86_400;
 
 /// The permissions of one connection. Its own task checks them before it publishes or subscribes, and
 /// publishers check them before they deliver to it.
@@ -26,6 +34,12 @@ pub(crate) struct Permissions {
     rights: Option<SubjectRights>,
     /// The login of a user of the cluster.
     login: Option<LoggedIn>,
+    /// What a user has claimed, with an operator.
+    claimed: Option<Claimed>,
+    /// When the connection must end.
+    ends_at: Option<Instant>,
+    /// The name of the account. Empty for the global one.
+    account: Arc<str>,
     published: Mutex<HashMap<Box<[u8]>, bool>>,
     delivered: Mutex<HashMap<Delivered, bool>>,
     replies: Mutex<Replies>,
@@ -46,8 +60,47 @@ struct Reply {
 }
 
 impl Permissions {
-    pub(super) fn new(user: Arc<User>, rights: Option<SubjectRights>, login: Option<LoggedIn>) -> Self {
-        Self { user, rights, login, ..Self::default() }
+    pub(super) fn new(
+        user: Arc<User>,
+        rights: Option<SubjectRights>,
+        login: Option<LoggedIn>,
+        account: Arc<str>,
+    ) -> Self {
+        Self { user, rights, login, account, ..Self::default() }
+    }
+
+    /// Makes them those of a user with claims.
+    pub(super) fn with_claims(self, claimed: Claimed) -> Self {
+        let left_s = claimed.user.ends_at_s.map(|at_s| u64::try_from(at_s - now_s()).unwrap_or(0));
+        let ends_at = left_s.map(|left_s| Instant::now() + Duration::from_secs(left_s.min(TIMER_MAX_S)));
+        Self { claimed: Some(claimed), ends_at, ..self }
+    }
+
+    /// What the user has claimed, with an operator.
+    pub(crate) fn claimed(&self) -> Option<&Claimed> {
+        self.claimed.as_ref()
+    }
+
+    /// When the connection must end.
+    pub(crate) fn ends_at(&self) -> Option<Instant> {
+        self.ends_at
+    }
+
+    /// The time until then.
+    pub(crate) fn time_left(&self) -> Option<Duration> {
+        self.ends_at.map(|at| at.duration_since(Instant::now()))
+    }
+
+    /// Forgets decisions that depend on the imports of accounts.
+    pub(crate) fn forget_decisions(&self) {
+        if let Some(rights) = &self.rights {
+            rights.forget();
+        }
+    }
+
+    /// The name of the connection's account.
+    pub(crate) fn account(&self) -> &str {
+        if self.account.is_empty() { GLOBAL } else { &self.account }
     }
 
     /// The connection's user.
@@ -84,6 +137,13 @@ impl Permissions {
     /// it counts answers to requests.
     pub(crate) fn may_publish(&self, subject: &[u8]) -> bool {
         self.rights.as_ref().is_none_or(|rights| rights.may_publish(subject)) && self.list_publishing(subject)
+    }
+
+    /// The same, for the connection's own task in one of its turns.
+    #[inline]
+    pub(crate) fn may_publish_in(&self, turn: &mut TurnSubjects, subject: &[u8]) -> bool {
+        let by_rules = |rights: &SubjectRights| turn.allows(subject, || rights.may_publish(subject));
+        self.rights.as_ref().is_none_or(by_rules) && self.list_publishing(subject)
     }
 
     /// The same, by the user's own lists alone.

@@ -5,6 +5,7 @@ use tailrace_env::time::Duration;
 use tailrace_config::DynamicConfigs;
 
 use super::*;
+use tailrace_identity::nats_accounts::jwt::ConnectionKind;
 
 fn load(settings: &[(&str, &str)]) -> Result<Auth, AuthError> {
     tailrace_runtime::install();
@@ -21,7 +22,12 @@ fn load_file(text: &str) -> Result<Auth, AuthError> {
 /// A client at a server without a node, so that there are no users of the cluster.
 fn nobody() -> Asker {
     let client = Caller::client(tailrace_node::Door::Nats, ([127, 0, 0, 1], 1).into());
-    Asker { node: Weak::new(), client }
+    let connection = Connection {
+        kind: ConnectionKind::Standard,
+        address: Some([127, 0, 0, 1].into()),
+        has_trusted_proxy: false,
+    };
+    Asker { node: Weak::new(), client, connection }
 }
 
 fn options(user: &str, password: &str) -> ConnectOptions {

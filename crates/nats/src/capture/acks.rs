@@ -357,6 +357,7 @@ async fn publish(front: &NatsFront, replies: &Replies, word: &Word) {
                 rest(front, &mut burst).await;
             }
         }
+        front.crossed(&mut burst, &message);
         if burst.is_due() {
             rest(front, &mut burst).await;
         }

@@ -104,6 +104,11 @@ impl CaptureBurst {
         });
     }
 
+    /// Ends the calls for one message. Needed before a message that may lie where another one lay.
+    pub(crate) fn end_message(&mut self) {
+        self.last = 0;
+    }
+
     /// Reports whether there is nothing to append or to refuse.
     pub(crate) fn is_empty(&self) -> bool {
         self.lanes.is_empty() && self.refused.is_empty()

@@ -200,6 +200,9 @@ impl Publisher {
             Ok(message) if front.router().is_bound_elsewhere(message.subject, topic) => {
                 metrics.bound_elsewhere.inc();
             }
+            Ok(message) if front.live().subjects.is_named_elsewhere(message.subject, subjects) => {
+                metrics.bound_elsewhere.inc();
+            }
             Ok(message) => {
                 let deliveries = front.publish(&mut self.burst, &message);
                 self.uncounted.0 += 1;

@@ -1,16 +1,12 @@
 //! From a record to a NATS message.
 
 use tailrace_config::CapturedSubjects;
-use tailrace_identity::acl::subject_of_topic;
+use tailrace_identity::acl::{is_for_replies, subject_of_topic};
 use tailrace_nats_wire::{HEADER_LINE, Message, write_header};
 use tailrace_records::Record;
 use tailrace_subjects::{Dialect, Limits, PatternWord, Subject};
 
-use super::{HEADER_BASE64, KEY, KEY_BASE64, NULL, RESERVED, SUBJECT, VALUE, encode, matches};
-
-/// First word of the subjects for replies to requests. Kafka clients must not publish there with a topic of
-/// that name.
-const INBOX: &str = "_INBOX";
+use super::{HEADER_BASE64, KEY, KEY_BASE64, NULL, REQUEST_INFO, RESERVED, SUBJECT, VALUE, encode, matches};
 
 /// Memory that is kept for the next record: enough for all but unusual headers.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
@@ -91,8 +87,18 @@ impl TopicSubjects {
         }
         first_words.sort();
         first_words.dedup();
-        let reserved = topic.split('.').next() == Some(INBOX);
+        let reserved = is_for_replies(topic);
         Self { name: name.as_bytes().into(), reserved, bindings: bindings.clone(), first_words }
+    }
+
+    /// The name of the topic, as a subject.
+    pub(crate) fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Reports whether the topic has bound a subject.
+    pub(crate) fn binds(&self, subject: &[u8]) -> bool {
+        self.bindings.patterns().iter().any(|pattern| matches(pattern, subject))
     }
 
     /// First words of the subjects that a record of the topic may get.
@@ -249,6 +255,7 @@ fn is_name(name: &[u8]) -> bool {
     !name.is_empty()
         && name.iter().all(|byte| byte.is_ascii_graphic() && *byte != b':')
         && !RESERVED.contains(&name)
+        && !name.eq_ignore_ascii_case(REQUEST_INFO)
 }
 
 /// Reports whether every NATS client reads this value unchanged: text without line ends, control characters

@@ -42,8 +42,11 @@ const SUBJECT: &[u8] = b"Nats-Subject";
 /// Record header with a whole header block that could not be parsed.
 const BLOCK: &[u8] = b"Nats-Header-Block";
 
+/// NATS header that tells a service who asks. Only the server sets it, and readers do not look at the case.
+const REQUEST_INFO: &[u8] = b"Nats-Request-Info";
+
 /// NATS headers with properties of the record. A record header of such a name is marked, so that it is not
-/// mistaken for one of these.
+/// mistaken for one of these. So is [`REQUEST_INFO`].
 const RESERVED: [&[u8]; 4] = [KEY, KEY_BASE64, HEADER_BASE64, VALUE];
 
 /// Appends bytes in base64.

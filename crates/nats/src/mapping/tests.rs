@@ -259,7 +259,8 @@ fn what_is_too_large_or_reserved_is_not_delivered() {
     assert_eq!(message_of(&subjects, &record, 10_000, scratch), Err(Undeliverable::TooLarge));
     assert!(scratch.capacity() < 20_000, "{} bytes", scratch.capacity());
     assert!(bound.record_bytes_max() < 2 * 100_000, "it is not even parsed");
-    for (topic, reserved) in [("_INBOX", true), ("_INBOX.a", true), ("_INBOXES", false), ("a._INBOX", false)]
+    for (topic, reserved) in
+        [("_INBOX", true), ("_INBOX.a", true), ("_R_", true), ("_INBOXES", false), ("a._INBOX", false)]
     {
         let subjects = TopicSubjects::new(topic, &CapturedSubjects::default());
         let found = message_of(&subjects, &record, 100, scratch);

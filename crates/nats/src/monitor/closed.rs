@@ -20,6 +20,7 @@ const CLOSED_MAX: usize = 1024;
 pub(super) struct Closed {
     pub(super) info: ConnInfo,
     pub(super) user: Option<String>,
+    pub(super) account: String,
     pub(super) started: WallTime,
     pub(super) last: WallTime,
     pub(super) stopped: WallTime,
@@ -39,6 +40,7 @@ impl ClosedList {
         info.reason = Some(reason.to_string());
         let closed = Arc::new(Closed {
             user: user_of(client),
+            account: client.account().to_owned(),
             started: client.started,
             last: client.last_activity(),
             stopped: now,

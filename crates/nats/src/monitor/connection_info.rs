@@ -43,13 +43,13 @@ pub(super) struct ConnInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) authorized_user: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) account: Option<&'static str>,
+    pub(super) account: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) subscriptions_list: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) subscriptions_list_detail: Option<Vec<SubscriptionInfo>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) name_tag: Option<&'static str>,
+    pub(super) name_tag: Option<String>,
 }
 
 /// The user's name, if the client had to authenticate.

@@ -11,7 +11,7 @@ use super::closed::{Closed, ClosedList};
 use super::connection_info::{ConnInfo, describe, subscriptions_of, user_of};
 use super::go_time;
 use super::options::{ConnectionState, Options, Sort};
-use super::query::{ACCOUNT, BadQuery, Query};
+use super::query::{BadQuery, Query};
 use super::subscription_info::SubscriptionInfo;
 use super::subscriptions::of_clients;
 use crate::client::Client;
@@ -98,13 +98,23 @@ impl Candidate {
 
     fn passes(&self, options: &Options) -> bool {
         let has_cid = options.cid == 0 || options.cid == self.cid();
-        has_cid && (options.user.is_empty() || self.user().as_deref() == Some(options.user.as_str()))
+        let of_account = options.account.is_empty() || options.account == self.account();
+        has_cid
+            && of_account
+            && (options.user.is_empty() || self.user().as_deref() == Some(options.user.as_str()))
     }
 
     fn user(&self) -> Option<String> {
         match self {
             Self::Open(client) => user_of(client),
             Self::Closed(closed) => closed.user.clone(),
+        }
+    }
+
+    fn account(&self) -> &str {
+        match self {
+            Self::Open(client) => client.account(),
+            Self::Closed(closed) => &closed.account,
         }
     }
 
@@ -171,8 +181,8 @@ impl Candidate {
         }
         if options.auth {
             info.authorized_user = self.user();
-            info.account = info.authorized_user.is_some().then_some(ACCOUNT);
-            info.name_tag = Some(ACCOUNT);
+            info.account = info.authorized_user.is_some().then(|| self.account().to_owned());
+            info.name_tag = Some(self.account().to_owned());
         }
         info
     }

@@ -5,7 +5,7 @@ use tailrace_env::time::{Duration, WallTime};
 const DAY_SECONDS: u64 = 86_400;
 
 /// Formats a time by RFC 3339, with as many decimals as needed: `2026-11-21T04:11:29.342538861Z`.
-pub(super) fn rfc3339(time: WallTime) -> String {
+pub(crate) fn rfc3339(time: WallTime) -> String {
     let since = time.after_epoch();
     let (days, rest) = (since.as_secs() / DAY_SECONDS, since.as_secs() % DAY_SECONDS);
     let (year, month, day) = civil(days);

@@ -25,6 +25,7 @@ use tailrace_env::task;
 
 use serde::Serialize;
 
+pub(crate) use self::go_time::rfc3339;
 use self::page::{PATHS, Page, UNCOUNTED};
 use self::query::{BadQuery, Query};
 pub use self::remembered::Monitor;

@@ -1,6 +1,6 @@
 //! The options of `/connz`.
 
-use super::query::{ACCOUNT, BadQuery, LIMIT_DEFAULT, LIMIT_MAX, Query};
+use super::query::{BadQuery, LIMIT_DEFAULT, LIMIT_MAX, Query};
 
 /// The options of a request.
 #[derive(Debug)]
@@ -14,7 +14,9 @@ pub(super) struct Options {
     pub(super) cid: u64,
     pub(super) user: String,
     pub(super) state: ConnectionState,
-    /// Whether a filter excludes all connections, because it is for another account or for MQTT.
+    /// Only connections of this account. Empty for all.
+    pub(super) account: String,
+    /// Whether a filter excludes all connections, because it is for MQTT.
     pub(super) nobody: bool,
 }
 
@@ -83,8 +85,7 @@ impl Options {
         if matches!(sort, Sort::Stop | Sort::Reason) && state != ConnectionState::Closed {
             return Err(BadQuery(format!("sort by {name} only valid on closed connections")));
         }
-        let account = query.text("acc");
-        let nobody = !query.text("mqtt_client").is_empty() || !(account.is_empty() || account == ACCOUNT);
+        let nobody = !query.text("mqtt_client").is_empty();
         Ok(Self {
             sort,
             auth,
@@ -95,6 +96,7 @@ impl Options {
             cid,
             user: query.text("user").to_owned(),
             state,
+            account: query.text("acc").to_owned(),
             nobody,
         })
     }

@@ -1,4 +1,4 @@
-//! Pages about the other nodes, the only account, and features that tailrace lacks (gateways, leaf nodes,
+//! Pages about the other nodes, the accounts, and features that tailrace lacks (gateways, leaf nodes,
 //! JetStream). They are well-formed, so that tools that read all pages work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use tailrace_env::time::WallTime;
 use serde_json::{Value, json};
 
 use super::go_time;
-use super::query::{ACCOUNT, BadQuery, Query};
+use super::query::{BadQuery, Query};
 use super::subscriptions::statistics;
 use crate::front::NatsFront;
 use crate::routes::RemoteNode;
@@ -24,7 +24,7 @@ pub(super) fn routez(front: &NatsFront, query: &Query) -> Result<Value, BadQuery
     let (server_id, now) = head(front);
     let server_name = &front.server_info().server_name;
     let routes: Vec<_> =
-        front.router().routes().known_nodes().iter().map(|node| route(front, node)).collect();
+        front.accounts().routes().known_nodes().iter().map(|node| route(front, node)).collect();
     Ok(json!({
         "server_id": server_id,
         "server_name": server_name,
@@ -36,7 +36,7 @@ pub(super) fn routez(front: &NatsFront, query: &Query) -> Result<Value, BadQuery
 
 /// Describes the link from another node, and what is sent to that node over the link to it.
 fn route(front: &NatsFront, node: &RemoteNode) -> Value {
-    let routes = front.router().routes();
+    let routes = front.accounts().routes();
     let up = WallTime::now().duration_since(node.since);
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     json!({
@@ -106,47 +106,56 @@ pub(super) fn ipqueuesz(query: &Query) -> Result<Value, BadQuery> {
 
 pub(super) fn accountz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
     let (server_id, now) = head(front);
-    let account = query.text("acc");
-    match account {
-        "" => Ok(json!({ "server_id": server_id, "now": now, "accounts": [ACCOUNT] })),
-        ACCOUNT => {
-            let metrics = front.metrics();
-            let detail = json!({
-                "account_name": ACCOUNT,
-                "update_time": go_time::rfc3339(front.started()),
-                "expired": false,
-                "complete": true,
-                "jetstream_enabled": false,
-                "leafnode_connections": 0,
-                "client_connections": metrics.connections.get(),
-                "subscriptions": metrics.subscriptions.get(),
-                "name_tag": ACCOUNT,
-                "sublist_stats": statistics(front),
-            });
-            Ok(json!({ "server_id": server_id, "now": now, "account_detail": detail }))
-        }
-        other => Err(BadQuery(format!("Account {other} does not exist"))),
+    let name = query.text("acc");
+    if name.is_empty() {
+        let names: Vec<_> = front.accounts().all().iter().map(|account| account.name().to_string()).collect();
+        return Ok(json!({ "server_id": server_id, "now": now, "accounts": names }));
     }
+    let Some(account) = front.accounts().find(name) else {
+        return Err(BadQuery(format!("Account {name} does not exist")));
+    };
+    let detail = json!({
+        "account_name": name,
+        "update_time": go_time::rfc3339(front.started()),
+        "expired": false,
+        "complete": true,
+        "jetstream_enabled": false,
+        "leafnode_connections": 0,
+        "client_connections": account.connections(),
+        "subscriptions": account.subscriptions(),
+        "name_tag": name,
+        "sublist_stats": statistics(front),
+    });
+    Ok(json!({ "server_id": server_id, "now": now, "account_detail": detail }))
 }
 
+/// Accounts without connections are left out, unless there is only one. The messages are counted for all
+/// accounts together, and shown only if there is only one.
 pub(super) fn accstatz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
-    query.truth("unused")?;
+    let unused = query.truth("unused")?;
     let (server_id, now) = head(front);
     let metrics = front.metrics();
+    let all = front.accounts().all();
+    let is_only_one = all.len() == 1;
     let flow = |messages: u64, bytes: u64| {
         let none = || json!({ "msgs": 0, "bytes": 0 });
+        let (messages, bytes) = if is_only_one { (messages, bytes) } else { (0, 0) };
         json!({ "msgs": messages, "bytes": bytes, "gateways": none(), "routes": none(), "leafs": none() })
     };
-    let account = json!({
-        "acc": ACCOUNT,
-        "name": ACCOUNT,
-        "conns": metrics.connections.get(),
-        "leafnodes": 0,
-        "total_conns": metrics.connections.get(),
-        "num_subscriptions": metrics.subscriptions.get(),
-        "sent": flow(metrics.messages_out.get(), metrics.bytes_out.get()),
-        "received": flow(metrics.messages_in.get(), metrics.bytes_in.get()),
-        "slow_consumers": metrics.slow_consumers.get(),
+    let shown = all.iter().filter(|account| is_only_one || unused || account.connections() > 0);
+    let accounts = shown.map(|account| {
+        json!({
+            "acc": &**account.name(),
+            "name": &**account.name(),
+            "conns": account.connections(),
+            "leafnodes": 0,
+            "total_conns": account.connections(),
+            "num_subscriptions": account.subscriptions(),
+            "sent": flow(metrics.messages_out.get(), metrics.bytes_out.get()),
+            "received": flow(metrics.messages_in.get(), metrics.bytes_in.get()),
+            "slow_consumers": if is_only_one { metrics.slow_consumers.get() } else { 0 },
+        })
     });
-    Ok(json!({ "server_id": server_id, "now": now, "account_statz": [account] }))
+    let accounts: Vec<_> = accounts.collect();
+    Ok(json!({ "server_id": server_id, "now": now, "account_statz": accounts }))
 }

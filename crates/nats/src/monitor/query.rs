@@ -1,4 +1,4 @@
-//! The query of a monitoring URL, its limits, and the account in it. Invalid queries are refused with Go's
+//! The query of a monitoring URL, its and its limits. Invalid queries are refused with Go's
 //! texts, as in nats-server.
 
 /// Default number of entries in a list.
@@ -6,9 +6,6 @@ pub(super) const LIMIT_DEFAULT: usize = 1024;
 
 /// Most entries in a list. One takes about half a kilobyte.
 pub(super) const LIMIT_MAX: usize = 65_536;
-
-/// nats-server's account for all clients if there are no others.
-pub(super) const ACCOUNT: &str = "$G";
 
 /// Decoded names and values.
 #[derive(Debug, Default)]

@@ -8,9 +8,9 @@ use crate::subscription::ClientSubscription;
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct SubscriptionInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) account: Option<&'static str>,
+    pub(super) account: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) account_tag: Option<&'static str>,
+    pub(super) account_tag: Option<String>,
     pub(super) subject: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     qgroup: Option<String>,

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use tailrace_env::time::WallTime;
 
 use serde::Serialize;
+use tailrace_subjects::Snapshot;
 
 use super::go_time;
-use super::query::{ACCOUNT, BadQuery, LIMIT_DEFAULT, LIMIT_MAX, Query};
+use super::query::{BadQuery, LIMIT_DEFAULT, LIMIT_MAX, Query};
 use super::subscription_info::SubscriptionInfo;
+use crate::account::Account;
 use crate::front::NatsFront;
 use crate::subscription::ClientSubscription;
 use crate::target::Target;
@@ -70,16 +72,17 @@ pub(super) fn page(front: &NatsFront, query: &Query) -> Result<Subsz, BadQuery> 
     let (listed, test) = (query.truth("subs")?, query.text("test"));
     let (offset, limit) = (query.count("offset")?, query.count("limit")?);
     let limit = if limit == 0 { LIMIT_DEFAULT } else { limit.min(LIMIT_MAX) };
-    let account = query.text("acc");
-    let ours = account.is_empty() || account == ACCOUNT;
+    let accounts = match query.text("acc") {
+        "" => front.accounts().all(),
+        name => front.accounts().find(name).into_iter().collect(),
+    };
     if !test.is_empty() && !is_literal(test) {
         return Err(BadQuery(format!("invalid test subject, must be valid publish subject: {test}")));
     }
     let (total, list) = match (listed, test) {
         (false, _) => (0, None),
-        _ if !ours => (0, Some(Vec::new())),
-        (true, "") => all(front, offset, limit),
-        (true, test) => matching(front, test, offset, limit),
+        (true, "") => all(&accounts, offset, limit),
+        (true, test) => matching(&accounts, test, offset, limit),
     };
     Ok(Subsz {
         server_id: front.server_info().server_id.clone(),
@@ -88,46 +91,61 @@ pub(super) fn page(front: &NatsFront, query: &Query) -> Result<Subsz, BadQuery> 
         total,
         offset,
         limit,
-        subscriptions_list: list.map(|list| list.into_iter().map(with_account).collect()),
+        subscriptions_list: list,
     })
 }
 
-fn with_account(mut info: SubscriptionInfo) -> SubscriptionInfo {
-    (info.account, info.account_tag) = (Some(ACCOUNT), Some(ACCOUNT));
+/// Describes a subscription of an account.
+fn described(account: &Account, pattern: &[u8], subscription: &ClientSubscription) -> SubscriptionInfo {
+    let name = || Some(account.name().to_string());
+    let mut info = SubscriptionInfo::new(pattern, subscription);
+    (info.account, info.account_tag) = (name(), name());
     info
+}
+
+/// The subscriptions of all of these accounts at a moment.
+fn snapshots(accounts: &[Arc<Account>]) -> Vec<(&Arc<Account>, Snapshot<Arc<Target>>)> {
+    accounts.iter().map(|account| (account, account.router().space().snapshot())).collect()
 }
 
 /// Returns a page of all subscriptions, ordered by connection and subscription. A first walk keeps only the
 /// sort keys, 16 bytes each. A second walk describes the subscriptions on the page.
-fn all(front: &NatsFront, offset: usize, limit: usize) -> (usize, Option<Vec<SubscriptionInfo>>) {
-    let snapshot = front.router().space().snapshot();
+fn all(accounts: &[Arc<Account>], offset: usize, limit: usize) -> (usize, Option<Vec<SubscriptionInfo>>) {
+    let snapshots = snapshots(accounts);
     let key = |subscription: &ClientSubscription| (subscription.client.id, subscription.number);
     let mut keys = Vec::new();
-    snapshot.for_each(|_, target| keys.extend(client_of(target).map(key)));
+    for (_, snapshot) in &snapshots {
+        snapshot.for_each(|_, target| keys.extend(client_of(target).map(key)));
+    }
     keys.sort_unstable();
     let total = keys.len();
     let page = keys.get(offset.min(total)..offset.saturating_add(limit).min(total)).unwrap_or_default();
     let (Some(first), Some(last)) = (page.first(), page.last()) else { return (total, Some(Vec::new())) };
     let mut list = Vec::with_capacity(page.len());
-    snapshot.for_each(|pattern, target| {
-        let found = client_of(target).filter(|subscription| (*first..=*last).contains(&key(subscription)));
-        list.extend(found.map(|subscription| SubscriptionInfo::new(pattern, subscription)));
-    });
+    for (account, snapshot) in &snapshots {
+        snapshot.for_each(|pattern, target| {
+            let found = client_of(target).filter(|found| (*first..=*last).contains(&key(found)));
+            list.extend(found.map(|subscription| described(account, pattern, subscription)));
+        });
+    }
     list.sort_by_key(|info| (info.cid, info.number));
     (total, Some(list))
 }
 
 /// Returns the subscriptions that match a subject. A walk finds their patterns.
 fn matching(
-    front: &NatsFront,
+    accounts: &[Arc<Account>],
     subject: &str,
     offset: usize,
     limit: usize,
 ) -> (usize, Option<Vec<SubscriptionInfo>>) {
-    let snapshot = front.router().space().snapshot();
-    let mut found: Vec<Arc<Target>> = Vec::new();
-    if snapshot.matches(subject.as_bytes(), &mut found).is_err() {
-        return (0, Some(Vec::new()));
+    let snapshots = snapshots(accounts);
+    let (mut found, mut of_one): (Vec<Arc<Target>>, _) = (Vec::new(), Vec::new());
+    for (_, snapshot) in &snapshots {
+        if snapshot.matches(subject.as_bytes(), &mut of_one).is_err() {
+            return (0, Some(Vec::new()));
+        }
+        found.append(&mut of_one);
     }
     let mut keys: Vec<(u64, u64)> = found
         .iter()
@@ -138,11 +156,11 @@ fn matching(
     let total = keys.len();
     let page: HashSet<(u64, u64)> = keys.into_iter().skip(offset).take(limit).collect();
     let mut list = Vec::with_capacity(page.len());
-    if !page.is_empty() {
+    for (account, snapshot) in snapshots.iter().filter(|_| !page.is_empty()) {
         snapshot.for_each(|pattern, target| {
             let Some(subscription) = client_of(target) else { return };
             if page.contains(&(subscription.client.id, subscription.number)) {
-                list.push(SubscriptionInfo::new(pattern, subscription));
+                list.push(described(account, pattern, subscription));
             }
         });
     }
@@ -157,13 +175,15 @@ pub(super) fn of_clients(
 ) -> HashMap<u64, Vec<SubscriptionInfo>> {
     let mut lists: HashMap<u64, Vec<SubscriptionInfo>> = clients.map(|cid| (cid, Vec::new())).collect();
     let mut left = OF_CLIENTS_MAX;
-    front.router().space().snapshot().for_each(|pattern, target| {
-        let Some(subscription) = client_of(target) else { return };
-        if let Some(list) = lists.get_mut(&subscription.client.id).filter(|_| left > 0) {
-            list.push(SubscriptionInfo::new(pattern, subscription));
-            left -= 1;
-        }
-    });
+    for account in front.accounts().all() {
+        account.router().space().snapshot().for_each(|pattern, target| {
+            let Some(subscription) = client_of(target) else { return };
+            if let Some(list) = lists.get_mut(&subscription.client.id).filter(|_| left > 0) {
+                list.push(SubscriptionInfo::new(pattern, subscription));
+                left -= 1;
+            }
+        });
+    }
     lists.values_mut().for_each(|list| list.sort_by_key(|info| info.number));
     lists
 }
@@ -171,7 +191,7 @@ pub(super) fn of_clients(
 fn client_of(target: &Arc<Target>) -> Option<&ClientSubscription> {
     match &**target {
         Target::Client(subscription) => Some(subscription),
-        Target::Topic(_) | Target::Node(_) => None,
+        Target::Topic(_) | Target::Node(_) | Target::Account(_) => None,
     }
 }
 

@@ -111,7 +111,7 @@ fn state(server: &NatsServer, monitor: &Monitor) -> Vec<(&'static str, Value)> {
     let reason = CloseReason::Stale.label();
     let stale = metrics.connections_cut.get_or_create(&ReasonLabel { reason }).get();
     let by_kind = |clients: u64| json!({ "clients": clients, "routes": 0, "gateways": 0, "leafs": 0 });
-    let routes = front.router().routes();
+    let routes = front.accounts().routes();
     let nodes = routes.known_nodes();
     let of_nodes: usize = nodes.iter().map(|node| node.interest.size()).sum();
     let ours = json!({

@@ -18,6 +18,7 @@ use super::interest::Key;
 use super::waiting::Waiting;
 use super::wire::{self, Change, Inward, Row};
 use super::{NodeInterest, RemoteNode};
+use crate::account::Account;
 use crate::burst::Burst;
 use crate::fan_out::{FanOut, Turn};
 use crate::front::NatsFront;
@@ -50,6 +51,7 @@ pub(crate) struct Inbound {
 }
 
 struct Wide {
+    account: Arc<Account>,
     message: Inward,
     fan_out: FanOut,
 }
@@ -58,8 +60,8 @@ struct Wide {
 #[derive(Default)]
 struct Interest {
     routes: HashMap<Key, Route>,
-    /// One target for each queue group, and one for plain subscribers.
-    targets: HashMap<Option<Arc<[u8]>>, Arc<Target>>,
+    /// One target for each queue group of each account, and one for its plain subscribers.
+    targets: HashMap<Group, Arc<Target>>,
     /// Set when the node withdraws all of its interest at once. The targets share it.
     forgotten: Arc<AtomicBool>,
     bytes: usize,
@@ -67,11 +69,18 @@ struct Interest {
     logged: bool,
 }
 
+/// An account, and a queue group in it.
+type Group = (Option<Arc<str>>, Option<Arc<[u8]>>);
+
+fn group_of(key: &Key) -> Group {
+    (key.account.clone(), key.queue.clone())
+}
+
 impl Interest {
     /// Returns the target for one more pattern, of a queue group or plain.
-    fn target(&mut self, node: &Arc<RemoteNode>, queue: &Option<Arc<[u8]>>) -> Arc<Target> {
-        let new = || Arc::new(Target::Node(NodeInterest::new(node, queue.clone(), &self.forgotten)));
-        let target = self.targets.entry(queue.clone()).or_insert_with(new);
+    fn target(&mut self, node: &Arc<RemoteNode>, key: &Key) -> Arc<Target> {
+        let new = || Arc::new(Target::Node(NodeInterest::new(node, key.queue.clone(), &self.forgotten)));
+        let target = self.targets.entry(group_of(key)).or_insert_with(new);
         if let Target::Node(interest) = &**target {
             // This comes before any lookup can find the target.
             interest.patterns.add(1);
@@ -80,11 +89,12 @@ impl Interest {
     }
 
     /// Removes a pattern from its target.
-    fn leave(&mut self, queue: &Option<Arc<[u8]>>) {
-        let Some(Target::Node(interest)) = self.targets.get(queue).map(|target| &**target) else { return };
+    fn leave(&mut self, key: &Key) {
+        let group = group_of(key);
+        let Some(Target::Node(interest)) = self.targets.get(&group).map(|target| &**target) else { return };
         interest.patterns.take_off(1);
         if interest.patterns.get() == 0 {
-            self.targets.remove(queue);
+            self.targets.remove(&group);
         }
     }
 }
@@ -114,24 +124,28 @@ impl Inbound {
     fn change(&mut self, row: &Row) -> Result<(), &'static str> {
         match row.change {
             Change::ForgetAll => self.forget_all(),
-            Change::Add => self.add(&row.pattern, &row.queue)?,
-            Change::Remove => self.remove(&row.pattern, &row.queue),
+            Change::Add => self.add(row)?,
+            Change::Remove => self.remove(row),
         }
         Ok(())
     }
 
-    fn key(&self, pattern: &[u8], queue: &[u8]) -> Key {
-        let queue = (!queue.is_empty()).then(|| self.front.router().queue_name(queue));
-        Key { pattern: pattern.into(), queue }
+    fn key(account: &Account, row: &Row) -> Key {
+        let queue = (!row.queue.is_empty()).then(|| account.router().queue_name(&row.queue));
+        Key { account: row.account.clone(), pattern: (&*row.pattern).into(), queue }
     }
 
-    fn add(&mut self, text: &[u8], queue: &[u8]) -> Result<(), &'static str> {
-        let (router, routes) = (self.front.router(), self.front.router().routes());
-        let key = self.key(text, queue);
+    fn add(&mut self, row: &Row) -> Result<(), &'static str> {
+        let text = &row.pattern;
+        let Some(account) = self.front.accounts().get_for_node(row.account.as_deref()) else {
+            return self.refuse(text);
+        };
+        let (router, routes) = (account.router(), Arc::clone(self.front.accounts().routes()));
+        let key = Self::key(&account, row);
         if self.interest.routes.contains_key(&key) {
             return Ok(());
         }
-        let bytes = ROW_OVERHEAD + text.len() + queue.len();
+        let bytes = row_bytes(row);
         let limits = routes.limits();
         let is_full = self.interest.routes.len() >= limits.interest_max
             || self.interest.bytes + bytes > limits.interest_bytes_max;
@@ -143,7 +157,7 @@ impl Inbound {
         let Ok(pattern) = Pattern::parse(Dialect::Nats, text, router.limits()) else {
             return if text.is_empty() { Err("a subscription to nothing") } else { self.refuse(text) };
         };
-        let target = self.interest.target(&self.node, &key.queue);
+        let target = self.interest.target(&self.node, &key);
         match router.follow_node(&pattern, &target) {
             Ok(route) => {
                 self.interest.bytes += bytes;
@@ -152,7 +166,7 @@ impl Inbound {
                 routes.metrics().interest.inc();
             }
             Err(_) => {
-                self.interest.leave(&key.queue);
+                self.interest.leave(&key);
                 return self.refuse(text);
             }
         }
@@ -160,7 +174,7 @@ impl Inbound {
     }
 
     fn refuse(&mut self, text: &[u8]) -> Result<(), &'static str> {
-        self.front.router().routes().metrics().interest_refused.inc();
+        self.front.accounts().routes().metrics().interest_refused.inc();
         if !std::mem::replace(&mut self.interest.logged, true) {
             tracing::warn!(
                 node = %self.node.id, subject = %text.escape_ascii(), known = self.interest.routes.len(),
@@ -170,14 +184,15 @@ impl Inbound {
         Ok(())
     }
 
-    fn remove(&mut self, text: &[u8], queue: &[u8]) {
-        let key = self.key(text, queue);
+    fn remove(&mut self, row: &Row) {
+        let Some(account) = self.front.accounts().get_for_node(row.account.as_deref()) else { return };
+        let key = Self::key(&account, row);
         let Some(route) = self.interest.routes.remove(&key) else { return };
-        take_off(&mut self.interest.bytes, ROW_OVERHEAD + text.len() + queue.len(), "bytes of interest");
-        self.front.router().remove(route);
-        self.interest.leave(&key.queue);
+        take_off(&mut self.interest.bytes, row_bytes(row), "bytes of interest");
+        account.router().remove(route);
+        self.interest.leave(&key);
         self.node.interest.take_off(1);
-        self.front.router().routes().metrics().interest.dec();
+        self.front.accounts().routes().metrics().interest.dec();
     }
 
     /// Drops all interest, which stops counting at once. New interest has routes of its own and does not wait
@@ -209,7 +224,7 @@ impl Inbound {
     }
 
     fn count(&self, message: &Inward) {
-        let metrics = self.front.router().routes().metrics();
+        let metrics = self.front.accounts().routes().metrics();
         let bytes = (message.payload.len() + message.headers.as_ref().map_or(0, Bytes::len)) as u64;
         metrics.messages_in.inc();
         metrics.bytes_in.inc_by(bytes);
@@ -219,11 +234,15 @@ impl Inbound {
 
     fn deliver(&mut self, message: Inward) {
         let here = Here { plain: message.plain, queues: &message.queues };
-        let begun = self.front.router().begin_here(&mut self.burst, &message.message(), here);
+        let Some(account) = self.front.accounts().get_for_node(message.account.as_deref()) else { return };
+        let begun = account.router().begin_here(&mut self.burst, &message.message(), here);
         match begun {
-            Begun::Done(served) => self.delivered(&message, served),
+            Begun::Done(served) => {
+                self.front.crossed(&mut self.burst, &message.message());
+                self.delivered(&message, served);
+            }
             Begun::Wide(targets) => {
-                self.wide = Some(Box::new(Wide { message, fan_out: FanOut::new(targets) }));
+                self.wide = Some(Box::new(Wide { account, message, fan_out: FanOut::new(targets) }));
                 self.fan_out();
             }
         }
@@ -232,14 +251,15 @@ impl Inbound {
     /// Continues with a message for very many subscribers until this turn is over.
     fn fan_out(&mut self) {
         let Some(mut wide) = self.wide.take() else { return };
-        let Wide { message, fan_out } = &mut *wide;
+        let Wide { account, message, fan_out } = &mut *wide;
         let until = self.burst.read_at + TURN;
         let here = Some(Here { plain: message.plain, queues: &message.queues });
         let words = message.message();
         let turn = Turn { burst: &mut self.burst, origin: None, message: &words, here, until };
         // Topics capture it where it was published.
-        if fan_out.go_on(self.front.router(), turn, |_| {}).is_some() {
+        if fan_out.go_on(account.router(), turn, |_| {}).is_some() {
             let served = fan_out.groups();
+            self.front.crossed(&mut self.burst, &words);
             self.delivered(message, served);
         } else {
             self.wide = Some(wide);
@@ -252,7 +272,7 @@ impl Inbound {
 
     fn dropped(&self, reason: &'static str, count: usize) {
         if count > 0 {
-            self.front.router().routes().metrics().dropped(reason).inc_by(count as u64);
+            self.front.accounts().routes().metrics().dropped(reason).inc_by(count as u64);
         }
     }
 }
@@ -309,18 +329,27 @@ impl Drop for Inbound {
     fn drop(&mut self) {
         self.settle();
         self.dropped("link_ended", self.waiting.len());
-        self.front.router().routes().node_gone(&self.node);
+        self.front.accounts().routes().node_gone(&self.node);
         self.forget_all();
     }
 }
 
 fn forget(front: &NatsFront, node: &RemoteNode, routes: HashMap<Key, Route>) {
     let count = routes.len();
-    for (_, route) in routes {
-        front.router().remove(route);
+    for (key, route) in routes {
+        if let Some(account) = front.accounts().get_for_node(key.account()) {
+            account.router().remove(route);
+        }
     }
     node.interest.take_off(count as u64);
-    front.router().routes().metrics().interest.dec_by(i64_of(count));
+    front.accounts().routes().metrics().interest.dec_by(i64_of(count));
+}
+
+fn row_bytes(row: &Row) -> usize {
+    ROW_OVERHEAD
+        + row.account.as_ref().map_or(0, |account| account.len())
+        + row.pattern.len()
+        + row.queue.len()
 }
 
 #[cfg(test)]
@@ -334,14 +363,14 @@ mod tests {
     use crate::testing::{front, subscriber};
 
     fn inbound(front: &Arc<NatsFront>) -> Inbound {
-        let node = front.router().routes().node_came(NodeId(2));
+        let node = front.accounts().routes().node_came(NodeId(2));
         Inbound::new(Arc::clone(front), node)
     }
 
     fn frame(plain: bool, queues: &[&[u8]]) -> Bytes {
         let message = Message { subject: b"r", reply: None, headers: None, payload: b"x" };
         let mut out = BytesMut::new();
-        Outward { message: &message, plain }.put(&mut out, queues.iter().copied());
+        Outward { message: &message, account: None, plain }.put(&mut out, queues.iter().copied());
         out.freeze()
     }
 
@@ -371,7 +400,7 @@ mod tests {
     fn message_on(subject: &[u8], payload: &[u8]) -> Bytes {
         let message = Message { subject, reply: None, headers: None, payload };
         let mut out = BytesMut::new();
-        Outward { message: &message, plain: true }.put(&mut out, std::iter::empty());
+        Outward { message: &message, account: None, plain: true }.put(&mut out, std::iter::empty());
         out.freeze()
     }
 
@@ -428,7 +457,7 @@ mod tests {
         let front = Arc::new(front());
         let _many = subscriber(&front, b"r", None, 30_000);
         let client = subscriber(&front, b"s", None, 1);
-        let metrics = front.router().routes().metrics();
+        let metrics = front.accounts().routes().metrics();
         let mut inbound = inbound(&front);
         take_wide(&mut inbound);
         let message = message_on(b"s", &[7; 100_000]);
@@ -451,7 +480,7 @@ mod tests {
         let mut inbound = inbound(&front);
         take_wide(&mut inbound);
         let mut rows = BytesMut::new();
-        wire::put_row(&mut rows, Change::Add, b"inbox", b"");
+        wire::put_row(&mut rows, Change::Add, None, b"inbox", b"");
         inbound.take(NatsFrame::Interest, rows.freeze()).unwrap();
         assert!(inbound.wide.is_some() && front.router().reaches_anybody(b"inbox"));
     }
@@ -482,7 +511,7 @@ mod tests {
         assert_eq!(sent(), [3_000, 2, 1]);
         take(&mut inbound, frame(true, &[]));
         assert_eq!(sent(), [6_000, 2, 1]);
-        let dropped = front.router().routes().metrics().dropped("no_member").get();
+        let dropped = front.accounts().routes().metrics().dropped("no_member").get();
         assert_eq!(dropped, 1, "the third group has no member here");
     }
 }

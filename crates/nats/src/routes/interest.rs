@@ -30,9 +30,11 @@ const WAITING_BYTES: usize = 1 << 20;
 /// Delay before a link that is down is tried again.
 const DOWN_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A pattern and its queue group, if any.
+/// A pattern of an account, and its queue group, if any.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
+    /// `None` for the global one.
+    pub(super) account: Option<Arc<str>>,
     pub(super) pattern: Box<[u8]>,
     pub(super) queue: Option<Arc<[u8]>>,
 }
@@ -40,6 +42,18 @@ pub(crate) struct Key {
 impl Key {
     pub(super) fn queue(&self) -> &[u8] {
         self.queue.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn account(&self) -> Option<&str> {
+        self.account.as_deref()
+    }
+
+    fn row_bytes(&self) -> usize {
+        wire::row_bytes(self.account(), &self.pattern, self.queue())
+    }
+
+    fn put_row(&self, out: &mut BytesMut, change: Change) {
+        wire::put_row(out, change, self.account(), &self.pattern, self.queue());
     }
 }
 
@@ -60,6 +74,8 @@ impl Send for OnceLock<Peers> {
 pub(super) struct OwnInterest<S> {
     state: Mutex<InterestState>,
     to: Arc<S>,
+    /// Whether the other nodes understand accounts. Changed under the table's lock.
+    has_accounts: AtomicBool,
 }
 
 #[derive(Default)]
@@ -94,12 +110,18 @@ pub(super) enum Piece {
 
 impl<S: Send> OwnInterest<S> {
     pub(super) fn new(to: Arc<S>) -> Self {
-        Self { state: Mutex::default(), to }
+        Self { state: Mutex::default(), to, has_accounts: AtomicBool::new(false) }
     }
 
     /// Counts another subscriber. Call this once messages can be delivered to it.
-    pub(super) fn add(&self, pattern: &[u8], queue: Option<&Arc<[u8]>>) -> Arc<Key> {
-        let key = Arc::new(Key { pattern: pattern.into(), queue: queue.map(Arc::clone) });
+    pub(super) fn add(
+        &self,
+        account: Option<&Arc<str>>,
+        pattern: &[u8],
+        queue: Option<&Arc<[u8]>>,
+    ) -> Arc<Key> {
+        let key = Key { account: account.cloned(), pattern: pattern.into(), queue: queue.map(Arc::clone) };
+        let key = Arc::new(key);
         let mut state = self.state.lock();
         if let Some((known, count)) = state.counts.range_mut::<Key, _>(&*key..=&*key).next() {
             *count += 1;
@@ -126,14 +148,30 @@ impl<S: Send> OwnInterest<S> {
         self.state.lock().counts.len()
     }
 
+    /// Announces interest in other accounts than the global one from now on. The links hear the whole table.
+    pub(super) fn announce_accounts(&self) {
+        let state = self.state.lock();
+        if !self.has_accounts.swap(true, Ordering::Relaxed) {
+            for feed in state.feeds.values() {
+                feed.behind.store(true, Ordering::Relaxed);
+                feed.wake.notify_one();
+            }
+        }
+    }
+
+    fn is_told(&self, key: &Key) -> bool {
+        key.account.is_none() || self.has_accounts.load(Ordering::Relaxed)
+    }
+
     fn tell(&self, state: &InterestState, change: Change, key: &Key) {
+        if !self.is_told(key) {
+            return;
+        }
         for (node, feed) in &state.feeds {
             if feed.behind.load(Ordering::Relaxed) {
                 continue;
             }
-            let queued = self.to.rows(*node, wire::row_bytes(&key.pattern, key.queue()), &mut |out| {
-                wire::put_row(out, change, &key.pattern, key.queue());
-            });
+            let queued = self.to.rows(*node, key.row_bytes(), &mut |out| key.put_row(out, change));
             if queued.is_err() {
                 // If the link is down, its end will be reported soon.
                 feed.behind.store(true, Ordering::Relaxed);
@@ -168,12 +206,13 @@ impl<S: Send> OwnInterest<S> {
         }
         let forget = after.is_none() && feed.behind.load(Ordering::Relaxed);
         let from = after.map_or(Bound::Unbounded, |key| Bound::Excluded(Arc::clone(key)));
-        let (mut bytes, mut keys) = (if forget { wire::row_bytes(b"", b"") } else { 0 }, Vec::new());
-        for key in state.counts.range((from, Bound::Unbounded)).map(|(key, _)| key) {
+        let (mut bytes, mut keys) = (if forget { wire::row_bytes(None, b"", b"") } else { 0 }, Vec::new());
+        let keys_left = state.counts.range((from, Bound::Unbounded)).map(|(key, _)| key);
+        for key in keys_left.filter(|key| self.is_told(key)) {
             if keys.len() >= PIECE_ROWS || bytes >= PIECE_BYTES {
                 break;
             }
-            bytes += wire::row_bytes(&key.pattern, key.queue());
+            bytes += key.row_bytes();
             keys.push(key);
         }
         if keys.is_empty() && !forget {
@@ -187,9 +226,9 @@ impl<S: Send> OwnInterest<S> {
     fn queued(&self, node: NodeId, feed: &Feed, bytes: usize, keys: &[&Arc<Key>], forget: bool) -> Piece {
         let queued = self.to.rows(node, bytes, &mut |out| {
             if forget {
-                wire::put_row(out, Change::ForgetAll, b"", b"");
+                wire::put_row(out, Change::ForgetAll, None, b"", b"");
             }
-            keys.iter().for_each(|key| wire::put_row(out, Change::Add, &key.pattern, key.queue()));
+            keys.iter().for_each(|key| key.put_row(out, Change::Add));
         });
         match queued {
             Ok(()) => {
@@ -280,7 +319,8 @@ mod tests {
             for row in wire::rows(self.sent.lock().clone().freeze()) {
                 let row = row.unwrap();
                 let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-                let key = (text(&row.pattern), text(&row.queue));
+                let account = row.account.map_or(String::new(), |account| format!("{account}/"));
+                let key = (account + &text(&row.pattern), text(&row.queue));
                 match row.change {
                     Change::Add => drop(known.insert(key)),
                     Change::Remove => drop(known.remove(&key)),
@@ -318,12 +358,12 @@ mod tests {
         let feed = table.begin(NODE);
         assert_eq!(finish(&table, &feed, None), 0);
         let group: Arc<[u8]> = Arc::from(&b"g"[..]);
-        let first = table.add(b"a", None);
-        let again = table.add(b"a", None);
-        let grouped = table.add(b"a", Some(&group));
+        let first = table.add(None, b"a", None);
+        let again = table.add(None, b"a", None);
+        let grouped = table.add(None, b"a", Some(&group));
         assert!(Arc::ptr_eq(&first, &again));
         let told = queue.sent.lock().len();
-        assert_eq!(told, wire::row_bytes(b"a", b"") + wire::row_bytes(b"a", b"g"));
+        assert_eq!(told, wire::row_bytes(None, b"a", b"") + wire::row_bytes(None, b"a", b"g"));
         table.remove(&first);
         assert_eq!(queue.sent.lock().len(), told, "another subscriber is left");
         assert_eq!(queue.known(), pairs(&[("a", ""), ("a", "g")]));
@@ -340,8 +380,8 @@ mod tests {
             let (table, queue) = table();
             let feed = table.begin(NODE);
             assert_eq!(finish(&table, &feed, None), 0);
-            let mut members = vec![table.add(b"a", Some(&group)), table.add(b"a", Some(&group))];
-            let alone = table.add(b"a", Some(&Arc::from(&b"other"[..])));
+            let mut members = vec![table.add(None, b"a", Some(&group)), table.add(None, b"a", Some(&group))];
+            let alone = table.add(None, b"a", Some(&Arc::from(&b"other"[..])));
             table.remove(&members.remove(first_to_leave));
             assert_eq!(queue.known(), pairs(&[("a", "g"), ("a", "other")]), "another member is left");
             table.remove(&alone);
@@ -354,15 +394,15 @@ mod tests {
     #[test]
     fn changes_while_the_table_is_sent_are_true_at_its_end() {
         let (table, queue) = table();
-        let keys: Vec<_> = (0..2000).map(|n| table.add(format!("s.{n:04}").as_bytes(), None)).collect();
+        let keys: Vec<_> = (0..2000).map(|n| table.add(None, format!("s.{n:04}").as_bytes(), None)).collect();
         let feed = table.begin(NODE);
         let Piece::Upto(after) = table.piece(NODE, &feed, None) else { panic!("there is more") };
         // A subscriber that was announced and one that was not leave, and new ones come before and after the
         // position.
         table.remove(&keys[0]);
         table.remove(&keys[1999]);
-        table.add(b"a", None);
-        table.add(b"z", None);
+        table.add(None, b"a", None);
+        table.add(None, b"z", None);
         assert!(finish(&table, &feed, Some(after)) >= 2);
         let mut expected: BTreeSet<_> = (1..1999).map(|n| (format!("s.{n:04}"), String::new())).collect();
         expected.extend(pairs(&[("a", ""), ("z", "")]));
@@ -373,15 +413,15 @@ mod tests {
     fn a_link_that_fell_behind_hears_everything_again() {
         let (table, queue) = table();
         let feed = table.begin(NODE);
-        let gone = table.add(b"gone", None);
-        let stays = table.add(b"stays", None);
+        let gone = table.add(None, b"gone", None);
+        let stays = table.add(None, b"stays", None);
         queue.full.store(true, Ordering::Relaxed);
         table.remove(&gone);
-        table.add(b"new", None);
+        table.add(None, b"new", None);
         assert_eq!(table.piece(NODE, &feed, None), Piece::Full);
         queue.full.store(false, Ordering::Relaxed);
         // The change is not announced on its own. It comes with the table.
-        table.add(b"newer", None);
+        table.add(None, b"newer", None);
         assert_eq!(queue.known(), pairs(&[("gone", ""), ("stays", "")]));
         finish(&table, &feed, None);
         assert_eq!(queue.known(), pairs(&[("new", ""), ("newer", ""), ("stays", "")]));
@@ -393,7 +433,7 @@ mod tests {
     fn a_link_that_fell_behind_with_nothing_to_tell_forgets() {
         let (table, queue) = table();
         let feed = table.begin(NODE);
-        let gone = table.add(b"gone", None);
+        let gone = table.add(None, b"gone", None);
         queue.full.store(true, Ordering::Relaxed);
         table.remove(&gone);
         queue.full.store(false, Ordering::Relaxed);
@@ -401,10 +441,33 @@ mod tests {
         assert_eq!(queue.known(), pairs(&[]));
     }
 
+    /// The others would not understand it, and close the link.
+    #[test]
+    fn accounts_are_announced_once_all_nodes_understand_them() {
+        let (table, queue) = table();
+        let feed = table.begin(NODE);
+        let account: Arc<str> = "A".into();
+        let early = table.add(Some(&account), b"early", None);
+        table.add(Some(&account), b"stays", None);
+        table.add(None, b"plain", None);
+        finish(&table, &feed, None);
+        table.remove(&early);
+        assert_eq!(queue.known(), pairs(&[("plain", "")]));
+        table.announce_accounts();
+        finish(&table, &feed, None);
+        assert_eq!(queue.known(), pairs(&[("A/stays", ""), ("plain", "")]));
+        let later = table.add(Some(&account), b"later", None);
+        let same_elsewhere = table.add(None, b"later", None);
+        table.remove(&same_elsewhere);
+        assert_eq!(queue.known(), pairs(&[("A/later", ""), ("A/stays", ""), ("plain", "")]));
+        table.remove(&later);
+        assert_eq!(queue.known(), pairs(&[("A/stays", ""), ("plain", "")]));
+    }
+
     #[test]
     fn the_feed_of_a_link_that_ended_ends() {
         let (table, _queue) = table();
-        table.add(b"a", None);
+        table.add(None, b"a", None);
         let feed = table.begin(NODE);
         let newer = table.begin(NODE);
         assert_eq!(table.piece(NODE, &feed, None), Piece::Ended);

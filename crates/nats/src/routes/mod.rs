@@ -152,8 +152,21 @@ impl Routes {
 
     /// Counts another local subscriber, to which messages can already be delivered. Returns the key for
     /// [`Routes::unsubscribed`].
-    pub(super) fn subscribed(&self, pattern: &[u8], queue: Option<&Arc<[u8]>>) -> Option<Arc<Key>> {
-        self.own.as_ref().map(|own| own.add(pattern, queue))
+    pub(super) fn subscribed(
+        &self,
+        account: Option<&Arc<str>>,
+        pattern: &[u8],
+        queue: Option<&Arc<[u8]>>,
+    ) -> Option<Arc<Key>> {
+        self.own.as_ref().map(|own| own.add(account, pattern, queue))
+    }
+
+    /// Announces interest in other accounts than the global one, too. Call this once every node of the
+    /// cluster understands that.
+    pub(super) fn announce_accounts(&self) {
+        if let Some(own) = &self.own {
+            own.announce_accounts();
+        }
     }
 
     pub(super) fn unsubscribed(&self, key: Option<&Arc<Key>>) {

@@ -55,6 +55,7 @@ impl NodePicker {
         &mut self,
         routes: &Routes,
         matches: &Matches<'_, impl Fn(usize) -> bool>,
+        account: Option<&str>,
         message: &Message<'_>,
     ) -> usize {
         self.gather(routes, matches);
@@ -67,8 +68,8 @@ impl NodePicker {
             rest = others;
             if share.plain || !own.is_empty() {
                 let queues = own.iter().map(|(_, target)| queue_of(matches.targets, *target));
-                sent +=
-                    usize::from(send(routes, &matches.targets[share.target], share.plain, message, queues));
+                let outward = Outward { message, account, plain: share.plain };
+                sent += usize::from(send(routes, &matches.targets[share.target], &outward, queues));
             }
         }
         sent
@@ -128,13 +129,11 @@ fn queue_of(targets: &[Arc<Target>], at: usize) -> &[u8] {
 fn send<'q>(
     routes: &Routes,
     target: &Target,
-    plain: bool,
-    message: &Message<'_>,
+    outward: &Outward<'_>,
     queues: impl ExactSizeIterator<Item = &'q [u8]> + Clone,
 ) -> bool {
     let Target::Node(interest) = target else { return false };
     let queues = queues.take(GROUPS_MAX);
-    let outward = Outward { message, plain };
     let bytes = outward.bytes(queues.clone());
     let queued = match routes.peers() {
         Some(_) if !outward.fits() => Err(NatsUnsent::TooLarge),
@@ -145,7 +144,7 @@ fn send<'q>(
     };
     let reason = match queued {
         Ok(()) => {
-            count(routes, &interest.node, message);
+            count(routes, &interest.node, outward.message);
             return true;
         }
         Err(NatsUnsent::Down) => "down",
@@ -217,17 +216,17 @@ mod tests {
     fn a_node_that_has_taken_all_back_gets_nothing_until_it_says_more() {
         let front = Arc::new(front());
         let router = front.router();
-        let mut inbound = Inbound::new(Arc::clone(&front), router.routes().node_came(NodeId(2)));
+        let mut inbound = Inbound::new(Arc::clone(&front), front.accounts().routes().node_came(NodeId(2)));
         let mut say = |change, subjects: std::ops::Range<u32>| {
             let mut rows = BytesMut::new();
-            subjects.for_each(|n| wire::put_row(&mut rows, change, format!("s.{n}").as_bytes(), b"g"));
+            subjects.for_each(|n| wire::put_row(&mut rows, change, None, format!("s.{n}").as_bytes(), b"g"));
             inbound.take(NatsFrame::Interest, rows.freeze()).unwrap();
             inbound.settle();
         };
         let found = || {
             let mut targets = Vec::new();
             router.space().matches(b"s.7", &mut targets).unwrap();
-            (targets.len(), nodes(router.routes(), &targets))
+            (targets.len(), nodes(front.accounts().routes(), &targets))
         };
         let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
         let (done, busy) = mpsc::channel::<()>();

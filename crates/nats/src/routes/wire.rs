@@ -1,6 +1,8 @@
 //! The bytes of interest and messages between nodes. docs/cluster-protocol.md describes each field. Integers
 //! are little endian.
 
+use std::sync::Arc;
+
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use tailrace_nats_wire::Message;
 
@@ -10,6 +12,14 @@ const PLAIN: u8 = 1;
 const REPLY: u8 = 2;
 /// The message has headers.
 const HEADERS: u8 = 4;
+/// The message is of an account other than the global one.
+const ACCOUNT: u8 = 8;
+
+/// Added to the first byte of a row that is about an account other than the global one.
+const ROW_OF_ACCOUNT: u8 = 4;
+
+/// Longest name of an account, in bytes. The server's own are shorter.
+const ACCOUNT_BYTES_MAX: usize = 255;
 
 /// The meaning of a row of interest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,19 +37,30 @@ pub(super) enum Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) change: Change,
+    /// `None` for the global one.
+    pub(super) account: Option<Arc<str>>,
     pub(super) pattern: Bytes,
     /// Empty for plain subscribers, because names of groups are not empty.
     pub(super) queue: Bytes,
 }
 
 /// Returns the number of bytes of a row.
-pub(super) fn row_bytes(pattern: &[u8], queue: &[u8]) -> usize {
-    1 + 2 + pattern.len() + 2 + queue.len()
+pub(super) fn row_bytes(account: Option<&str>, pattern: &[u8], queue: &[u8]) -> usize {
+    1 + account.map_or(0, |account| 2 + account.len()) + 2 + pattern.len() + 2 + queue.len()
 }
 
 /// Appends a row. Patterns and names are shorter than a control line, which has fewer than 64 KiB.
-pub(super) fn put_row(out: &mut BytesMut, change: Change, pattern: &[u8], queue: &[u8]) {
-    out.put_u8(change as u8);
+pub(super) fn put_row(
+    out: &mut BytesMut,
+    change: Change,
+    account: Option<&str>,
+    pattern: &[u8],
+    queue: &[u8],
+) {
+    out.put_u8(change as u8 + account.map_or(0, |_| ROW_OF_ACCOUNT));
+    if let Some(account) = account {
+        put_text(out, account.as_bytes());
+    }
     put_text(out, pattern);
     put_text(out, queue);
 }
@@ -59,19 +80,33 @@ pub(super) fn rows(mut payload: Bytes) -> impl Iterator<Item = Result<Row, &'sta
 }
 
 fn row(from: &mut Bytes) -> Option<Row> {
-    let change = match from.try_get_u8().ok()? {
-        0 => Change::Add,
-        1 => Change::Remove,
-        2 => Change::ForgetAll,
+    let (change, of_account) = match from.try_get_u8().ok()? {
+        0 => (Change::Add, false),
+        1 => (Change::Remove, false),
+        2 => (Change::ForgetAll, false),
+        4 => (Change::Add, true),
+        5 => (Change::Remove, true),
         _ => return None,
     };
-    Some(Row { change, pattern: text(from)?, queue: text(from)? })
+    let account = if of_account { Some(account(from)?) } else { None };
+    Some(Row { change, account, pattern: text(from)?, queue: text(from)? })
+}
+
+/// Reads the name of an account.
+fn account(from: &mut Bytes) -> Option<Arc<str>> {
+    let name = text(from)?;
+    std::str::from_utf8(&name)
+        .ok()
+        .filter(|name| (1..=ACCOUNT_BYTES_MAX).contains(&name.len()))
+        .map(Arc::from)
 }
 
 /// A message for another node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outward<'a> {
     pub(super) message: &'a Message<'a>,
+    /// The account, unless it is the global one.
+    pub(super) account: Option<&'a str>,
     /// Whether the node's plain subscribers get it.
     pub(super) plain: bool,
 }
@@ -90,7 +125,8 @@ impl Outward<'_> {
         let reply = message.reply.map_or(0, |reply| 2 + reply.len());
         let headers = message.headers.map_or(0, |headers| 4 + headers.len());
         let queues: usize = queues.map(|queue| 2 + queue.len()).sum();
-        1 + 2 + queues + 2 + message.subject.len() + reply + headers + message.payload.len()
+        let account = self.account.map_or(0, |account| 2 + account.len());
+        1 + 2 + queues + account + 2 + message.subject.len() + reply + headers + message.payload.len()
     }
 
     pub(super) fn put<'q>(&self, out: &mut BytesMut, queues: impl ExactSizeIterator<Item = &'q [u8]>) {
@@ -98,9 +134,13 @@ impl Outward<'_> {
         let reply = if message.reply.is_some() { REPLY } else { 0 };
         let headers = if message.headers.is_some() { HEADERS } else { 0 };
         let plain = if self.plain { PLAIN } else { 0 };
-        out.put_u8(plain | reply | headers);
+        let account = if self.account.is_some() { ACCOUNT } else { 0 };
+        out.put_u8(plain | reply | headers | account);
         out.put_u16_le(u16::try_from(queues.len()).expect("the picker limits the number of groups"));
         queues.for_each(|queue| put_text(out, queue));
+        if let Some(account) = self.account {
+            put_text(out, account.as_bytes());
+        }
         put_text(out, message.subject);
         if let Some(reply) = message.reply {
             put_text(out, reply);
@@ -116,6 +156,8 @@ impl Outward<'_> {
 /// A message from another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Inward {
+    /// `None` for the global one.
+    pub(super) account: Option<Arc<str>>,
     pub(super) plain: bool,
     pub(super) queues: Vec<Bytes>,
     pub(super) subject: Bytes,
@@ -133,10 +175,11 @@ impl Inward {
         let flags = from.try_get_u8().ok()?;
         let count = from.try_get_u16_le().ok()?;
         // Each takes at least two bytes, so an announced number takes no more memory than what has arrived.
-        if usize::from(count) * 2 > from.len() || flags & !(PLAIN | REPLY | HEADERS) != 0 {
+        if usize::from(count) * 2 > from.len() || flags & !(PLAIN | REPLY | HEADERS | ACCOUNT) != 0 {
             return None;
         }
         let queues = (0..count).map(|_| text(&mut from)).collect::<Option<_>>()?;
+        let account = if flags & ACCOUNT != 0 { Some(account(&mut from)?) } else { None };
         let subject = text(&mut from)?;
         let reply = if flags & REPLY != 0 { Some(text(&mut from)?) } else { None };
         let headers = match flags & HEADERS {
@@ -146,7 +189,7 @@ impl Inward {
                 (length <= from.len()).then(|| Some(from.split_to(length)))?
             }
         };
-        Some(Self { plain: flags & PLAIN != 0, queues, subject, reply, headers, payload: from })
+        Some(Self { account, plain: flags & PLAIN != 0, queues, subject, reply, headers, payload: from })
     }
 
     pub(super) fn message(&self) -> Message<'_> {
@@ -179,15 +222,19 @@ mod tests {
     #[test]
     fn rows_have_the_documented_bytes() {
         let mut out = BytesMut::new();
-        put_row(&mut out, Change::Add, b"a.*", b"");
-        put_row(&mut out, Change::Remove, b"b", b"qq");
-        put_row(&mut out, Change::ForgetAll, b"", b"");
+        put_row(&mut out, Change::Add, None, b"a.*", b"");
+        put_row(&mut out, Change::Remove, None, b"b", b"qq");
+        put_row(&mut out, Change::ForgetAll, None, b"", b"");
         let expected = b"\x00\x03\x00a.*\x00\x00\x01\x01\x00b\x02\x00qq\x02\x00\x00\x00\x00";
         assert_eq!(out[..], expected[..]);
-        assert_eq!(row_bytes(b"a.*", b"") + row_bytes(b"b", b"qq") + row_bytes(b"", b""), expected.len());
+        assert_eq!(
+            row_bytes(None, b"a.*", b"") + row_bytes(None, b"b", b"qq") + row_bytes(None, b"", b""),
+            expected.len()
+        );
         let found: Result<Vec<_>, _> = rows(out.freeze()).collect();
         let row = |change, pattern: &'static str, queue: &'static str| Row {
             change,
+            account: None,
             pattern: Bytes::from_static(pattern.as_bytes()),
             queue: Bytes::from_static(queue.as_bytes()),
         };
@@ -204,7 +251,7 @@ mod tests {
             headers: Some(b"NATS/1.0\r\n\r\n"),
             payload: b"pay",
         };
-        let outward = Outward { message: &message, plain: true };
+        let outward = Outward { message: &message, account: None, plain: true };
         let queues: [&[u8]; 2] = [b"q", b"workers"];
         let mut out = BytesMut::new();
         outward.put(&mut out, queues.into_iter());
@@ -225,10 +272,37 @@ mod tests {
     }
 
     #[test]
+    fn what_is_of_an_account_names_it() {
+        let mut out = BytesMut::new();
+        put_row(&mut out, Change::Add, Some("AB"), b"a", b"");
+        put_row(&mut out, Change::Remove, Some("AB"), b"a", b"q");
+        let expected = b"\x04\x02\x00AB\x01\x00a\x00\x00\x05\x02\x00AB\x01\x00a\x01\x00q";
+        assert_eq!(out[..], expected[..]);
+        assert_eq!(row_bytes(Some("AB"), b"a", b"") + row_bytes(Some("AB"), b"a", b"q"), expected.len());
+        let found: Vec<_> = rows(out.freeze()).map(|row| row.unwrap().account.unwrap()).collect();
+        assert_eq!(found, ["AB".into(), "AB".into()]);
+        let message = Message { subject: b"s", reply: None, headers: None, payload: b"x" };
+        let outward = Outward { message: &message, account: Some("AB"), plain: true };
+        let mut out = BytesMut::new();
+        outward.put(&mut out, std::iter::empty());
+        assert_eq!(out[..], b"\x09\x00\x00\x02\x00AB\x01\x00sx"[..]);
+        assert_eq!(outward.bytes(std::iter::empty()), out.len());
+        assert_eq!(Inward::decode(out.freeze()).unwrap().account.as_deref(), Some("AB"));
+        // An empty name, one that is too long, and one that is not text.
+        for bad in [
+            [&b"\x04\x00\x00"[..], b"\x01\x00a\x00\x00"].concat(),
+            { [&b"\x04\x00\x01"[..], &[b'A'; 256], b"\x01\x00a\x00\x00"].concat() },
+            b"\x04\x01\x00\xff\x01\x00a\x00\x00".to_vec(),
+        ] {
+            assert!(rows(Bytes::from(bad)).any(|row| row.is_err()));
+        }
+    }
+
+    #[test]
     fn a_bare_message_has_no_more_than_it_needs() {
         let message = Message { subject: b"s", reply: None, headers: None, payload: b"" };
         let mut out = BytesMut::new();
-        Outward { message: &message, plain: false }.put(&mut out, std::iter::empty());
+        Outward { message: &message, account: None, plain: false }.put(&mut out, std::iter::empty());
         assert_eq!(out[..], b"\x00\x00\x00\x01\x00s"[..]);
         let inward = Inward::decode(out.freeze()).unwrap();
         assert_eq!((inward.plain, inward.reply, inward.headers), (false, None, None));
@@ -239,14 +313,19 @@ mod tests {
         let message =
             Message { subject: b"s.t", reply: Some(b"r"), headers: Some(b"NATS/1.0\r\n\r\n"), payload: b"" };
         let mut out = BytesMut::new();
-        Outward { message: &message, plain: true }.put(&mut out, [&b"q"[..]].into_iter());
+        Outward { message: &message, account: None, plain: true }.put(&mut out, [&b"q"[..]].into_iter());
         let whole = out.freeze();
         for length in 0..whole.len() {
             assert!(Inward::decode(whole.slice(..length)).is_err(), "{length} of {} bytes", whole.len());
         }
-        assert!(Inward::decode(Bytes::from_static(b"\x08\x00\x00\x01\x00s")).is_err());
+        assert!(Inward::decode(Bytes::from_static(b"\x10\x00\x00\x01\x00s")).is_err());
         assert!(Inward::decode(Bytes::from_static(b"\x00\xff\xff\x01\x00s")).is_err());
-        for bad in [&b"\x03\x00\x00\x00\x00"[..], b"\x00\x05\x00a\x00\x00", b"\x00\x01\x00a\x01"] {
+        for bad in [
+            &b"\x03\x00\x00\x00\x00"[..],
+            b"\x06\x01\x00A\x01\x00a\x00\x00",
+            b"\x00\x05\x00a\x00\x00",
+            b"\x00\x01\x00a\x01",
+        ] {
             let found: Result<Vec<_>, _> = rows(Bytes::from_static(bad)).collect();
             assert!(found.is_err(), "{bad:?}");
         }

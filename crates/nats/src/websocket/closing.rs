@@ -39,7 +39,11 @@ fn status_of(reason: CloseReason) -> u16 {
         | CloseReason::Authorization
         | CloseReason::Revoked
         | CloseReason::MaximumControlLine
-        | CloseReason::MaximumConnections => status::POLICY_VIOLATION,
+        | CloseReason::MaximumConnections
+        | CloseReason::MaximumAccountConnections
+        | CloseReason::AccountExpired
+        | CloseReason::NoLongerAllowed
+        | CloseReason::Expired => status::POLICY_VIOLATION,
         CloseReason::MaximumPayload => status::TOO_BIG,
         CloseReason::NoRespondersNeedHeaders | CloseReason::TlsHandshake | CloseReason::Internal => {
             status::SERVER_ERROR

@@ -3,6 +3,7 @@
 use tailrace_config::BrokerConfig;
 
 use super::WebSocketLimits;
+use super::cookies::CookieNames;
 use super::handshake::Policy;
 
 /// The WebSocket settings of the NATS front.
@@ -10,6 +11,7 @@ use super::handshake::Policy;
 pub struct WebSocketFront {
     pub(super) policy: Policy,
     pub(super) limits: WebSocketLimits,
+    pub(super) cookies: CookieNames,
 }
 
 impl WebSocketFront {
@@ -23,7 +25,7 @@ impl WebSocketFront {
         };
         let payload_max = config.tailrace_nats_max_payload_bytes as usize;
         let limits = WebSocketLimits::of(payload_max);
-        config.tailrace_nats_websocket.then_some(Self { policy, limits })
+        config.tailrace_nats_websocket.then_some(Self { policy, limits, cookies: CookieNames::of(config) })
     }
 
     /// Reports whether the listener uses TLS.

@@ -14,14 +14,18 @@
 //! a message.
 
 mod closing;
+mod cookies;
 mod decoder;
 mod encoder;
 mod front;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handshake;
 mod serve;
 mod stream;
 
 pub(super) use closing::ClosingFrame;
+pub(crate) use cookies::Cookies;
 pub use front::WebSocketFront;
 
 /// RFC 6455, section 5.2.

@@ -16,6 +16,7 @@ use super::handshake::{Refusal, Upgrade, is_upgrade};
 use super::stream::WebSocket;
 use crate::client::TransportKind;
 use crate::connection::{Opening, Transport, serve_one};
+use crate::listener::TOO_FAST;
 use crate::server::NatsServer;
 use tailrace_node::{Caller, Door};
 
@@ -55,6 +56,12 @@ impl WebSocketFront {
         let too_many = Refusal { status: StatusCode::SERVICE_UNAVAILABLE, reason: "too many connections" };
         let per_address = server.node.config().max_connections_per_ip;
         let place = nats.take_place(peer.ip(), per_address).ok_or(too_many)?;
+        if server.node.connected(peer.ip()).is_err() {
+            nats.count_refused(TOO_FAST);
+            let reason = "the address opens connections too fast";
+            return Err(Refusal { status: StatusCode::SERVICE_UNAVAILABLE, reason });
+        }
+        let cookies = self.cookies.read(request.headers());
         let (limits, compression) = (self.limits, upgrade.compression);
         let (server, upgraded) = (Arc::clone(server), hyper::upgrade::on(request));
         task::spawn(async move {
@@ -68,6 +75,7 @@ impl WebSocketFront {
                 transport: Transport::Boxed(Box::new(stream), TransportKind::WebSocket, Some(closing)),
                 nonce: server.front.nonce(),
                 info_sent: false,
+                cookies,
                 place,
             };
             serve_one(server, opening).await;

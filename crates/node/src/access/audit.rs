@@ -1,23 +1,42 @@
-//! The audit log: logins and refusals, as events of the target `tailrace::audit`. Changes are logged where
-//! they are executed (`controller`). No secret ever comes here.
+//! The audit log: logins, refusals and changes by administrators. No secret ever comes here.
 //!
-//! A stranger may cause as many events as it likes, so their rate is bounded. The next event that is written
-//! says how many were left out.
+//! With `tailrace.audit.log.file`, each event is a JSON object in a line of that file. Otherwise logins and
+//! refusals are events of the target `tailrace::audit` of the server's log, where changes are logged anyway.
+//! docs/security.md has the names of the members, which stay as they are.
+//!
+//! A stranger may cause as many events as it likes, so they are bounded ([`Bounds`]). Changes are not: who
+//! may make them is no stranger, and nobody's flood must hide one.
 
 use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tailrace_env::time::Duration;
+use serde::Serialize;
+use tailrace_config::BrokerConfig;
+use tailrace_env::time::{Duration, wall_clock};
 use tailrace_identity::acl::{Operation, Reason, ResourceKind};
-use tailrace_identity::{Idle, RateAccount};
 
+use super::audit_bounds::{Bounds, Key, LeftOut};
+use super::audit_file::AuditFile;
+use super::metrics::AccessMetrics;
 use crate::caller::Caller;
 
-/// Events per second that are written.
-const EVENTS_PER_SECOND: f64 = 100.0;
+pub(super) use super::audit_bounds::WINDOW;
 
-/// Burst of events, in seconds of the rate.
-const BURST: Duration = Duration::from_secs(10);
+/// Longest text of a member, in bytes. Longer ones are cut, and end with three dots.
+const TEXT_BYTES_MAX: usize = 512;
+
+/// Most details of a change.
+const DETAILS_MAX: usize = 100;
+
+/// The file cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot open {} (tailrace.audit.log.file): {error}", .path.display())]
+pub struct AuditFileError {
+    path: PathBuf,
+    error: std::io::Error,
+}
 
 /// A request that the rules do not allow.
 pub(super) struct Refusal<'a> {
@@ -29,48 +48,322 @@ pub(super) struct Refusal<'a> {
     pub(super) is_tried: bool,
 }
 
-/// Bounds the rate of events.
-pub(super) struct Audit(Mutex<Bounds>);
-
-struct Bounds {
-    account: RateAccount,
-    left_out: u64,
+/// One line of the file.
+#[derive(Debug, Default, Serialize)]
+struct Event {
+    time_ms: i64,
+    event: &'static str,
+    outcome: &'static str,
+    principal: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    door: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mechanism: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    change: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    details: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u64>,
 }
 
-impl Default for Audit {
-    fn default() -> Self {
-        Self(Mutex::new(Bounds { account: RateAccount::new(Idle::PaysForNext), left_out: 0 }))
+impl Event {
+    fn of(event: &'static str, outcome: &'static str, caller: &Caller) -> Self {
+        let address = caller.address().map(|address| address.ip().to_canonical().to_string());
+        Self {
+            time_ms: wall_clock().0,
+            event,
+            outcome,
+            principal: bounded(&caller.principal_name()),
+            address,
+            door: caller.door().to_string(),
+            ..Self::default()
+        }
     }
+
+    fn to_json(&self) -> String {
+        // A struct of texts and numbers can be written.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+fn bounded(text: &str) -> String {
+    let end = text.floor_char_boundary(TEXT_BYTES_MAX);
+    if end < text.len() { format!("{}...", &text[..end]) } else { text.to_owned() }
+}
+
+/// The audit log.
+pub(crate) struct Audit {
+    bounds: Mutex<Bounds>,
+    file: Option<AuditFile>,
+    metrics: Arc<AccessMetrics>,
 }
 
 impl Audit {
-    /// Returns how many events were left out before this one. `None` if this one is left out, too.
-    fn turn(&self, now: Duration) -> Option<u64> {
-        let mut bounds = self.0.lock();
-        if bounds.account.spend_within(1, EVENTS_PER_SECOND, BURST, now).is_none() {
-            bounds.left_out += 1;
-            return None;
-        }
-        Some(std::mem::take(&mut bounds.left_out))
+    /// Opens the file, if the settings name one.
+    pub(super) fn open(config: &BrokerConfig, metrics: &Arc<AccessMetrics>) -> Result<Self, AuditFileError> {
+        let path = Path::new(&config.tailrace_audit_log_file);
+        let (bytes_max, files) = (config.tailrace_audit_log_file_bytes, config.tailrace_audit_log_files);
+        let count = Arc::clone(metrics);
+        let lost = move |json: &str| fall_back(&count, json);
+        let open = || AuditFile::open(path, bytes_max, files, lost);
+        let file = (!config.tailrace_audit_log_file.is_empty()).then(open).transpose();
+        let file = file.map_err(|error| AuditFileError { path: path.to_owned(), error })?;
+        Ok(Self { bounds: Mutex::default(), file, metrics: Arc::clone(metrics) })
+    }
+
+    /// Reports whether an event of this caller is written. Otherwise counts it.
+    fn admits(&self, event: &'static str, caller: &Caller, now: Duration) -> bool {
+        let address = caller.address().map(|address| address.ip().to_canonical());
+        let principal = bounded(&caller.principal_name());
+        let is_admitted = self.bounds.lock().admits(Key { event, address, principal }, now);
+        self.metrics.audited(if is_admitted { "written" } else { "left_out" });
+        is_admitted
     }
 
     pub(super) fn refused(&self, refusal: &Refusal<'_>, reason: Reason<'_>, now: Duration) {
-        let Some(left_out) = self.turn(now) else { return };
         let Refusal { caller, operation, kind, name, is_tried } = refusal;
-        let message = if *is_tried { "would be refused by the rules" } else { "refused by the rules" };
-        tracing::info!(
-            target: "tailrace::audit", %caller, %operation, resource = %kind, name = %name.escape_debug(), %reason, left_out,
-            "{message}"
+        if !self.admits("refusal", caller, now) {
+            return;
+        }
+        let Some(file) = &self.file else {
+            let message = if *is_tried { "would be refused by the rules" } else { "refused by the rules" };
+            tracing::info!(
+                target: "tailrace::audit", %caller, %operation, resource = %kind, name = %name.escape_debug(), %reason,
+                "{message}"
+            );
+            return;
+        };
+        let outcome = if *is_tried { "tried" } else { "refused" };
+        self.offer(
+            file,
+            &Event {
+                operation: Some(operation.to_string()),
+                resource: Some(kind.to_string()),
+                name: Some(bounded(name)),
+                reason: Some(bounded(&reason.to_string())),
+                ..Event::of("refusal", outcome, caller)
+            },
         );
     }
 
     pub(super) fn login_failed(&self, caller: &Caller, mechanism: &str, reason: &dyn Display, now: Duration) {
-        let Some(left_out) = self.turn(now) else { return };
-        tracing::info!(target: "tailrace::audit", %caller, mechanism, %reason, left_out, "a login failed");
+        if !self.admits("login", caller, now) {
+            return;
+        }
+        let Some(file) = &self.file else {
+            tracing::info!(target: "tailrace::audit", %caller, mechanism, %reason, "a login failed");
+            return;
+        };
+        let (mechanism, reason) = (Some(mechanism.to_owned()), Some(bounded(&reason.to_string())));
+        self.offer(file, &Event { mechanism, reason, ..Event::of("login", "failed", caller) });
     }
 
     pub(super) fn login(&self, caller: &Caller, mechanism: &str, now: Duration) {
-        let Some(left_out) = self.turn(now) else { return };
-        tracing::info!(target: "tailrace::audit", %caller, mechanism, left_out, "logged in");
+        if !self.admits("login", caller, now) {
+            return;
+        }
+        let Some(file) = &self.file else {
+            tracing::info!(target: "tailrace::audit", %caller, mechanism, "logged in");
+            return;
+        };
+        let mechanism = Some(mechanism.to_owned());
+        self.offer(file, &Event { mechanism, ..Event::of("login", "succeeded", caller) });
+    }
+
+    /// Writes how many events were left out, once their windows are over.
+    pub(super) fn sweep(&self, now: Duration) {
+        for LeftOut { key, count } in self.bounds.lock().sweep(now) {
+            let of = key.as_ref().map_or("any", |key| key.event);
+            let principal = key.as_ref().map_or("any", |key| key.principal.as_str());
+            let address = key.as_ref().and_then(|key| key.address).map(|address| address.to_string());
+            match &self.file {
+                None => tracing::info!(
+                    target: "tailrace::audit", of, principal = %principal.escape_debug(), ?address, count,
+                    "events were left out"
+                ),
+                Some(file) => self.offer(
+                    file,
+                    &Event {
+                        time_ms: wall_clock().0,
+                        event: "left_out",
+                        outcome: of,
+                        principal: principal.to_owned(),
+                        address,
+                        count: Some(count),
+                        ..Event::default()
+                    },
+                ),
+            }
+        }
+    }
+
+    fn offer(&self, file: &AuditFile, event: &Event) {
+        if let Err(json) = file.offer(event.to_json()) {
+            fall_back(&self.metrics, &json);
+        }
+    }
+
+    /// Begins to record a change. Dropping it unfinished records that its outcome is unknown. `None` if no
+    /// file is named: the controller logs changes.
+    pub(crate) fn change<'a>(
+        &'a self,
+        caller: &Caller,
+        change: impl Display,
+        details: Vec<String>,
+    ) -> Option<PendingChange<'a>> {
+        let file = self.file.as_ref()?;
+        let left_out = details.len().saturating_sub(DETAILS_MAX);
+        let mut details: Vec<_> = details.iter().take(DETAILS_MAX).map(|text| bounded(text)).collect();
+        if left_out > 0 {
+            details.push(format!("{left_out} more"));
+        }
+        let change = Some(bounded(&change.to_string()));
+        let event = Event { change, details, ..Event::of("change", "unknown", caller) };
+        Some(PendingChange { audit: self, file, event: Some(event) })
+    }
+
+    /// Writes what is queued. Later events are not written.
+    pub(crate) async fn close(&self) {
+        if let Some(file) = &self.file {
+            file.close().await;
+        }
+    }
+}
+
+/// A change whose outcome is not known yet.
+pub(crate) struct PendingChange<'a> {
+    audit: &'a Audit,
+    file: &'a AuditFile,
+    event: Option<Event>,
+}
+
+impl PendingChange<'_> {
+    /// Records that the change was made, without waiting for the disk.
+    pub(super) fn finish(mut self) {
+        // Dropped with this outcome.
+        self.event.iter_mut().for_each(|event| event.outcome = "done");
+    }
+
+    /// Records the outcome. Waits if the disk is slow.
+    pub(crate) async fn ended(mut self, outcome: &'static str, reason: Option<String>) {
+        let Some(event) = self.event.as_mut() else { return };
+        (event.outcome, event.reason) = (outcome, reason.map(|reason| bounded(&reason)));
+        let json = event.to_json();
+        // Until the line is queued, a drop still records the change.
+        let queued = self.file.put_change(json).await;
+        self.event = None;
+        match queued {
+            Ok(()) => self.audit.metrics.audited("written"),
+            Err(json) => fall_back(&self.audit.metrics, &json),
+        }
+    }
+}
+
+impl Drop for PendingChange<'_> {
+    fn drop(&mut self) {
+        let Some(event) = self.event.take() else { return };
+        match self.file.offer_change(event.to_json()) {
+            Ok(()) => self.audit.metrics.audited("written"),
+            Err(json) => fall_back(&self.audit.metrics, &json),
+        }
+    }
+}
+
+/// Puts an event that the file did not take into the server's log.
+fn fall_back(metrics: &AccessMetrics, json: &str) {
+    metrics.audited("lost");
+    tracing::error!(target: "tailrace::audit", event = %json, "an event is not in the file of the audit log");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use tailrace_config::DynamicConfigs;
+
+    use super::*;
+    use crate::caller::Door;
+
+    fn audit(path: &Path) -> Audit {
+        let settings = [("tailrace.audit.log.file".to_owned(), path.display().to_string())];
+        let config = BrokerConfig::resolve(&BTreeMap::from(settings), &DynamicConfigs::default()).unwrap();
+        Audit::open(&config, &Arc::default()).unwrap()
+    }
+
+    fn events(path: &Path) -> Vec<serde_json::Value> {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn client() -> Caller {
+        Caller::client(Door::Kafka, "[::ffff:10.0.0.1]:5000".parse().unwrap())
+    }
+
+    #[tokio::test]
+    async fn events_are_lines_of_json_with_names_that_cannot_forge_others() {
+        tailrace_runtime::install();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.log");
+        let audit = audit(&path);
+        let caller = client().as_user("a\n{\"event\":\"login\"}".into());
+        audit.login(&caller, "PLAIN", Duration::ZERO);
+        audit.login_failed(&client(), "PLAIN", &"x".repeat(10_000), Duration::ZERO);
+        let (operation, kind) = (Operation::Read, ResourceKind::Topic);
+        let refusal = Refusal { caller: &caller, operation, kind, name: "o\nrders", is_tried: true };
+        audit.refused(&refusal, Reason::Default { has_rules: false }, Duration::ZERO);
+        let details = (0..200).map(|number| number.to_string()).collect();
+        audit.change(&caller, "CreateAcls", details).unwrap().ended("done", None).await;
+        drop(audit.change(&caller, "RemoveUser", Vec::new()));
+        audit.close().await;
+        let found = events(&path);
+        assert_eq!(found.len(), 5);
+        assert_eq!(found[0]["principal"], "User:a\n{\"event\":\"login\"}");
+        assert_eq!((&found[0]["event"], &found[0]["outcome"]), (&"login".into(), &"succeeded".into()));
+        assert_eq!((&found[0]["address"], &found[0]["door"]), (&"10.0.0.1".into(), &"kafka".into()));
+        assert_eq!(found[1]["outcome"], "failed");
+        assert_eq!(found[1]["reason"].as_str().unwrap().len(), TEXT_BYTES_MAX + 3);
+        assert_eq!((&found[2]["outcome"], &found[2]["name"]), (&"tried".into(), &"o\nrders".into()));
+        assert_eq!(found[3]["details"].as_array().unwrap().len(), DETAILS_MAX + 1);
+        assert_eq!(found[3]["details"][DETAILS_MAX], "100 more");
+        assert_eq!((&found[4]["change"], &found[4]["outcome"]), (&"RemoveUser".into(), &"unknown".into()));
+        assert!(found.iter().all(|event| event["time_ms"].as_i64().unwrap() > 0));
+    }
+
+    /// A flood of refusals neither fills the disk nor hides changes.
+    #[tokio::test]
+    async fn a_flood_is_counted_and_changes_among_it_are_all_there() {
+        tailrace_runtime::install();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.log");
+        let audit = audit(&path);
+        let caller = client();
+        for number in 0..100_000 {
+            let (operation, kind) = (Operation::Read, ResourceKind::Topic);
+            let refusal = Refusal { caller: &caller, operation, kind, name: "orders", is_tried: false };
+            audit.refused(&refusal, Reason::Default { has_rules: true }, Duration::ZERO);
+            if number % 1_000 == 0 {
+                audit.change(&caller, number, Vec::new()).unwrap().ended("done", None).await;
+            }
+        }
+        audit.sweep(WINDOW * 2);
+        audit.close().await;
+        let found = events(&path);
+        let of = |event: &str| found.iter().filter(|found| found["event"] == event).collect::<Vec<_>>();
+        assert_eq!((of("change").len(), of("refusal").len()), (100, 20));
+        assert_eq!(of("left_out").len(), 1);
+        assert_eq!(
+            (&of("left_out")[0]["count"], &of("left_out")[0]["outcome"]),
+            (&99_980.into(), &"refusal".into())
+        );
     }
 }

@@ -23,8 +23,8 @@ impl Rights<'_> {
 }
 
 impl Node {
-    /// Returns the refusal of a command by which a topic would capture subjects that the client may not. Asked
-    /// by the controller of a command that another node passed on.
+    /// Returns the refusal of a command by which a topic would capture subjects that the client may not.
+    /// Asked by the controller of a command that another node passed on.
     pub(crate) async fn refuses_bindings(&self, client: &Caller, command: &Command) -> Option<ControlError> {
         let topic = match command {
             Command::CreateTopic(create) if !create.configs.is_empty() => create.name.clone(),

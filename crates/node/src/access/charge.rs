@@ -2,14 +2,16 @@
 
 use std::net::IpAddr;
 
+use tailrace_env::time::Duration;
 use tailrace_identity::Principal;
 use tailrace_identity::acl::ANONYMOUS;
-use tailrace_identity::quota::{Quota, QuotaKey, RateWindow};
+use tailrace_identity::quota::{Quota, QuotaKey, REQUEST_THROTTLE_MS_MAX, RateWindow};
 
 use super::quotas::Delivery;
 use crate::caller::Caller;
 use crate::node::Node;
 
+/// Returns the name for which quotas are looked up. `None` for nodes, which have none.
 fn user(caller: &Caller) -> Option<&str> {
     match caller.principal() {
         Principal::User(name) => Some(name),
@@ -57,6 +59,18 @@ impl Node {
         Some((RateWindow::units_max(quota.limit) as u64).max(1))
     }
 
+    /// Counts time that threads of this node spent on a client (KIP-124), and returns how long to hold it up,
+    /// in milliseconds: a second at most, as in Kafka. The limit is in percent of one thread.
+    pub fn worked(&self, caller: &Caller, client_id: &str, time: Duration) -> u32 {
+        let key = QuotaKey::RequestPercentage;
+        let Some(quota) = self.quota(key, caller, client_id) else { return 0 };
+        let (access, percent_seconds) = (&self.access, time.as_secs_f64() * 100.0);
+        let throttle_ms = access.quotas.passed(key, &quota, percent_seconds, access.now_ms());
+        let throttle_ms = throttle_ms.min(REQUEST_THROTTLE_MS_MAX);
+        access.metrics.throttled(key, throttle_ms);
+        throttle_ms
+    }
+
     /// Reports whether a client's changes of the cluster are limited.
     pub fn limits_mutations(&self, caller: &Caller, client_id: &str) -> bool {
         self.quota(QuotaKey::ControllerMutationRate, caller, client_id).is_some()
@@ -82,6 +96,11 @@ impl Node {
         let (Ok(throttle_ms) | Err(throttle_ms)) = outcome;
         access.metrics.throttled(key, throttle_ms);
         outcome
+    }
+
+    /// Reports whether there are quotas at all.
+    pub fn has_quotas(&self) -> bool {
+        !self.image().access().quotas().is_empty()
     }
 
     /// Counts a connection from an address (KIP-612).

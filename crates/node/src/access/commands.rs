@@ -46,10 +46,22 @@ impl Node {
             | Command::RemoveUser { .. }
             | Command::CreateAcls(_)
             | Command::DeleteAcls(_) => of_cluster(Operation::Alter),
+            // Everybody for itself. For another owner it takes a right.
+            Command::CreateToken { owner, by, .. } => {
+                let principal = format!("User:{owner}");
+                *by == client.principal_name()
+                    && (*by == principal || of(Operation::CreateTokens, ResourceKind::User, &principal))
+            }
+            // The controller knows who may extend which token.
+            Command::ExtendToken { by, .. } => *by == client.principal_name(),
+            // Signed by an operator, which the front has asked. Each node asks again before it uses the
+            // claims.
+            Command::StoreAccountClaims { .. } | Command::DeleteAccountClaims { .. } => true,
             // Given out to every client that may write, which the front has asked.
             Command::AllocateProducerIds | Command::Barrier => true,
             // Only nodes send these.
             Command::FinalizeFeatures
+            | Command::RemoveExpired { .. }
             | Command::FoundCluster { .. }
             | Command::RegisterNode(_)
             | Command::FenceNode { .. }

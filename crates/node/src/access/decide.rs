@@ -1,6 +1,6 @@
 //! Decisions on requests.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tailrace_identity::Principal;
 use tailrace_identity::acl::{
@@ -8,7 +8,8 @@ use tailrace_identity::acl::{
 };
 use tailrace_metadata::MetadataImage;
 
-use super::audit;
+use super::recent::{self, Question};
+use super::{Access as Room, audit};
 use crate::caller::Caller;
 use crate::node::Node;
 
@@ -25,7 +26,8 @@ pub struct Rights<'a> {
 /// The rules of one moment, and the metadata that they are part of.
 #[derive(Clone)]
 pub(super) struct Rules {
-    pub(super) authorizer: Arc<Authorizer>,
+    /// Looked up when a decision is new.
+    authorizer: OnceLock<Arc<Authorizer>>,
     pub(super) image: Arc<MetadataImage>,
 }
 
@@ -35,14 +37,16 @@ pub(super) struct Rules {
 pub struct DescribableTopics {
     caller: Caller,
     rules: Rules,
+    /// The same as the one in `rules`, which is looked up when it is needed.
+    authorizer: Arc<Authorizer>,
 }
 
 impl DescribableTopics {
     /// Reports whether the caller may DESCRIBE the topic.
     pub fn has(&self, name: &str) -> bool {
-        let decision =
-            self.rules.decide(&requester(&self.caller), Operation::Describe, ResourceKind::Topic, name);
-        decision.allowed || self.rules.is_tried()
+        let (who, operation, kind) = (requester(&self.caller), Operation::Describe, ResourceKind::Topic);
+        let question = Question { who, operation, kind, name };
+        self.rules.allows(&question, || &self.authorizer) || self.rules.is_tried()
     }
 }
 
@@ -72,25 +76,38 @@ impl Node {
                 Principal::Anonymous | Principal::User(_) => true,
                 Principal::Node(_) | Principal::Internal => false,
             };
-        let rules = is_asked.then(|| {
-            let image = self.image();
-            Rules { authorizer: self.access.authorizer(&image), image }
-        });
+        let rules = is_asked.then(|| Rules::of(self.image()));
         Rights { node: self, caller, rules }
     }
 }
 
 impl Rules {
-    fn decide(
-        &self,
-        who: &Requester<'_>,
-        operation: Operation,
-        kind: ResourceKind,
-        name: &str,
-    ) -> Decision<'_> {
+    /// The rules of these metadata.
+    pub(super) fn of(image: Arc<MetadataImage>) -> Self {
+        Self { authorizer: OnceLock::new(), image }
+    }
+
+    /// Returns the rules of these metadata, or of later ones.
+    pub(super) fn authorizer(&self, room: &Room) -> &Arc<Authorizer> {
+        self.authorizer.get_or_init(|| room.authorizer(&self.image))
+    }
+
+    /// Decides, unless this thread has decided the same before.
+    #[inline]
+    fn allows<'a>(&self, question: &Question<'_>, authorizer: impl FnOnce() -> &'a Arc<Authorizer>) -> bool {
+        if let Some(allowed) = recent::find(&self.image, question) {
+            return allowed;
+        }
+        let allowed = self.decide(question, authorizer()).allowed;
+        recent::keep(&self.image, question, allowed);
+        allowed
+    }
+
+    pub(super) fn decide<'a>(&self, question: &Question<'_>, authorizer: &'a Authorizer) -> Decision<'a> {
+        let Question { who, operation, kind, name } = *question;
         match kind {
-            ResourceKind::Topic => self.authorizer.topic_by_kafka(who, operation, self.topic(name)),
-            _ => self.authorizer.decide(who, operation, kind, name),
+            ResourceKind::Topic => authorizer.topic_by_kafka(&who, operation, self.topic(name)),
+            _ => authorizer.decide(&who, operation, kind, name),
         }
     }
 
@@ -117,7 +134,14 @@ impl Rights<'_> {
     /// existence.
     pub fn may(&self, operation: Operation, kind: ResourceKind, name: &str) -> bool {
         let Some(rules) = &self.rules else { return true };
-        let decision = rules.decide(&requester(self.caller), operation, kind, name);
+        let question = Question { who: requester(self.caller), operation, kind, name };
+        let authorizer = || rules.authorizer(&self.node.access);
+        if rules.allows(&question, authorizer) {
+            self.node.access.metrics.allowed.inc();
+            return true;
+        }
+        // The log tells the reason, which is not remembered.
+        let decision = rules.decide(&question, authorizer());
         self.tell(rules, decision, operation, kind, name);
         decision.allowed || rules.is_tried()
     }
@@ -126,7 +150,8 @@ impl Rights<'_> {
     /// and is neither logged nor counted.
     pub fn sees(&self, operation: Operation, kind: ResourceKind, name: &str) -> bool {
         let Some(rules) = &self.rules else { return true };
-        rules.decide(&requester(self.caller), operation, kind, name).allowed || rules.is_tried()
+        let question = Question { who: requester(self.caller), operation, kind, name };
+        rules.allows(&question, || rules.authorizer(&self.node.access)) || rules.is_tried()
     }
 
     /// Reports whether the caller may do this to the cluster.
@@ -144,20 +169,23 @@ impl Rights<'_> {
     pub fn may_write_any_topic(&self) -> bool {
         let Some(rules) = &self.rules else { return true };
         let who = requester(self.caller);
-        rules.authorizer.allows_any(&who, Operation::Write, ResourceKind::Topic) || rules.is_tried()
+        rules.authorizer(&self.node.access).allows_any(&who, Operation::Write, ResourceKind::Topic)
+            || rules.is_tried()
     }
 
     /// Reports whether the caller may bind a pattern of subjects to a topic that it may configure: whether it
     /// may do this with all subjects of the pattern. A refusal is neither logged nor counted.
     pub(super) fn sees_binding(&self, access: Access, pattern: &[u8]) -> bool {
         let Some(rules) = &self.rules else { return true };
-        rules.authorizer.binding(&requester(self.caller), access, pattern).allowed || rules.is_tried()
+        rules.authorizer(&self.node.access).binding(&requester(self.caller), access, pattern).allowed
+            || rules.is_tried()
     }
 
     /// Returns the topics that the caller may DESCRIBE. `None` if these are all.
     pub fn describable_topics(&self) -> Option<DescribableTopics> {
         let rules = self.rules.as_ref()?;
-        Some(DescribableTopics { caller: self.caller.clone(), rules: rules.clone() })
+        let authorizer = Arc::clone(rules.authorizer(&self.node.access));
+        Some(DescribableTopics { caller: self.caller.clone(), rules: rules.clone(), authorizer })
     }
 
     /// Returns the operations that the caller may do, as the bits of Kafka's answers.
@@ -165,10 +193,10 @@ impl Rights<'_> {
         let Some(rules) = self.rules.as_ref().filter(|rules| !rules.is_tried()) else {
             return all_operations(kind);
         };
-        let who = requester(self.caller);
+        let (who, authorizer) = (requester(self.caller), rules.authorizer(&self.node.access));
         match kind {
-            ResourceKind::Topic => rules.authorizer.topic_operations(&who, rules.topic(name)),
-            _ => rules.authorizer.authorized_operations(&who, kind, name),
+            ResourceKind::Topic => authorizer.topic_operations(&who, rules.topic(name)),
+            _ => authorizer.authorized_operations(&who, kind, name),
         }
     }
 

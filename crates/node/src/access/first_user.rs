@@ -9,6 +9,7 @@ use tailrace_identity::UserName;
 use tailrace_identity::scram::{ITERATIONS_DEFAULT, ScramMechanism, ScramVerifier};
 use tailrace_metadata::{Command, ScramChange};
 
+use super::AccessError;
 use crate::caller::Caller;
 use crate::node::Node;
 
@@ -18,11 +19,35 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Who set the credential, for the records.
 const BY: &str = "Node:first-user";
 
+/// Refuses to start a standalone server that would have no user, because the password of the first one is not
+/// set. In a cluster, another node may have it.
+///
+/// # Errors
+/// [`AccessError::NoFirstPassword`].
+pub(crate) fn check_first_user(node: &Node) -> Result<(), AccessError> {
+    match node.is_alone() && lacks_password(node) {
+        true => Err(AccessError::NoFirstPassword),
+        false => Ok(()),
+    }
+}
+
+/// The first user is to be created, and has no password.
+fn lacks_password(node: &Node) -> bool {
+    let config = node.config();
+    !config.tailrace_first_user.is_empty()
+        && config.tailrace_first_password.is_empty()
+        && node.image().access().users().len() == 0
+}
+
 /// Creates the user of `tailrace.first.user` if the metadata have no user yet. Tries until it succeeds or
 /// somebody else has created one. A standalone server needs a single attempt.
 pub(crate) async fn create_first_user(node: Arc<Node>) {
     let config = node.config();
     if config.tailrace_first_user.is_empty() {
+        return;
+    }
+    if lacks_password(&node) {
+        tracing::error!("{}", AccessError::NoFirstPassword);
         return;
     }
     loop {

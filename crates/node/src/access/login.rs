@@ -6,13 +6,14 @@ use tailrace_env::time::Duration;
 
 use parking_lot::Mutex;
 use tailrace_identity::certificate_names::{CertificateNameError, DnError, distinguished_name};
-use tailrace_identity::oauth::{InitialResponse, Token, TokenError};
+use tailrace_identity::oauth::{InitialResponse, Token};
 use tailrace_identity::scram::{ScramMechanism, ScramVerifier};
 use tailrace_identity::{Admitted, NotAdmitted, PendingLogins, UserName};
 use tailrace_metadata::{MetadataImage, StoredUser};
 use tailrace_types::TimestampMs;
 
 use super::passwords::Busy;
+use super::tokens::TokenFault;
 use crate::caller::Caller;
 use crate::node::Node;
 
@@ -27,11 +28,40 @@ pub struct LoggedIn {
 #[derive(Clone, Debug)]
 enum Proof {
     /// A password. It may be changed or removed.
-    Password(ScramVerifier),
+    Password(Shown),
+    /// A delegation token, by id. It may be renewed or removed.
+    Delegated(String),
     /// A token.
     Token { expires_at: TimestampMs },
     /// A certificate, checked by TLS. It counts as long as the connection does.
     Certificate,
+}
+
+/// The verifier that a password was checked against. It is shared with the metadata, so that a thousand idle
+/// connections do not keep a thousand copies.
+#[derive(Clone, Debug)]
+struct Shown {
+    stored: Arc<StoredUser>,
+    mechanism: ScramMechanism,
+    /// Whether it is the one before the current one.
+    is_previous: bool,
+}
+
+impl Shown {
+    /// Finds a verifier among those of a user.
+    fn find(stored: &Arc<StoredUser>, verifier: &ScramVerifier) -> Option<Self> {
+        let mechanism = verifier.mechanism();
+        let shown = |is_previous| Self { stored: Arc::clone(stored), mechanism, is_previous };
+        [false, true].map(shown).into_iter().find(|shown| shown.verifier() == Some(verifier))
+    }
+
+    fn verifier(&self) -> Option<&ScramVerifier> {
+        let credential = self.stored.credential(self.mechanism)?;
+        match self.is_previous {
+            false => Some(&credential.verifier),
+            true => credential.previous.as_ref().map(|previous| &previous.verifier),
+        }
+    }
 }
 
 impl LoggedIn {
@@ -40,26 +70,49 @@ impl LoggedIn {
         &self.user
     }
 
-    /// Returns the time until the credential expires. `None` if it does not by itself.
-    pub fn time_left(&self, now: TimestampMs) -> Option<Duration> {
-        match self.proof {
-            Proof::Token { expires_at } => {
-                Some(Duration::from_millis(expires_at.since(now).try_into().unwrap_or_default()))
+    /// Makes the login of a delegation token.
+    pub(super) fn delegated(user: UserName, id: String) -> Self {
+        Self { user, proof: Proof::Delegated(id) }
+    }
+
+    /// Reports whether the login was made with a delegation token. Such a login cannot make others.
+    pub fn is_delegated(&self) -> bool {
+        matches!(self.proof, Proof::Delegated(_))
+    }
+
+    /// Returns when the credential ends by itself, if it does.
+    fn end(&self, image: &MetadataImage) -> Option<TimestampMs> {
+        match &self.proof {
+            Proof::Token { expires_at } => Some(*expires_at),
+            Proof::Delegated(id) => image.access().token(id).map(|token| token.expires_at),
+            Proof::Password(shown) => {
+                let (user, own) = (image.access().user(self.user.as_str())?, shown.verifier()?);
+                let credential = user.credential(shown.mechanism)?;
+                let previous = credential.previous.as_ref().filter(|_| credential.verifier != *own)?;
+                (previous.verifier == *own).then_some(previous.valid_until)
             }
-            Proof::Password(_) | Proof::Certificate => None,
+            Proof::Certificate => None,
         }
     }
 
     /// Reports whether the user may still log in with this credential.
-    fn holds(&self, image: &MetadataImage, now: TimestampMs) -> bool {
+    pub(super) fn holds(&self, image: &MetadataImage, now: TimestampMs) -> bool {
         let user = image.access().user(self.user.as_str());
         if user.is_some_and(|user| user.disabled.is_some()) {
             return false;
         }
         match &self.proof {
-            Proof::Password(verifier) => {
-                let credential = user.and_then(|user| user.credential(verifier.mechanism()));
-                credential.is_some_and(|credential| credential.verifiers(now).any(|known| known == verifier))
+            Proof::Password(shown) => {
+                let credential = user.and_then(|user| user.credential(shown.mechanism));
+                let Some((credential, own)) = credential.zip(shown.verifier()) else { return false };
+                credential.verifiers(now).any(|known| known == own)
+            }
+            Proof::Delegated(id) => {
+                let token = image.access().token(id).filter(|token| !token.is_expired(now));
+                let is_disabled = |name: &str| {
+                    image.access().user(name).is_some_and(|requester| requester.disabled.is_some())
+                };
+                token.is_some_and(|token| token.owner == self.user.as_str() && !is_disabled(&token.requester))
             }
             // Users of tokens and certificates need not be known here. When a token expires, the session
             // ends: the front sees to that.
@@ -73,6 +126,8 @@ impl LoggedIn {
 pub struct ScramUser {
     /// The user's verifier, or a decoy.
     pub verifier: ScramVerifier,
+    /// The one before it, if it is still valid.
+    pub previous: Option<ScramVerifier>,
     /// False for a decoy, and for a user who is disabled. The login then fails at its end.
     pub may_log_in: bool,
 }
@@ -102,7 +157,7 @@ pub enum TokenRefused {
     NotEnabled,
     /// The token is not valid.
     #[error(transparent)]
-    Token(#[from] TokenError),
+    Token(#[from] TokenFault),
     /// The client asks for the rights of another user (CVE-2017-12610).
     #[error("the client asks for the rights of another user")]
     OtherUser,
@@ -162,9 +217,11 @@ impl Node {
         match stored.and_then(|stored| Some((stored, stored.credential(mechanism)?))) {
             Some((stored, credential)) => {
                 let may_log_in = stored.disabled.is_none();
-                ScramUser { verifier: credential.verifier.clone(), may_log_in }
+                let mut verifiers = credential.verifiers(self.now()).cloned();
+                let verifier = verifiers.next().unwrap_or(decoy);
+                ScramUser { verifier, previous: verifiers.next(), may_log_in }
             }
-            None => ScramUser { verifier: decoy, may_log_in: false },
+            None => ScramUser { verifier: decoy, previous: None, may_log_in: false },
         }
     }
 
@@ -173,8 +230,10 @@ impl Node {
     /// # Errors
     /// The verifier is no longer the user's.
     pub fn logged_in(&self, user: UserName, verifier: ScramVerifier) -> Result<LoggedIn, LoginRefused> {
-        let login = LoggedIn { user, proof: Proof::Password(verifier) };
-        if login.holds(&self.image(), self.now()) { Ok(login) } else { Err(LoginRefused::WrongCredential) }
+        let image = self.image();
+        let shown = image.access().user(user.as_str()).and_then(|stored| Shown::find(stored, &verifier));
+        let login = LoggedIn { user, proof: Proof::Password(shown.ok_or(LoginRefused::WrongCredential)?) };
+        if login.holds(&image, self.now()) { Ok(login) } else { Err(LoginRefused::WrongCredential) }
     }
 
     /// Checks a password. Computes slow hashes on a thread of its own, unless the password was accepted
@@ -207,9 +266,25 @@ impl Node {
     /// # Errors
     /// See [`TokenRefused`].
     pub async fn check_token(&self, message: &InitialResponse<'_>) -> Result<LoggedIn, TokenRefused> {
+        self.check_token_of(message.token(), |name| message.allows(name)).await
+    }
+
+    /// Validates a token that comes without a name beside it, as over HTTP.
+    ///
+    /// # Errors
+    /// See [`TokenRefused`].
+    pub async fn check_bearer(&self, token: &str) -> Result<LoggedIn, TokenRefused> {
+        self.check_token_of(token, |_| true).await
+    }
+
+    async fn check_token_of(
+        &self,
+        token: &str,
+        allows: impl Fn(&str) -> bool,
+    ) -> Result<LoggedIn, TokenRefused> {
         let tokens = self.access.tokens.as_ref().ok_or(TokenRefused::NotEnabled)?;
-        let Token { name, expires_at_ms, .. } = tokens.validate(message.token(), self.now()).await?;
-        if !message.allows(name.as_str()) {
+        let Token { name, expires_at_ms, .. } = tokens.validate(token, self.now()).await?;
+        if !allows(name.as_str()) {
             return Err(TokenRefused::OtherUser);
         }
         let expires_at = TimestampMs(expires_at_ms);
@@ -231,9 +306,22 @@ impl Node {
     }
 
     /// Reports whether a login still holds: the user is not disabled, and still has the password. Whether the
-    /// credential has expired is another question: see [`LoggedIn::time_left`].
+    /// credential has expired is another question, except for older passwords and delegation tokens: see
+    /// [`Node::login_end`].
     pub fn login_holds(&self, login: &LoggedIn) -> bool {
         login.holds(&self.image(), self.now())
+    }
+
+    /// Returns when the credential of a login ends by itself. `None` if it does not. Renewing a delegation
+    /// token changes this.
+    pub fn login_end(&self, login: &LoggedIn) -> Option<TimestampMs> {
+        login.end(&self.image())
+    }
+
+    /// Returns the time until the credential of a login ends by itself.
+    pub fn login_time_left(&self, login: &LoggedIn) -> Option<Duration> {
+        let left = self.login_end(login)?.since(self.now());
+        Some(Duration::from_millis(left.try_into().unwrap_or_default()))
     }
 
     /// Returns the version of users and rules. Whatever was decided by another version may no longer hold.
@@ -265,7 +353,7 @@ impl Node {
 
     /// Returns the key of decoys. All nodes have the same one, as long as there is a user: it comes from the
     /// first user's credential. It changes with that credential.
-    fn decoy_secret(&self, image: &MetadataImage) -> [u8; super::SECRET_BYTES] {
+    pub(super) fn decoy_secret(&self, image: &MetadataImage) -> [u8; super::SECRET_BYTES] {
         let first = image.access().users().find_map(|user| user.credentials.first());
         let key = first.map(|credential| credential.verifier.server_key());
         key.and_then(|key| key.first_chunk().copied()).unwrap_or(self.access.secret)

@@ -30,6 +30,7 @@ pub(crate) struct AccessMetrics {
     logins: Family<LoginLabels, Counter>,
     decisions: Family<ResultLabel, Counter>,
     token_keys: Family<ResultLabel, Counter>,
+    audit_events: Family<ResultLabel, Counter>,
     pub(super) allowed: Counter,
     pub(super) denied: Counter,
     quota_violations: Family<QuotaLabel, Counter>,
@@ -46,6 +47,7 @@ impl Default for AccessMetrics {
             logins: Family::default(),
             decisions,
             token_keys: Family::default(),
+            audit_events: Family::default(),
             allowed,
             denied,
             quota_violations: Family::default(),
@@ -60,10 +62,16 @@ impl AccessMetrics {
         self.logins.get_or_create(&LoginLabels { mechanism, result }).inc();
     }
 
-    /// Counts that the file with the keys of tokens was read again.
-    pub(super) fn token_keys_read(&self, is_usable: bool) {
-        let result = if is_usable { "used" } else { "refused" };
+    /// Counts that the keys of tokens were read again: `used`, `refused` (malformed), or `failed` (a web
+    /// server did not answer).
+    pub(super) fn token_keys_read(&self, result: &'static str) {
         self.token_keys.get_or_create(&ResultLabel { result }).inc();
+    }
+
+    /// Counts an event of the audit log: `written`, `left_out` (too many of them), or `lost` (the file did
+    /// not take it, so it is in the server's log).
+    pub(super) fn audited(&self, result: &'static str) {
+        self.audit_events.get_or_create(&ResultLabel { result }).inc();
     }
 
     /// Counts a violation of a quota, unless the client is not held up for it.
@@ -85,8 +93,13 @@ impl AccessMetrics {
         );
         r.register(
             "token_key_reads",
-            "Changed files with the keys of tokens, by result: a refused one leaves the keys as they are",
+            "Changed files, or fetches, with the keys of tokens, by result: only if used, the keys change",
             self.token_keys.clone(),
+        );
+        r.register(
+            "audit_events",
+            "Events of the audit log, by result: written, left out because there were too many, or lost to the file",
+            self.audit_events.clone(),
         );
         r.register(
             "quota_violations",

@@ -7,17 +7,28 @@
 //! request. `identity` decides; this room keeps what is needed between two questions, logs and counts.
 
 mod audit;
+mod audit_bounds;
+mod audit_file;
 mod bindings;
 mod buckets;
+mod changes;
 mod charge;
 mod commands;
 mod decide;
+mod delegation;
+mod expiry;
+mod explain;
 mod first_user;
+mod key_endpoint;
+mod key_file;
 mod login;
 mod metrics;
 mod passwords;
 mod quotas;
+mod recent;
 mod subjects;
+mod token_keys;
+mod token_logins;
 mod tokens;
 mod topic_index;
 
@@ -27,22 +38,28 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tailrace_config::{AuthorizerClass, BrokerConfig};
 use tailrace_env::random;
-use tailrace_env::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant, sleep};
 use tailrace_identity::acl::{Acls, Authorizer, SuperUsers};
 use tailrace_identity::certificate_names::{CertificateNames, RuleError};
 use tailrace_identity::{FailedLogins, PendingLogins};
 use tailrace_metadata::MetadataImage;
 
 use self::audit::Audit;
+pub use self::audit::AuditFileError;
+pub(crate) use self::changes::end_change;
 pub use self::decide::{DescribableTopics, Rights};
-pub(crate) use self::first_user::create_first_user;
+use self::delegation::Delegation;
+pub(crate) use self::expiry::remove_expired;
+pub use self::explain::{Explained, Explanation, Question};
+pub(crate) use self::first_user::{check_first_user, create_first_user};
 pub use self::login::{CertificateRefused, LoggedIn, LoginRefused, PendingLogin, ScramUser, TokenRefused};
 pub(crate) use self::metrics::AccessMetrics;
 use self::passwords::Passwords;
 use self::quotas::ClientQuotas;
 pub use self::quotas::Delivery;
 pub use self::subjects::SubjectVersions;
-pub use self::tokens::TokenKeysError;
+pub use self::token_keys::TokenKeysError;
+pub use self::tokens::TokenFault;
 use self::tokens::Tokens;
 use self::topic_index::Indexed;
 
@@ -58,6 +75,15 @@ pub enum AccessError {
     /// The rules for the names in certificates are malformed.
     #[error("configuration: ssl.principal.mapping.rules: {0}")]
     CertificateNames(#[from] RuleError),
+    /// The file of the audit log cannot be opened.
+    #[error(transparent)]
+    AuditFile(#[from] AuditFileError),
+    /// The first user has no password.
+    #[error(
+        "configuration: tailrace.first.user is set, and there are no users yet: tailrace.first.password must be set \
+         with it (TAILRACE_FIRST_PASSWORD in the environment)"
+    )]
+    NoFirstPassword,
 }
 
 /// The state of this room.
@@ -75,10 +101,11 @@ pub(crate) struct Access {
     passwords: Passwords,
     /// `None` if clients may not log in with tokens.
     tokens: Option<Arc<Tokens>>,
+    delegation: Delegation,
     certificate_names: CertificateNames,
     /// For decoys, as long as there is no user.
     secret: [u8; SECRET_BYTES],
-    audit: Audit,
+    pub(crate) audit: Audit,
     quotas: ClientQuotas,
     metrics: Arc<AccessMetrics>,
     opened: Instant,
@@ -113,18 +140,27 @@ impl Access {
             pending: Arc::new(Mutex::new(PendingLogins::new(per_address, all))),
             passwords: Passwords::new(&secret()),
             tokens: Tokens::load(config, Arc::clone(&metrics))?,
+            delegation: Delegation::new(config),
             certificate_names: CertificateNames::parse(&config.ssl_principal_mapping_rules)?,
             secret: secret(),
-            audit: Audit::default(),
+            audit: Audit::open(config, &metrics)?,
             quotas: ClientQuotas::default(),
             metrics,
             opened: Instant::now(),
         })
     }
 
-    /// Returns the work of reading the keys of tokens again whenever they change. It never ends.
+    /// Returns the work of keeping the keys of tokens current. It never ends.
     pub(crate) fn watch_token_keys(&self) -> Option<impl Future<Output = ()> + Send + 'static> {
         self.tokens.clone().map(Tokens::watch)
+    }
+
+    /// Writes counts of what the audit log left out. Never returns.
+    pub(crate) async fn sweep_audit(&self) {
+        loop {
+            sleep(audit::WINDOW).await;
+            self.audit.sweep(self.now());
+        }
     }
 
     /// Returns the rules of these metadata, or of later ones.

@@ -54,33 +54,50 @@ impl Passwords {
         decoys: Vec<ScramVerifier>,
         password: &str,
     ) -> Result<Option<ScramVerifier>, Busy> {
-        let waiting = Waiting::new(&self.waiting).ok_or(Busy)?;
-        // The semaphore is never closed.
-        let place = Arc::clone(&self.places).acquire_owned().await;
-        drop(waiting);
-        let (tell, told) = oneshot::channel();
         let presented = zeroizing(password);
         let check = move || {
             let accepted = verifiers.into_iter().find(|known| known.is_password(&presented));
             decoys.iter().for_each(|decoy| {
                 let _ = decoy.is_password(&presented);
             });
-            // Released here even if the client has gone, because the thread was busy until now.
-            drop(place);
-            let _ = tell.send(accepted);
+            accepted
         };
-        if let Err(error) = thread::spawn("password", check) {
-            tracing::error!(%error, "a password cannot be checked: no thread could be started");
-            return Err(Busy);
-        }
-        let accepted = told.await.unwrap_or_else(|_| {
-            tracing::error!("a bug in the server: checking a password panicked");
-            None
-        });
+        let accepted = self.compute(check).await?;
         if let Some(verifier) = &accepted {
             self.remembered.lock().remember(user.clone(), verifier, password);
         }
         Ok(accepted)
+    }
+}
+
+impl Passwords {
+    /// Computes something that takes as long as a check.
+    ///
+    /// # Errors
+    /// Too many checks wait, or no thread could be started.
+    pub(super) async fn compute<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Busy> {
+        let waiting = Waiting::new(&self.waiting).ok_or(Busy)?;
+        // The semaphore is never closed.
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        drop(waiting);
+        let (tell, told) = oneshot::channel();
+        let work = move || {
+            let result = work();
+            // Released here even if the client has gone, because the thread was busy until now.
+            drop(place);
+            let _ = tell.send(result);
+        };
+        if let Err(error) = thread::spawn("password", work) {
+            tracing::error!(%error, "a password cannot be checked: no thread could be started");
+            return Err(Busy);
+        }
+        told.await.map_err(|_| {
+            tracing::error!("a bug in the server: checking a password panicked");
+            Busy
+        })
     }
 }
 

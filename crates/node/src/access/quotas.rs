@@ -193,7 +193,6 @@ impl ClientQuotas {
     }
 }
 
-/// Returns the name for which quotas are looked up. `None` for nodes, which have none.
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,8 +1,9 @@
 //! Decisions on publications, subscriptions and deliveries of NATS clients.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tailrace_identity::acl::{Access, Decision, ResourceKind, SubjectAccess, SubjectUse};
+use tailrace_metadata::MetadataImage;
 
 use super::Rights;
 use super::decide::requester;
@@ -20,7 +21,7 @@ pub struct SubjectVersions {
 
 impl super::Access {
     /// Returns the topics of these metadata, by subject. Makes the index when topics have changed.
-    pub(super) fn topics(&self, image: &Arc<tailrace_metadata::MetadataImage>) -> Arc<TopicIndex> {
+    pub(super) fn topics(&self, image: &Arc<MetadataImage>) -> Arc<TopicIndex> {
         let known = self.topics.load();
         if known.is_of(image) {
             return Arc::clone(&known.index);
@@ -37,6 +38,12 @@ impl super::Access {
 }
 
 impl Node {
+    /// Reports whether these are the metadata of now. Nothing that was decided by them has changed then.
+    #[inline]
+    pub fn is_at(&self, image: &Weak<MetadataImage>) -> bool {
+        std::ptr::eq(image.as_ptr(), Arc::as_ptr(&self.controller.image_now()))
+    }
+
     /// Returns the versions of what decisions on subjects depend on.
     pub fn subject_versions(&self) -> SubjectVersions {
         let image = self.image();
@@ -80,7 +87,8 @@ impl Rights<'_> {
 
     fn decided_subject(&self, wanted: SubjectUse<'_>, is_asked: bool) -> SubjectAccess {
         let Some(rules) = &self.rules else { return SubjectAccess::Allowed };
-        let (authorizer, who, index) = (&rules.authorizer, requester(self.caller), self.topics());
+        let authorizer = rules.authorizer(&self.node.access);
+        let (who, index) = (requester(self.caller), self.topics());
         let is_pattern = wanted.access == Access::Read
             && wanted.subject.split(|byte| *byte == b'.').any(|word| matches!(word, b"*" | b">"));
         let decision = if is_pattern {

@@ -1,94 +1,85 @@
-//! Logins with a token: the issuer's keys come from a file, which is read again when it changes.
-//!
-//! Like the files of TLS it is read with std: it belongs to the operator, not to the node, and a simulated
-//! node has none.
+//! Logins with a token, and the keys that verify tokens: those of a file or of a web server.
 
-use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tailrace_env::time::Duration;
-use tailrace_env::{task, time};
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
-use tailrace_config::BrokerConfig;
-use tailrace_identity::oauth::{
-    Jwks, JwksError, MissingKeys, Token, TokenError, TokenSettings, TokenSettingsError, TokenValidator,
-};
+use tailrace_config::{BrokerConfig, TokenKeys};
+use tailrace_env::task::{self, Spawner};
+use tailrace_env::time::{self, Duration, Instant};
+use tailrace_identity::oauth::{Jwks, MissingKeys, Token, TokenError, TokenSettings, TokenValidator};
 use tailrace_types::TimestampMs;
 
+use super::key_endpoint::{Fetched, KeyEndpoint};
+use super::key_file::{KeyFile, RELOAD_INTERVAL};
 use super::metrics::AccessMetrics;
+use super::token_keys::TokenKeysError;
 
-/// Interval between checks for a changed file. A check is one stat(2) call.
-const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Maximum size of the file, in bytes: one more than a key set may have, so that [`Jwks`] says what is wrong.
-const FILE_BYTES_MAX: u64 = (1 << 20) + 1;
-
-/// Why tokens cannot be validated.
-#[derive(Debug, thiserror::Error)]
-pub enum TokenKeysError {
-    /// The file with the keys could not be read.
-    #[error("cannot read {} (sasl.oauthbearer.jwks.endpoint.url): {error}", .path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        error: io::Error,
-    },
-    /// The file's content is wrong.
-    #[error("{} (sasl.oauthbearer.jwks.endpoint.url): {error}", .path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        error: JwksError,
-    },
-    /// A setting of tokens is out of its range.
-    #[error("configuration: a setting of sasl.oauthbearer or tailrace.oauthbearer is wrong: {0}")]
-    Settings(#[from] TokenSettingsError),
+/// Why a token is not valid. This is for the log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenFault {
+    /// The token itself.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// There are no keys to verify it with.
+    #[error("the keys of tokens could not be fetched for too long, so no token is accepted")]
+    NoKeys,
 }
 
-/// Identity of a file's content. A different one means that the file was replaced or written to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    inode: u64,
-    seconds: i64,
-    nanos: i64,
-    bytes: u64,
+/// Keys, and what is known of them.
+struct Known {
+    keys: Jwks,
+    /// The checksum of their text. 0 for those of a file.
+    checksum: u32,
+    /// Until when they count. `None` for those of a file.
+    until: Option<Instant>,
+}
+
+impl Known {
+    fn of_file(keys: Jwks) -> Arc<Self> {
+        Arc::new(Self { keys, checksum: 0, until: None })
+    }
+}
+
+enum Source {
+    File(KeyFile),
+    Web(KeyEndpoint),
 }
 
 /// Validates tokens.
 pub(super) struct Tokens {
     validator: TokenValidator,
-    path: PathBuf,
-    keys: ArcSwap<Jwks>,
+    keys: ArcSwapOption<Known>,
     missing: Mutex<MissingKeys>,
-    /// The file that was last read, used or not. `None` if there was none. Held while it is read.
-    last_read: Mutex<Option<Stamp>>,
+    source: Source,
     metrics: Arc<AccessMetrics>,
 }
 
 impl Tokens {
-    /// Reads the keys if the settings let clients log in with tokens. `None` if they do not.
+    /// Reads the keys if the settings let clients log in with tokens and name a file. `None` if clients may
+    /// not.
     ///
     /// # Errors
-    /// See [`TokenKeysError`].
+    /// See [`TokenKeysError`]. A web server that does not answer is none.
     pub(super) fn load(
         config: &BrokerConfig,
         metrics: Arc<AccessMetrics>,
     ) -> Result<Option<Arc<Self>>, TokenKeysError> {
-        let Some(path) = config.token_key_file().filter(|_| config.accepts_tokens()) else { return Ok(None) };
+        let Some(keys) = config.token_keys().filter(|_| config.accepts_tokens()) else { return Ok(None) };
         let validator = TokenValidator::new(settings(config))?;
-        let path = PathBuf::from(path);
-        let last_read = Mutex::new(stamp(&path));
-        let keys = ArcSwap::from_pointee(read(&path)?);
-        let missing = Mutex::default();
-        Ok(Some(Arc::new(Self { validator, path, keys, missing, last_read, metrics })))
+        let (source, keys) = match keys {
+            TokenKeys::File(path) => {
+                let (file, keys) = KeyFile::open(path)?;
+                tell_skipped(&keys);
+                (Source::File(file), Some(Known::of_file(keys)))
+            }
+            TokenKeys::Web(url) => (Source::Web(KeyEndpoint::open(url, config)?), None),
+        };
+        let keys = ArcSwapOption::new(keys);
+        Ok(Some(Arc::new(Self { validator, keys, missing: Mutex::default(), source, metrics })))
     }
 
-    /// Validates a token. If its key is unknown, looks for a newer file first, at most 16 times a minute.
+    /// Validates a token. If its key is unknown, looks for newer keys first, at most 16 times a minute.
     ///
     /// # Errors
     /// The token is refused.
@@ -96,49 +87,109 @@ impl Tokens {
         self: &Arc<Self>,
         token: &str,
         now: TimestampMs,
-    ) -> Result<Token, TokenError> {
-        let found = self.validator.validate(token, &self.keys.load(), now.0);
-        let Err(TokenError::UnknownKid { kid }) = &found else { return found };
-        if !self.missing.lock().is_reason_to_refresh(kid, now.0) {
-            return found;
+    ) -> Result<Token, TokenFault> {
+        let found = self.validate_now(token, now);
+        let asks = match &found {
+            Err(TokenFault::Token(TokenError::UnknownKid { kid })) => {
+                self.missing.lock().is_reason_to_refresh(kid, now.0)
+            }
+            Err(TokenFault::NoKeys) => false,
+            _ => return found,
+        };
+        match &self.source {
+            Source::File(_) if asks => {
+                let tokens = Arc::clone(self);
+                let _ = task::spawn_blocking(move || tokens.refresh_file()).await;
+            }
+            // Without keys, the first attempt may be on its way.
+            Source::Web(endpoint) if asks || found == Err(TokenFault::NoKeys) => {
+                endpoint.refreshed(asks).await
+            }
+            Source::File(_) | Source::Web(_) => return found,
         }
-        let tokens = Arc::clone(self);
-        match task::spawn_blocking(move || tokens.refresh()).await {
-            Ok(()) => self.validator.validate(token, &self.keys.load(), now.0),
-            Err(_) => found,
+        self.validate_now(token, now)
+    }
+
+    fn validate_now(&self, token: &str, now: TimestampMs) -> Result<Token, TokenFault> {
+        let known = self.keys.load_full();
+        let counts = |known: &Arc<Known>| known.until.is_none_or(|until| Instant::now() < until);
+        let known = known.filter(counts).ok_or(TokenFault::NoKeys)?;
+        Ok(self.validator.validate(token, &known.keys, now.0)?)
+    }
+
+    /// Keeps the keys current. Never returns.
+    pub(super) async fn watch(self: Arc<Self>) {
+        match &self.source {
+            Source::File(_) => self.watch_file().await,
+            Source::Web(_) => {
+                // TLS and the reading of keys take milliseconds, which the event loops must not wait for. The
+                // thread ends with this task.
+                let loops = match Spawner::start("token-keys", 1, 1) {
+                    Ok(loops) => loops,
+                    Err(error) => {
+                        tracing::error!(%error, "cannot start a thread for the keys of tokens");
+                        return;
+                    }
+                };
+                let tokens = Arc::clone(&self);
+                let work = loops.spawn(async move {
+                    if let Source::Web(endpoint) = &tokens.source {
+                        endpoint.watch(|outcome| tokens.fetched(outcome, endpoint.keep)).await;
+                    }
+                });
+                if let Err(error) = work.await {
+                    tracing::error!(%error, "fetching the keys of tokens ended");
+                }
+            }
         }
     }
 
-    /// Reads the file again whenever it changes. Never returns.
-    pub(super) async fn watch(self: Arc<Self>) {
+    async fn watch_file(self: &Arc<Self>) {
         loop {
             time::sleep(RELOAD_INTERVAL).await;
-            let tokens = Arc::clone(&self);
-            if let Err(error) = task::spawn_blocking(move || tokens.refresh()).await {
+            let tokens = Arc::clone(self);
+            if let Err(error) = task::spawn_blocking(move || tokens.refresh_file()).await {
                 tracing::error!(%error, "reading the keys of tokens panicked");
             }
         }
     }
 
     /// Reads the file if it has changed. If it cannot be used, the keys stay.
-    fn refresh(&self) {
-        let mut last_read = self.last_read.lock();
-        let found = stamp(&self.path);
-        if found == *last_read {
-            return;
-        }
-        *last_read = found;
-        match read(&self.path) {
+    fn refresh_file(&self) {
+        let Source::File(file) = &self.source else { return };
+        file.refresh(|found| match found {
             Ok(keys) => {
-                self.keys.store(Arc::new(keys));
-                self.metrics.token_keys_read(true);
+                tell_skipped(&keys);
+                self.keys.store(Some(Known::of_file(keys)));
+                self.metrics.token_keys_read("used");
                 tracing::info!("the keys of tokens were read again, and are used from now on");
             }
             Err(error) => {
-                self.metrics.token_keys_read(false);
+                self.metrics.token_keys_read("refused");
                 tracing::error!(%error, "a changed file of keys cannot be used: the current keys stay");
             }
+        });
+    }
+
+    fn fetched(&self, outcome: Fetched, keep: Duration) {
+        let result = match &outcome {
+            Ok(_) => "used",
+            Err(TokenKeysError::Content { .. }) => "refused",
+            Err(_) => "failed",
+        };
+        self.metrics.token_keys_read(result);
+        let Ok((keys, checksum)) = outcome else { return };
+        if self.keys.load().as_ref().is_none_or(|known| known.checksum != checksum) {
+            tell_skipped(&keys);
+            tracing::info!("new keys of tokens were fetched, and are used from now on");
         }
+        self.keys.store(Some(Arc::new(Known { keys, checksum, until: Some(Instant::now() + keep) })));
+    }
+}
+
+fn tell_skipped(keys: &Jwks) {
+    for key in keys.skipped() {
+        tracing::warn!(%key, "a key of tokens is not used");
     }
 }
 
@@ -153,30 +204,13 @@ fn settings(config: &BrokerConfig) -> TokenSettings {
     }
 }
 
-fn stamp(path: &Path) -> Option<Stamp> {
-    let found = std::fs::metadata(path).ok()?;
-    let (seconds, nanos) = (found.mtime(), found.mtime_nsec());
-    Some(Stamp { inode: found.ino(), seconds, nanos, bytes: found.len() })
-}
-
-fn read(path: &Path) -> Result<Jwks, TokenKeysError> {
-    let failed = |error| TokenKeysError::Read { path: path.to_owned(), error };
-    let mut json = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(FILE_BYTES_MAX).read_to_end(&mut json).map_err(failed)?;
-    let keys =
-        Jwks::parse(&json).map_err(|error| TokenKeysError::Content { path: path.to_owned(), error })?;
-    for key in keys.skipped() {
-        tracing::warn!(path = %path.display(), %key, "a key of tokens is not used");
-    }
-    Ok(keys)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::path::Path;
 
     use tailrace_config::DynamicConfigs;
+    use tailrace_identity::oauth::JwksError;
 
     use super::*;
 
@@ -205,18 +239,19 @@ mod tests {
 
         std::fs::write(&path, KEYS).unwrap();
         let tokens = load().unwrap().unwrap();
-        let first = tokens.keys.load_full();
-        tokens.refresh();
-        assert!(Arc::ptr_eq(&first, &tokens.keys.load_full()), "nothing has changed");
+        let current = || tokens.keys.load_full().unwrap();
+        let first = current();
+        tokens.refresh_file();
+        assert!(Arc::ptr_eq(&first, &current()), "nothing has changed");
         std::fs::write(&path, KEYS.replace("KID", "another")).unwrap();
-        tokens.refresh();
-        let second = tokens.keys.load_full();
+        tokens.refresh_file();
+        let second = current();
         assert!(!Arc::ptr_eq(&first, &second));
         std::fs::write(&path, &KEYS[..40]).unwrap();
-        tokens.refresh();
+        tokens.refresh_file();
         std::fs::remove_file(&path).unwrap();
-        tokens.refresh();
-        assert!(Arc::ptr_eq(&second, &tokens.keys.load_full()));
+        tokens.refresh_file();
+        assert!(Arc::ptr_eq(&second, &current()));
     }
 
     #[test]

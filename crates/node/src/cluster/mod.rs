@@ -36,7 +36,7 @@ use tailrace_env::{select, task, time};
 use bytes::Bytes;
 use tailrace_env::sync::oneshot;
 use tailrace_env::time::MissedTicks;
-use tailrace_metadata::{Command, ControlError, RegisterNode};
+use tailrace_metadata::{ACCESS_LEVEL, Command, ControlError, MetadataImage, RegisterNode};
 use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
 
 use crate::caller::Caller;
@@ -94,7 +94,9 @@ fn announce_all(here: &Node, to: Option<NodeId>) {
 pub(crate) async fn run(node: Arc<Node>, registration: Registration) {
     let mut stopping = node.stopping.subscribe();
     let registered = async {
+        let own = registration.node.clone();
         register(&node, registration).await;
+        register_listeners(&node, &own).await;
         std::future::pending::<()>().await;
     };
     select! {
@@ -151,6 +153,28 @@ async fn register(here: &Arc<Node>, Registration { node, founds, answered }: Reg
                 }
                 retry.pause().await;
             }
+        }
+    }
+}
+
+/// Has the names of this node's listeners registered once the cluster's level allows them.
+async fn register_listeners(here: &Arc<Node>, own: &RegisterNode) {
+    let (mut changes, mut retry) = (here.controller.changes(), REGISTER.without_end());
+    let lacks_them = |image: &MetadataImage| {
+        let known = image.node(own.node).map(|node| &node.registration);
+        let is_own = known.is_some_and(|known| known.directory == own.directory);
+        is_own
+            && known.is_some_and(|known| known.listeners != own.listeners)
+            && image.features().cluster_level() >= ACCESS_LEVEL
+    };
+    loop {
+        if lacks_them(&here.image())
+            && let Err(error) = registered(here, Command::RegisterNode(own.clone()), own).await
+        {
+            tracing::warn!(%error, "could not register the names of this node's listeners; trying again");
+            retry.pause().await;
+        } else if changes.changed().await.is_err() {
+            return;
         }
     }
 }

@@ -121,10 +121,15 @@ fn nodes(here: &Node, image: &MetadataImage, census: &Census) -> Vec<Value> {
     };
     let of = |node: &tailrace_metadata::NodeImage| {
         let known = &node.registration;
+        let listener = |endpoint: &tailrace_metadata::KafkaEndpoint| {
+            let protocol = endpoint.protocol.name();
+            json!({ "name": endpoint.name, "protocol": protocol, "address": endpoint.address })
+        };
         let entry = json!({
             "id": known.node.get(),
             "fenced": node.fenced,
             "kafka": known.kafka,
+            "listeners": known.listeners.iter().map(listener).collect::<Vec<_>>(),
             "cluster": known.cluster,
             "nats": known.nats,
             "http": known.http,

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use tailrace_config::{AdvertisedListener, BrokerConfig};
-use tailrace_metadata::RegisterNode;
+use tailrace_config::{BrokerConfig, KafkaListener};
+use tailrace_metadata::{KafkaEndpoint, RegisterNode};
 
 use super::addresses::Addresses;
 use super::errors::ClusterError;
@@ -17,11 +17,20 @@ pub(crate) fn registration(
     addresses: &Addresses,
 ) -> Result<RegisterNode, ClusterError> {
     let levels = tailrace_peers::LEVELS;
+    let bound = config.kafka_listeners().iter().zip(addresses.all_kafka());
+    let kafka = bound.map(|(listener, bound)| Ok((listener, kafka_address(listener, bound)?)));
+    let kafka = kafka.collect::<Result<Vec<_>, ClusterError>>()?;
+    let endpoint = |(listener, address): &(&KafkaListener, String)| {
+        let (name, address) = (listener.name.clone()?, address.clone());
+        Some(KafkaEndpoint { name, protocol: listener.protocol, address })
+    };
     Ok(RegisterNode {
         node: config.node(),
         directory: [0; 16],
         cluster: String::new(),
-        kafka: kafka_address(config, addresses.kafka)?,
+        listeners: kafka.iter().filter_map(endpoint).collect(),
+        // There is at least one.
+        kafka: kafka.into_iter().next().map(|(_, address)| address).unwrap_or_default(),
         nats: nats_address(config, addresses.nats),
         http: Some(addresses.http.to_string()),
         rack: config.broker_rack.clone(),
@@ -31,11 +40,12 @@ pub(crate) fn registration(
     })
 }
 
-/// Returns the announced address for Kafka clients.
-fn kafka_address(config: &BrokerConfig, bound: SocketAddr) -> Result<String, ClusterError> {
-    match &config.advertised_listeners {
-        Some(AdvertisedListener { host, port }) => Ok(join_address(host, *port)),
-        None => reachable("kafka", bound, "advertised.listeners"),
+/// Returns the announced address of a Kafka listener.
+fn kafka_address(listener: &KafkaListener, bound: SocketAddr) -> Result<String, ClusterError> {
+    let key = if listener.name.is_some() { "listeners" } else { "kafka" };
+    match &listener.advertised {
+        Some(advertised) => Ok(advertised.to_string()),
+        None => reachable(key, bound, "advertised.listeners"),
     }
 }
 
@@ -59,8 +69,4 @@ pub(super) fn reachable(
         return Err(ClusterError::NoAddress { key, address: bound, instead });
     }
     Ok(bound.to_string())
-}
-
-fn join_address(host: &str, port: u16) -> String {
-    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }

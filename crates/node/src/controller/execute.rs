@@ -92,6 +92,11 @@ impl ControllerShell {
         }
     }
 
+    /// Reports whether this node leads the metadata log.
+    pub(crate) fn leads(&self) -> bool {
+        self.handle.load().leads().is_some()
+    }
+
     pub(super) fn is_alone(&self) -> bool {
         self.opener.context.links.peers().is_none()
     }

@@ -222,6 +222,11 @@ impl ControllerShell {
         self.image.load_full()
     }
 
+    /// Returns the current image, for a look. Costs less than [`ControllerShell::image`].
+    pub(crate) fn image_now(&self) -> arc_swap::Guard<Arc<MetadataImage>> {
+        self.image.load()
+    }
+
     pub(crate) fn topics(&self) -> arc_swap::Guard<Arc<TopicTable>> {
         self.topics.load()
     }

@@ -107,31 +107,57 @@ pub(crate) async fn scram(
     user: &str,
     password: &str,
 ) -> SaslAuthenticateResponse {
+    begin(client, mechanism, user, false).await.finish(client, password).await
+}
+
+/// A login with SCRAM whose challenge has arrived.
+pub(crate) struct Begun {
+    mechanism: ScramMechanism,
+    first: ClientFirst,
+    pub(crate) server: ServerFirst,
+}
+
+/// Begins to log in with SCRAM. `is_token` says that the user is the id of a delegation token.
+pub(crate) async fn begin(
+    client: &mut Client,
+    mechanism: ScramMechanism,
+    user: &str,
+    is_token: bool,
+) -> Begun {
     assert_eq!(handshake(client, mechanism.name()).await, 0);
     let first = ClientFirst {
         user: UserName::new(user).unwrap(),
         nonce: "nonce of the client".replace(' ', ""),
         has_authzid: false,
-        is_token: false,
+        is_token,
     };
     let challenge = token(client, first.message()).await.unwrap();
     assert_eq!(challenge.error_code, 0, "{:?}", challenge.error_message);
     let server = ServerFirst::parse(&challenge.auth_bytes).unwrap();
     assert!(server.nonce.starts_with(&first.nonce) && server.nonce.len() > first.nonce.len() + 16);
-    let salted = salted(mechanism, password, &server.salt, server.iterations);
-    let client_key = mac(mechanism, &salted, b"Client Key");
-    let mut last = ClientFinal {
-        channel_binding: "biws".to_owned(),
-        nonce: server.nonce.clone(),
-        proof: vec![0; mechanism.hash_bytes()].into(),
-    };
-    let said = [&first.bare(), &server.message(), &last.without_proof()].map(String::as_str).join(",");
-    let signature = mac(mechanism, &hash(mechanism, &client_key), said.as_bytes());
-    last.proof = client_key.iter().zip(&signature).map(|(key, sign)| key ^ sign).collect::<Vec<_>>().into();
-    let answer = token(client, last.message()).await.unwrap();
-    if answer.error_code == 0 {
-        let expected = mac(mechanism, &mac(mechanism, &salted, b"Server Key"), said.as_bytes());
-        assert_eq!(*ServerFinal::parse(&answer.auth_bytes).unwrap().signature, expected);
+    Begun { mechanism, first, server }
+}
+
+impl Begun {
+    /// Ends the login, and returns the last answer. Checks the server's signature.
+    pub(crate) async fn finish(self, client: &mut Client, password: &str) -> SaslAuthenticateResponse {
+        let Self { mechanism, first, server } = self;
+        let salted = salted(mechanism, password, &server.salt, server.iterations);
+        let client_key = mac(mechanism, &salted, b"Client Key");
+        let mut last = ClientFinal {
+            channel_binding: "biws".to_owned(),
+            nonce: server.nonce.clone(),
+            proof: vec![0; mechanism.hash_bytes()].into(),
+        };
+        let said = [&first.bare(), &server.message(), &last.without_proof()].map(String::as_str).join(",");
+        let signature = mac(mechanism, &hash(mechanism, &client_key), said.as_bytes());
+        last.proof =
+            client_key.iter().zip(&signature).map(|(key, sign)| key ^ sign).collect::<Vec<_>>().into();
+        let answer = token(client, last.message()).await.unwrap();
+        if answer.error_code == 0 {
+            let expected = mac(mechanism, &mac(mechanism, &salted, b"Server Key"), said.as_bytes());
+            assert_eq!(*ServerFinal::parse(&answer.auth_bytes).unwrap().signature, expected);
+        }
+        answer
     }
-    answer
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
 pub mod certificates;
+pub mod issuer;
 pub mod lines;
 pub mod logins;
 pub mod nats;
@@ -62,7 +63,11 @@ impl TestServer {
             ("tailrace.disk.free.warning.bytes", "0"),
         ];
         let all = base.iter().chain(settings);
-        let settings: BTreeMap<_, _> = all.map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let mut settings: BTreeMap<_, _> =
+            all.map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        if settings.contains_key("listeners") {
+            settings.remove("kafka");
+        }
         let server = Some(launch(&settings).await);
         Self { server, settings, folder }
     }
@@ -75,6 +80,9 @@ impl TestServer {
     /// Restarts the server with these settings changed.
     pub(crate) async fn restart_with(&mut self, settings: &[(&str, &str)]) {
         self.settings.extend(settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())));
+        if self.settings.contains_key("listeners") {
+            self.settings.remove("kafka");
+        }
         self.restart().await;
     }
 
@@ -90,6 +98,18 @@ impl TestServer {
 
     pub(crate) fn kafka(&self) -> SocketAddr {
         self.server.as_ref().expect("the server is running").addresses().kafka
+    }
+
+    /// Returns the address of a Kafka listener, by its place in the settings.
+    pub(crate) fn listener(&self, number: usize) -> SocketAddr {
+        let addresses = self.server.as_ref().expect("the server is running").addresses();
+        addresses.all_kafka().nth(number).expect("the settings have that many listeners")
+    }
+
+    /// Connects to a Kafka listener, by its place in the settings.
+    pub(crate) async fn connect_to(&self, number: usize) -> Client {
+        let stream = TcpStream::connect(self.listener(number)).await.expect("the listener accepts");
+        Client { stream, correlation: 0 }
     }
 
     /// Returns the node behind the listeners.

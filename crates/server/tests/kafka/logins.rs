@@ -9,8 +9,11 @@ use tailrace_kafka_wire::messages::{
     AlterUserScramCredentialsRequest, ApiVersionsRequest, DescribeUserScramCredentialsRequest,
     MetadataRequest, SaslAuthenticateRequest, SaslHandshakeRequest,
 };
+use tokio::io::AsyncWriteExt;
+use tokio::task::JoinSet;
 
 use crate::common::logins::{add_user, handshake, password, plain, scram, token};
+use crate::common::rig::{eventually, numbered};
 use crate::common::{Client, TestServer};
 
 const UNSUPPORTED_MECHANISM: i16 = 33;
@@ -125,8 +128,8 @@ async fn before_a_login_that_is_required_a_client_can_do_nothing_else() {
     assert!(client.try_call(9, &metadata()).await.is_none(), "nor in the middle of one");
 
     let mut client = server.connect().await;
-    let unexpected = token(&mut client, "\0alice\0open sesame").await.unwrap();
-    assert_eq!(unexpected.error_code, ILLEGAL_STATE);
+    let unexpected = token(&mut client, "\0alice\0open sesame").await;
+    assert!(unexpected.is_none(), "no token before a mechanism was chosen");
 
     let mut client = server.connect().await;
     let large = SaslAuthenticateRequest { auth_bytes: Bytes::from(vec![0; 600_000]), ..Default::default() };
@@ -137,6 +140,46 @@ async fn before_a_login_that_is_required_a_client_can_do_nothing_else() {
     assert_eq!(other.error_code, UNSUPPORTED_MECHANISM);
     assert_eq!(other.mechanisms, ["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"]);
     assert!(is_closed(&mut client).await);
+}
+
+/// Strangers who send most of a large frame share a memory of their own.
+#[tokio::test]
+async fn unfinished_logins_take_no_memory_from_those_who_are_logged_in() {
+    let small = ["queued.max.request.bytes", "socket.request.max.bytes", "tailrace.decompressed.bytes.max"];
+    let server = server("required", &small.map(|key| (key, "1048576"))).await;
+    let mut alice = server.connect().await;
+    assert_eq!(plain(&mut alice, "alice", "open sesame").await.error_code, 0);
+    alice.create_topic("t", 1, &[]).await;
+    let metric = async |name: &str| server.metric(&format!("tailrace_{name}")).await;
+    let mut strangers = JoinSet::new();
+    for _ in 0..8 {
+        let mut stream = server.stream().await;
+        strangers.spawn(async move {
+            let begun = [&500_000_i32.to_be_bytes()[..], &[0; 400_000]].concat();
+            // The server stops reading once the memory is used up, and closes the connection later.
+            let _ = stream.write_all(&begun).await;
+            std::future::pending::<()>().await;
+        });
+    }
+    let waits = async || metric("login_request_memory_waits_total").await > 0.0;
+    eventually("the memory for logins is used up", waits).await;
+    let answer = alice.produce_to("t", 0, -1, numbered(0, 1, 500_000)).await;
+    assert_eq!(answer.error_code, 0);
+    assert_eq!(metric("request_memory_waits_total").await, 0.0, "the request has waited for strangers");
+    assert_eq!(metric("request_memory_bytes").await, 0.0, "strangers hold memory of requests");
+    assert!(metric("login_request_memory_bytes").await > 500_000.0);
+    let mut other = server.connect().await;
+    assert_eq!(plain(&mut other, "alice", "open sesame").await.error_code, 0);
+    strangers.shutdown().await;
+    eventually("strangers give their memory back", async || {
+        metric("login_request_memory_bytes").await == 0.0
+    })
+    .await;
+    // The same connection takes from the memory of requests after its login.
+    let begun = [&500_000_i32.to_be_bytes()[..], &[0; 400_000]].concat();
+    other.stream().write_all(&begun).await.unwrap();
+    eventually("the request has memory", async || metric("request_memory_bytes").await > 400_000.0).await;
+    assert_eq!(metric("login_request_memory_bytes").await, 0.0);
 }
 
 #[tokio::test]

@@ -5,13 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use ring::rand::SystemRandom;
-use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use serde_json::{Value, json};
 use tailrace_kafka_wire::messages::{
     CreateTopicsRequest, MetadataRequest, SaslAuthenticateResponse, SaslHandshakeRequest,
@@ -19,53 +15,13 @@ use tailrace_kafka_wire::messages::{
 use tailrace_server::{Startup, start};
 use tempfile::TempDir;
 
+use crate::common::issuer::{Issuer, claims, encoded, now};
 use crate::common::logins::{handshake, token};
 use crate::common::{Client, TestServer, local_disk, topic};
 
 const FAILED: i16 = 58;
 const REFUSED: &str = r#"{"status":"invalid_token"}"#;
 const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
-
-/// An identity provider with one key, which it publishes in a file.
-struct Issuer {
-    key: EcdsaKeyPair,
-    kid: &'static str,
-}
-
-impl Issuer {
-    fn new(kid: &'static str) -> Self {
-        let (random, curve) = (SystemRandom::new(), &ECDSA_P256_SHA256_FIXED_SIGNING);
-        let key = EcdsaKeyPair::generate_pkcs8(curve, &random).unwrap();
-        Self { key: EcdsaKeyPair::from_pkcs8(curve, key.as_ref(), &random).unwrap(), kid }
-    }
-
-    fn keys(&self) -> String {
-        let (x, y) = self.key.public_key().as_ref()[1..].split_at(32);
-        let key = json!({ "kty": "EC", "crv": "P-256", "kid": self.kid, "x": encoded(x), "y": encoded(y) });
-        json!({ "keys": [key] }).to_string()
-    }
-
-    fn token(&self, claims: &Value) -> String {
-        let header = json!({ "alg": "ES256", "kid": self.kid });
-        let signed = format!("{}.{}", encoded(header.to_string()), encoded(claims.to_string()));
-        let signature = self.key.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
-        format!("{signed}.{}", encoded(signature))
-    }
-}
-
-fn encoded(bytes: impl AsRef<[u8]>) -> String {
-    URL_SAFE_NO_PAD.encode(bytes)
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
-}
-
-/// What a valid token says that ends after some seconds.
-fn claims(user: &str, seconds: u64) -> Value {
-    let (iat, exp) = (now(), now() + seconds);
-    json!({ "iss": "https://idp", "aud": ["kafka"], "sub": user, "iat": iat, "exp": exp })
-}
 
 fn message(token: &str) -> Bytes {
     format!("n,,\x01auth=Bearer {token}\x01\x01").into()
@@ -268,8 +224,8 @@ async fn settings_that_would_let_in_too_many_are_refused_at_the_start() {
         ("sasl.oauthbearer.expected.issuer", "", "expected.issuer must be set"),
         ("sasl.oauthbearer.expected.audience", "", "expected.audience must be set"),
         ("sasl.oauthbearer.jwks.endpoint.url", "", "jwks.endpoint.url must be set"),
-        ("sasl.oauthbearer.jwks.endpoint.url", "https://idp/keys", "expected file:///PATH"),
-        ("sasl.oauthbearer.jwks.endpoint.url", "file://host/keys", "expected file:///PATH"),
+        ("sasl.oauthbearer.jwks.endpoint.url", "ftp://idp/keys", "file:///PATH"),
+        ("sasl.oauthbearer.jwks.endpoint.url", "file://host/keys", "file:///PATH"),
         ("sasl.oauthbearer.jwks.endpoint.url", "file:///nowhere/keys", "cannot read /nowhere/keys"),
         ("sasl.oauthbearer.sub.claim.name", "", "must be named"),
         ("tailrace.oauthbearer.name.prefix", "a;b", "prefix"),

@@ -102,8 +102,8 @@ async fn quotas_are_set_described_and_removed() {
         (both, vec![(producer, Some(1000.0)), (consumer, Some(2000.0))]),
         (&[("client-id", Some("c"))], vec![("controller_mutation_rate", Some(0.5))]),
         (&[("ip", Some("::ffff:1.2.3.4"))], vec![("connection_creation_rate", Some(7.0))]),
-        (&[("user", None)], vec![(producer, Some(1.0))]),
-        (&[("user", None)], vec![(producer, None), (consumer, None)]),
+        (&[("user", None)], vec![(producer, Some(1.0)), ("request_percentage", Some(0.5))]),
+        (&[("user", None)], vec![(producer, None), (consumer, None), ("request_percentage", None)]),
     ];
     for (entity, ops) in changes {
         assert_eq!(alter(&mut client, entity, &ops, false).await, CHANGED);
@@ -139,7 +139,7 @@ async fn what_cannot_be_a_quota_is_refused() {
     let mut client = server.connect().await;
     let producer = "producer_byte_rate";
     let (user, address): (&[Part<'_>], &[Part<'_>]) = (&[("user", Some("a"))], &[("ip", Some("1.2.3.4"))]);
-    let refused: [(&[Part<'_>], Vec<Op<'_>>, &str); 17] = [
+    let refused: [(&[Part<'_>], Vec<Op<'_>>, &str); 16] = [
         (&[], vec![(producer, Some(1.0))], "Invalid empty client quota entity"),
         (&[("nope", Some("a"))], vec![], "Unhandled client quota entity type: nope"),
         (&[("user", Some(""))], vec![], "Empty user not supported"),
@@ -156,7 +156,6 @@ async fn what_cannot_be_a_quota_is_refused() {
         (user, vec![(producer, Some(f64::NAN))], "Quota producer_byte_rate must be greater than 0"),
         (user, vec![(producer, Some(1.5))], "producer_byte_rate cannot be a fractional value"),
         (user, vec![(producer, Some(f64::INFINITY))], "is too large"),
-        (user, vec![("request_percentage", Some(50.0))], "request_percentage is not supported"),
     ];
     for (entity, ops, text) in refused {
         let (code, message) = alter(&mut client, entity, &ops, false).await;
@@ -313,6 +312,65 @@ async fn partitions_beyond_the_quota_are_refused_and_old_clients_are_held_up() {
     let answer = server.connect().await.call(2, &extend).await;
     assert_eq!(answer.results[0].error_code, 0);
     assert!(answer.throttle_time_ms > 0);
+}
+
+/// Asks for all topics until an answer says that the client is held up. Returns for how long.
+async fn until_held_up(client: &mut Client) -> Duration {
+    let metadata = MetadataRequest { topics: None, ..Default::default() };
+    for _ in 0..10_000 {
+        let throttle_ms = client.call(9, &metadata).await.throttle_time_ms;
+        if throttle_ms > 0 {
+            return Duration::from_millis(u64::try_from(throttle_ms).unwrap());
+        }
+    }
+    panic!("the client is never held up");
+}
+
+#[tokio::test]
+async fn a_client_that_takes_too_much_time_of_threads_is_held_up_for_a_second_at_most() {
+    let server = TestServer::start().await;
+    let mut client = server.connect().await;
+    client.create_topic(TOPIC, 1, &[]).await;
+    client.call(9, &produce_request(TOPIC, 0, 1, numbered(0, 1, 100))).await;
+    // A millisecond in ten seconds.
+    limit(&mut client, "request_percentage", 0.01).await;
+    let mut busy = server.connect().await;
+    let throttle = until_held_up(&mut busy).await;
+    assert!(throttle <= Duration::from_secs(1), "{throttle:?}");
+    let began = Instant::now();
+    // The rate is above the limit for much longer, so all answers say so, and a fetch gets nothing.
+    let answer = busy.call(11, &fetch_request(TOPIC, 0, 0)).await;
+    // The time began a little earlier, when the server sent its answer.
+    let held = began.elapsed() + Duration::from_millis(100);
+    assert!(held >= throttle, "it is not read for {throttle:?}, but for {held:?}");
+    assert!((1..=1000).contains(&answer.throttle_time_ms), "{}", answer.throttle_time_ms);
+    assert_eq!((answer.error_code, answer.responses.len()), (0, 0));
+    let mut other = server.connect().await;
+    let produced = other.call(9, &produce_request(TOPIC, 0, 1, numbered(0, 1, 100))).await;
+    assert!(produced.throttle_time_ms > 0, "all connections of the user share the quota");
+    assert_eq!(produced.responses[0].partition_responses[0].error_code, 0, "it was appended");
+    let held = server.metric("tailrace_quota_violations_total{quota=\"request_percentage\"}").await;
+    assert!(held >= 3.0, "{held}");
+}
+
+#[tokio::test]
+async fn time_without_work_and_other_users_do_not_count_as_time_of_threads() {
+    let server = TestServer::start().await;
+    let mut client = server.connect().await;
+    client.create_topic(TOPIC, 1, &[]).await;
+    // A tenth of a thread: what a waiting fetch would exceed if its wait counted.
+    limit(&mut client, "request_percentage", 10.0).await;
+    let mut fetch = fetch_request(TOPIC, 0, 0);
+    (fetch.max_wait_ms, fetch.min_bytes) = (2000, 1);
+    let mut waiting = server.connect().await;
+    assert_eq!(waiting.call(11, &fetch).await.throttle_time_ms, 0);
+    let of_bob = [("user", Some("bob"))];
+    let limits = [("request_percentage", Some(0.000_1))];
+    assert_eq!(alter(&mut client, &of_bob, &limits, false).await, CHANGED);
+    let metadata = MetadataRequest { topics: None, ..Default::default() };
+    for _ in 0..10 {
+        assert_eq!(waiting.call(9, &metadata).await.throttle_time_ms, 0);
+    }
 }
 
 #[tokio::test]

@@ -80,6 +80,32 @@ async fn nobody_speaks_under_subjects_that_another_topic_binds() {
     assert_eq!(tokio::time::timeout(PATIENCE, heard).await.expect("in time"), "orders.eu.new");
 }
 
+/// Who may write the topic `pay` may not speak as `pay.admin`, which is another topic.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_speaks_under_the_longer_name_of_another_topic() {
+    let server = TestServer::start().await;
+    for (topic, subjects) in [("pay", ""), ("pay.admin", ""), ("shop", "pay.admin.of.shop")] {
+        let settings = [("tailrace.subjects", subjects)];
+        create(&server, topic, 1, if subjects.is_empty() { &[] } else { &settings }).await.unwrap();
+    }
+    let (_client, mut all) = subscribed(&server, ">").await;
+    let producer = producer(&server);
+    let to = |topic| FutureRecord::<[u8], [u8]>::to(topic).payload(b"x");
+    let kept = "tailrace_nats_live_undeliverable_records_total{reason=\"bound_elsewhere\"}";
+    send(&producer, to("pay").key(b"admin")).await;
+    send(&producer, to("pay").key(b"admin.key")).await;
+    eventually("the two records are withheld", || async { server.metric(kept).await == 2.0 }).await;
+    for (topic, key, subject) in [
+        ("pay", "administrator", "pay.administrator"),
+        ("pay.admin", "key", "pay.admin.key"),
+        // A binding says so.
+        ("shop", "pay.admin.of.shop", "pay.admin.of.shop"),
+    ] {
+        send(&producer, to(topic).key(key.as_bytes())).await;
+        assert_eq!(message(&mut all).await.0, subject);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_records_subject_is_its_header_or_its_key_or_the_topic() {
     let server = TestServer::start().await;

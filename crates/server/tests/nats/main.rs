@@ -1,6 +1,8 @@
 //! Plain and real NATS clients, against a server in this process. One binary, for the same reason as `kafka`.
 
+mod accounts;
 mod auth;
+mod callout;
 mod capture;
 mod client;
 mod cluster;
@@ -12,7 +14,10 @@ mod crossing;
 mod limits;
 mod live;
 mod monitoring;
+mod operator;
+mod quotas;
 mod rights;
 mod tls;
+mod two_doors;
 mod websocket;
 mod wire;

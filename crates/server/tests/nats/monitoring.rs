@@ -337,7 +337,7 @@ async fn metrics_count_and_all_of_them_are_documented() {
     let (_, page) = server.get("/metrics").await;
     let named = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
     let missing: Vec<&str> = named.filter(|name| !is_documented(&manual, name)).collect();
-    assert_eq!(missing, Vec::<&str>::new(), "docs/operations.md lists every metric");
+    assert!(missing.is_empty(), "docs/operations.md needs rows for {missing:?}");
 }
 
 /// Reports whether the manual contains the name as a whole.

@@ -1,9 +1,8 @@
 //! The command line of `tailrace acl`.
 
-use std::ffi::OsString;
 use std::net::IpAddr;
 
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{Arg, ArgGroup, Args, Subcommand};
 
 use super::words::Operation;
 use crate::client::{AskArguments, LOGIN_USER, second_user_name};
@@ -41,8 +40,13 @@ pub(super) enum AclVerb {
         tailrace acl remove --topic shop. --prefixed --operation write"
     )]
     Remove(RemoveArguments),
-    /// Not served yet.
-    #[command(hide = true)]
+    /// Say whether a user may do something, and which rule decides.
+    #[command(
+        after_help = "Without --host, only rules for all addresses allow something, and denials for any \
+        address count.\n\nExamples:\n  \
+        tailrace acl explain --user shop --operation write --topic orders\n  \
+        tailrace acl explain --user shop --operation read --subject 'orders.>' --host 10.0.0.5 -o json"
+    )]
     Explain(ExplainArguments),
 }
 
@@ -78,9 +82,15 @@ pub(super) struct ResourceArguments {
     /// The cluster
     #[arg(long)]
     pub(super) cluster: bool,
-    /// Not served yet.
-    #[arg(long, value_name = "SUBJECT", hide = true)]
+    /// NATS subjects, with wildcards; may be repeated. 'orders.> workers' is a queue group
+    #[arg(long, value_name = "SUBJECT", value_parser = name)]
     pub(super) subject: Vec<String>,
+    /// A delegation token; may be repeated. '*' is every token
+    #[arg(long, value_name = "ID", value_parser = name)]
+    pub(super) delegation_token: Vec<String>,
+    /// A user as the owner of delegation tokens; may be repeated. '*' is every user
+    #[arg(long, value_name = "User:NAME", value_parser = owner)]
+    pub(super) token_owner: Vec<String>,
     /// The names are beginnings of names
     #[arg(long, conflicts_with = "cluster")]
     pub(super) prefixed: bool,
@@ -94,7 +104,7 @@ pub(super) struct AddArguments {
     #[command(flatten)]
     pub(super) who: PrincipalArguments,
     /// all, read, write, create, delete, alter, describe, describe-configs, alter-configs, idempotent-write,
-    /// two-phase-commit, cluster-action; comma list, may be repeated
+    /// two-phase-commit, cluster-action, create-tokens, describe-tokens; comma list, may be repeated
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = Operation::parse, group = "what")]
     pub(super) operation: Vec<Operation>,
     /// What producers need: write, describe and create the topics, write and describe the transactional ids
@@ -160,16 +170,39 @@ pub(super) struct RemoveArguments {
     pub(super) common: AskArguments,
 }
 
-// The words after the verb are ignored. `--help` gets the same answer.
 #[derive(Debug, Args)]
-#[command(disable_help_flag = true)]
+#[command(mut_group("who", |group| group.required(true)))]
+#[command(mut_arg(LOGIN_USER, second_user_name), mut_args(only_one))]
 pub(super) struct ExplainArguments {
-    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(super) words: Vec<OsString>,
+    #[command(flatten)]
+    pub(super) who: PrincipalArguments,
+    /// The operation, as for `acl add`
+    #[arg(long, value_name = "NAME", value_parser = Operation::parse)]
+    pub(super) operation: Operation,
+    #[command(flatten)]
+    pub(super) resources: ResourceArguments,
+    /// The address of the user
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) host: Option<IpAddr>,
+    #[command(flatten)]
+    pub(super) common: AskArguments,
+}
+
+/// Takes from the help what does not hold for a verb with a single user and a single resource.
+fn only_one(argument: Arg) -> Arg {
+    match argument.get_help().map(|help| help.to_string().replace("; may be repeated", "")) {
+        Some(help) => argument.help(help),
+        None => argument,
+    }
 }
 
 fn name(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("it is empty".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+/// A user with its type, or every user.
+fn owner(text: &str) -> Result<String, String> {
+    if text == "*" { Ok(text.to_owned()) } else { principal(text) }
 }
 
 /// A name without a type. `User:alice` here would become `User:User:alice`, which is nobody.

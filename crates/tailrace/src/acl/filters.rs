@@ -16,7 +16,8 @@ pub(super) fn removals(arguments: &FilterArguments) -> Result<Vec<Filter>, Strin
     let filters = filters(arguments, Pattern::LITERAL)?;
     match filters.iter().all(|filter| filter.principal.is_none() && filter.name.is_none()) {
         true => {
-            Err("say which rules: by --user, --topic, --group, --transactional-id or --cluster".to_owned())
+            Err("say which rules: by --user, --topic, --group, --transactional-id, --cluster or --subject"
+                .to_owned())
         }
         false => Ok(filters),
     }

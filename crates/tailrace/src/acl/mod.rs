@@ -1,10 +1,8 @@
-//! `tailrace acl ...`: adds, shows and removes rules about what users may do.
-//!
-//! Deliberately absent, since Kafka's protocol has no request for it: rules for NATS subjects, and the reason
-//! of a decision (`explain`).
+//! `tailrace acl ...`: adds, shows and removes rules about what users may do, and says which one decides.
 
 mod add;
 mod arguments;
+mod explain;
 mod filters;
 mod find;
 mod list;
@@ -17,40 +15,16 @@ mod words;
 
 use std::process::ExitCode;
 
-use tailrace_cli::failure::{Failure, speak_json};
-use tailrace_cli::output::asks_for_json;
+use tailrace_cli::failure::Failure;
 
 pub(crate) use self::arguments::AclArguments;
-use self::arguments::{AclVerb, ResourceArguments};
+use self::arguments::AclVerb;
 
 pub(crate) fn run(arguments: &AclArguments) -> Result<ExitCode, Failure> {
     match &arguments.verb {
-        AclVerb::Add(arguments) => {
-            check_served(&arguments.resources)?;
-            add::run(arguments)
-        }
-        AclVerb::List(arguments) => {
-            check_served(&arguments.filter.resources)?;
-            list::run(arguments)
-        }
-        AclVerb::Remove(arguments) => {
-            check_served(&arguments.filter.resources)?;
-            remove::run(arguments)
-        }
-        AclVerb::Explain(arguments) => {
-            if asks_for_json(&arguments.words) {
-                speak_json();
-            }
-            Err("`acl explain` is not served yet; `tailrace acl list --topic NAME` shows the rules that apply".into())
-        }
-    }
-}
-
-fn check_served(resources: &ResourceArguments) -> Result<(), Failure> {
-    match resources.subject.is_empty() {
-        true => Ok(()),
-        false => Err("--subject is not served yet, and nothing was changed; see docs/security.md for the \
-            permissions of NATS users"
-            .into()),
+        AclVerb::Add(arguments) => add::run(arguments),
+        AclVerb::List(arguments) => list::run(arguments),
+        AclVerb::Remove(arguments) => remove::run(arguments),
+        AclVerb::Explain(arguments) => explain::run(arguments),
     }
 }

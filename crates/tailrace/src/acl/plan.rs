@@ -54,7 +54,8 @@ fn grants(arguments: &AddArguments) -> Result<Vec<Grant>, String> {
     let resources = resources(&arguments.resources, pattern);
     if resources.is_empty() {
         return Err(
-            "say what the rule is about: --topic, --group, --transactional-id or --cluster".to_owned()
+            "say what the rule is about: --topic, --group, --transactional-id, --cluster or --subject"
+                .to_owned(),
         );
     }
     let mut grants = Vec::new();
@@ -65,6 +66,9 @@ fn grants(arguments: &AddArguments) -> Result<Vec<Grant>, String> {
                 every name"
                     .to_owned(),
             );
+        }
+        if resource.pattern == Pattern::PREFIXED && resource.kind == Kind::SUBJECT {
+            return Err("subjects have wildcards, as in 'orders.>'; leave out --prefixed".to_owned());
         }
         let operations = operations(arguments, resource.kind)?;
         grants
@@ -80,7 +84,7 @@ fn operations(arguments: &AddArguments, kind: Kind) -> Result<Vec<Operation>, St
             |operation: &Operation| *operation == Operation::ALL || kind.operations().contains(operation);
         return match arguments.operation.iter().find(|operation| !fits(operation)) {
             Some(operation) => {
-                Err(format!("a {kind} has no operation '{operation}'; it has {}", words(kind)))
+                Err(format!("a {kind} has no operation '{operation}'; it has {}", kind.operation_words()))
             }
             None => Ok(arguments.operation.clone()),
         };
@@ -101,11 +105,6 @@ fn operations(arguments: &AddArguments, kind: Kind) -> Result<Vec<Operation>, St
         chosen.filter(|(is_wanted, _)| *is_wanted).flat_map(|(_, operations)| operations).copied().collect();
     let verb = if produces { "--producer" } else { "--consumer" };
     if operations.is_empty() { Err(format!("{verb} needs no {kind}; leave it out")) } else { Ok(operations) }
-}
-
-fn words(kind: Kind) -> String {
-    let words: Vec<String> = kind.operations().iter().map(ToString::to_string).collect();
-    words.join(", ")
 }
 
 #[cfg(test)]
@@ -156,6 +155,15 @@ mod tests {
                 ],
             ),
             ("add --user a --cluster --operation alter", &["User:a: allow alter on cluster"]),
+            ("add --user a --subject a.> --operation read", &["User:a: allow read on subject a.>"]),
+            (
+                "add --user a --token-owner User:b --operation create-tokens",
+                &["User:a: allow create-tokens on user User:b"],
+            ),
+            (
+                "add --user a --delegation-token x --operation describe",
+                &["User:a: allow describe on delegation-token x"],
+            ),
             (
                 "add --user a --user a --topic t --topic t --operation read,read",
                 &["User:a: allow read on topic t"],
@@ -213,6 +221,8 @@ mod tests {
             ("add --user a --producer --topic t --cluster", "--producer needs no cluster"),
             ("add --user a --consumer --topic t --group g --transactional-id x", "needs no transactional-id"),
             ("add --user a --operation read", "say what the rule is about: --topic"),
+            ("add --user a --subject a --operation delete", "a subject has no operation 'delete'"),
+            ("add --user a --subject a --operation read --prefixed", "subjects have wildcards"),
             (&many, "that is 10201 rules"),
         ] {
             let error = added(line).unwrap_err();

@@ -25,5 +25,9 @@ pub(super) fn resources(arguments: &ResourceArguments, pattern: Pattern) -> Vec<
     let topics = named(Kind::TOPIC, &arguments.topic);
     let groups = named(Kind::GROUP, &arguments.group);
     let ids = named(Kind::TRANSACTIONAL_ID, &arguments.transactional_id);
-    topics.into_iter().chain(groups).chain(ids).chain(cluster).collect()
+    let tokens = named(Kind::DELEGATION_TOKEN, &arguments.delegation_token);
+    let owners = named(Kind::USER, &arguments.token_owner);
+    let subjects = named(Kind::SUBJECT, &arguments.subject);
+    let kafkas = topics.into_iter().chain(groups).chain(ids).chain(cluster);
+    kafkas.chain(tokens).chain(owners).chain(subjects).collect()
 }

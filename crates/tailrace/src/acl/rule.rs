@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 use tailrace_cli::text::table::Table;
 use tailrace_kafka_wire::messages::create_acls_request::AclCreation;
@@ -9,6 +10,7 @@ use tailrace_kafka_wire::messages::delete_acls_request::DeleteAclsFilter;
 use tailrace_kafka_wire::messages::delete_acls_response::DeleteAclsMatchingAcl;
 use tailrace_kafka_wire::messages::describe_acls_response::DescribeAclsResource;
 use tailrace_kafka_wire::messages::{DescribeAclsRequest, describe_acls_response};
+use tailrace_kafka_wire::{TaggedFields, own_fields};
 
 use super::words::{Kind, Operation, Pattern, Permission};
 use crate::shown::shown;
@@ -150,7 +152,8 @@ impl Filter {
             host_filter: self.host.clone(),
             operation: self.operation.0,
             permission_type: self.permission.0,
-            ..Default::default()
+            // Rules of every kind are those for subjects, too.
+            unknown_tagged_fields: TaggedFields::of(own_fields::EVERY_KIND, Bytes::new()),
         }
     }
 }

@@ -49,6 +49,7 @@ words! {
     TRANSACTIONAL_ID = 5, "transactional-id";
     DELEGATION_TOKEN = 6, "delegation-token";
     USER = 7, "user";
+    SUBJECT = 100, "subject";
 }
 
 words! {
@@ -117,8 +118,17 @@ impl Kind {
                 Operation::DESCRIBE,
             ],
             Self::TRANSACTIONAL_ID => &[Operation::DESCRIBE, Operation::WRITE, Operation::TWO_PHASE_COMMIT],
+            Self::DELEGATION_TOKEN => &[Operation::DESCRIBE],
+            Self::USER => &[Operation::CREATE_TOKENS, Operation::DESCRIBE_TOKENS],
+            Self::SUBJECT => &[Operation::READ, Operation::WRITE],
             _ => &[],
         }
+    }
+
+    /// The words for [`Kind::operations`].
+    pub(super) fn operation_words(self) -> String {
+        let words: Vec<String> = self.operations().iter().map(ToString::to_string).collect();
+        words.join(", ")
     }
 }
 

@@ -68,6 +68,11 @@ impl Cluster {
         }
     }
 
+    /// The user of this run, if one was named.
+    pub(crate) fn login(&self) -> Option<&Login> {
+        self.login.as_ref()
+    }
+
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }

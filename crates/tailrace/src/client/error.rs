@@ -27,6 +27,8 @@ pub(crate) enum ClientError {
     Password { place: String, reason: PasswordError },
     #[error("cannot log in to {address} as '{user}' with {mechanism}: {reason}")]
     Login { address: String, user: String, mechanism: &'static str, reason: LoginError },
+    #[error("a delegation token logs in with scram-sha-256 or scram-sha-512, not with plain")]
+    TokenWithPlain,
     #[error("{address} demands a login ({}); name a user with --sasl-user", listed(mechanisms))]
     LoginDemanded { address: String, mechanisms: Vec<String> },
     #[error(
@@ -100,6 +102,7 @@ impl ClientError {
             Self::TlsFile { .. }
             | Self::Password { .. }
             | Self::Login { .. }
+            | Self::TokenWithPlain
             | Self::LoginDemanded { .. }
             | Self::InTheClear { .. }
             | Self::NoUser(_)

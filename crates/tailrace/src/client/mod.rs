@@ -37,8 +37,8 @@ pub(crate) use groups::{
 pub(crate) use offsets::{OffsetQuery, list_offsets};
 pub(crate) use retry::{Backoff, retrying};
 pub(crate) use sasl::{
-    LOGIN_PASSWORD_FILE, LOGIN_USER, Password, SALT_BYTES, SaslArguments, ScramMechanism, TERMINAL,
-    second_password_name, second_user_name,
+    LOGIN_PASSWORD_FILE, LOGIN_USER, Login, PageLogin, Password, SALT_BYTES, SaslArguments, ScramMechanism,
+    TERMINAL, second_password_name, second_user_name,
 };
 pub(crate) use tls::{Tls, TlsArguments};
 pub(crate) use topics::{

@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args, Subcommand};
 use tailrace_cli::failure::Failure;
 use tailrace_cli::text::units::{parse_bytes, parse_duration};
 
-use crate::client::{AskArguments, address};
+use crate::client::{AskArguments, Login, PageLogin, address};
 use crate::http::Site;
 
 #[derive(Debug, Args)]
@@ -63,8 +63,10 @@ pub(super) struct PageArguments {
 }
 
 impl PageArguments {
-    pub(super) fn site(&self, common: &AskArguments) -> Result<Site, Failure> {
-        Ok(Site { address: self.http.clone(), tls: common.connect.tls.load()?, option: "--http" })
+    /// The pages, for this user.
+    pub(super) fn site(&self, common: &AskArguments, login: Option<&Login>) -> Result<Site, Failure> {
+        let (tls, login) = (common.connect.tls.load()?, login.map(PageLogin::new).transpose()?);
+        Ok(Site { address: self.http.clone(), tls, login, option: "--http" })
     }
 }
 

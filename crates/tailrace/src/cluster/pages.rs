@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::Value;
 use tailrace_cli::failure::Failure;
 
-use crate::client::Tls;
 use crate::http::{Site, get};
 
 const PAGE: &str = "/clusterz";
@@ -26,7 +25,7 @@ pub(super) async fn ask(site: &Site, timeout: Duration) -> Result<Pages, Failure
     for node in first["nodes"].as_array().into_iter().flatten() {
         let Some(id) = node["id"].as_i64().filter(|id| *id != own) else { continue };
         let page = match node["http"].as_str() {
-            Some(address) => page(address, site.tls.clone(), timeout).await,
+            Some(address) => page(site.at(address), timeout).await,
             None => Err("it has no HTTP port".to_owned()),
         };
         all.push((id, page));
@@ -35,8 +34,7 @@ pub(super) async fn ask(site: &Site, timeout: Duration) -> Result<Pages, Failure
     Ok(Pages { first, all })
 }
 
-async fn page(address: &str, tls: Option<Tls>, timeout: Duration) -> Result<Value, String> {
-    let site = Site { address: address.to_owned(), tls, option: "--http" };
+async fn page(site: Site, timeout: Duration) -> Result<Value, String> {
     get(&site, PAGE, timeout).await.map_err(|error| error.to_string())
 }
 

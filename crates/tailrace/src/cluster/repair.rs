@@ -33,7 +33,7 @@ impl Damaged {
 }
 
 pub(super) async fn run(cluster: &mut Cluster, arguments: &RepairArguments) -> Result<ExitCode, Failure> {
-    let site = arguments.pages.site(&arguments.common)?;
+    let site = arguments.pages.site(&arguments.common, cluster.login())?;
     let topic = find_topic(cluster, &arguments.topic).await?;
     if let Some(partition) =
         arguments.partition.filter(|number| !topic.partitions.iter().any(|p| p.index == *number))

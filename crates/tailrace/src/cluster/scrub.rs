@@ -25,7 +25,7 @@ const REQUEST: &str = "tailrace.scrub.request";
 const BEGIN_MAX: Duration = Duration::from_secs(15);
 
 pub(super) async fn run(cluster: &mut Cluster, arguments: &ScrubArguments) -> Result<ExitCode, Failure> {
-    let site = arguments.pages.site(&arguments.common)?;
+    let site = arguments.pages.site(&arguments.common, cluster.login())?;
     if let Some(topic) = &arguments.topic {
         find_topic(cluster, topic).await?;
     }

@@ -14,7 +14,8 @@ use super::arguments::StatusArguments;
 use super::pages::{Pages, ask, cell, list};
 
 pub(super) async fn run(arguments: &StatusArguments) -> Result<ExitCode, Failure> {
-    let site = arguments.pages.site(&arguments.common)?;
+    let login = arguments.common.connect.sasl.load()?;
+    let site = arguments.pages.site(&arguments.common, login.as_ref())?;
     let pages = ask(&site, arguments.common.connect.timeout).await?;
     match arguments.common.output {
         Output::Json => print_json(&as_json(&pages))?,

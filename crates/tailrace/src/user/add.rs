@@ -7,7 +7,7 @@ use tailrace_cli::failure::Failure;
 use tailrace_cli::output::{Output, print, print_json};
 
 use super::arguments::AddArguments;
-use super::credentials::{Change, find_user};
+use super::credentials::{Change, Hashing, find_user};
 use crate::client::{ClientError, Cluster, ScramMechanism};
 use crate::shown::shown;
 
@@ -30,7 +30,8 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &AddArguments) -> Resu
     }
     let secret = password.read(name)?;
     for &mechanism in &mechanisms {
-        let change = Change::set(name, mechanism, *iterations, &secret, password.without_tls)?;
+        let hashing = Hashing::new(mechanism, *iterations)?;
+        let change = Change::set(name, &hashing, &secret, password.without_tls)?;
         change.apply(cluster).await?;
     }
     let names: Vec<_> = mechanisms.iter().map(|mechanism| mechanism.name()).collect();

@@ -31,19 +31,20 @@ pub(super) enum UserVerb {
         tailrace user add bob --sasl-user admin --sasl-password-file admin.txt --tls-ca ca.pem"
     )]
     Add(AddArguments),
-    /// Show users, their mechanisms and iterations. Passwords are never shown.
+    /// Show users, their mechanisms, iterations and state. Passwords are never shown.
     List(ListArguments),
     /// Give a user another password, for each mechanism that it has.
-    #[command(after_help = "Examples:\n  tailrace user rotate alice\n  \
-        tailrace user rotate billing --password-file billing-2.txt")]
+    #[command(
+        after_help = "Connections that are logged in with the old password end, unless it is kept.\n\n\
+        Examples:\n  tailrace user rotate alice\n  \
+        tailrace user rotate billing --password-file billing-2.txt --keep-old 1h"
+    )]
     Rotate(RotateArguments),
     /// Remove users: their passwords, not their ACLs and quotas.
     Remove(RemoveArguments),
-    /// Not served yet.
-    #[command(hide = true)]
+    /// Let a user log in no more. It keeps its passwords, ACLs and quotas, and its connections end.
     Disable(SwitchArguments),
-    /// Not served yet.
-    #[command(hide = true)]
+    /// Let a disabled user log in again, with the passwords that it has.
     Enable(SwitchArguments),
 }
 
@@ -124,8 +125,9 @@ pub(super) struct RotateArguments {
     /// Iterations of the hash, 4096 to 16384 [default: as many as before]
     #[arg(long, value_name = "N", value_parser = iterations())]
     pub(super) iterations: Option<u32>,
-    #[arg(long, value_name = "TIME", hide = true, value_parser = parse_duration)]
-    keep_old: Option<Duration>,
+    /// How long the old password works as well: 30m, 1h, 7d. The salt and the iterations stay the same
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "iterations")]
+    pub(super) keep_old: Option<Duration>,
     #[command(flatten)]
     pub(super) password: NewPasswordArguments,
     #[command(flatten)]
@@ -148,9 +150,9 @@ pub(super) struct RemoveArguments {
 pub(super) struct SwitchArguments {
     /// The user
     #[arg(value_name = "NAME")]
-    name: String,
+    pub(super) name: String,
     #[command(flatten)]
-    common: AskArguments,
+    pub(super) common: AskArguments,
 }
 
 fn iterations() -> clap::builder::RangedI64ValueParser<u32> {
@@ -165,24 +167,6 @@ impl UserVerb {
             Self::Rotate(arguments) => &arguments.common,
             Self::Remove(arguments) => &arguments.common,
             Self::Disable(arguments) | Self::Enable(arguments) => &arguments.common,
-        }
-    }
-
-    /// What is asked for and cannot be done: Kafka's protocol has no request for it.
-    pub(super) fn not_served(&self) -> Option<String> {
-        match self {
-            Self::Disable(SwitchArguments { name, .. }) => Some(format!(
-                "`user disable` is not served yet, and '{name}' was not changed; `tailrace user remove {name}` takes \
-                 the user's passwords away"
-            )),
-            Self::Enable(SwitchArguments { name, .. }) => {
-                Some(format!("`user enable` is not served yet, and '{name}' was not changed"))
-            }
-            Self::Rotate(RotateArguments { name, keep_old: Some(_), .. }) => Some(format!(
-                "--keep-old is not served yet, and the password of '{name}' was not changed; without it the old \
-                 password is refused from the change on"
-            )),
-            _ => None,
         }
     }
 }

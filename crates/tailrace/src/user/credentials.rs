@@ -1,17 +1,21 @@
 //! The credentials of users, as the server tells and takes them.
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use bytes::Bytes;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tailrace_cli::failure::Failure;
-use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::alter_user_scram_credentials_request::{
     ScramCredentialDeletion, ScramCredentialUpsertion,
 };
 use tailrace_kafka_wire::messages::describe_user_scram_credentials_request::UserName;
-use tailrace_kafka_wire::messages::describe_user_scram_credentials_response::DescribeUserScramCredentialsResult;
+use tailrace_kafka_wire::messages::describe_user_scram_credentials_response::{
+    CredentialInfo, DescribeUserScramCredentialsResult,
+};
 use tailrace_kafka_wire::messages::{AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest};
+use tailrace_kafka_wire::own_fields::{self, CredentialState};
+use tailrace_kafka_wire::{ErrorCode, TaggedFields};
 
 use crate::client::{ClientError, Cluster, Password, SALT_BYTES, ScramMechanism, check, retrying};
 
@@ -20,6 +24,8 @@ pub(super) struct User {
     pub(super) name: String,
     /// Sorted by mechanism.
     pub(super) credentials: Vec<Credential>,
+    /// Whether the user cannot log in. `None` if the server does not tell.
+    pub(super) is_disabled: Option<bool>,
 }
 
 /// What the server tells of a credential.
@@ -27,9 +33,17 @@ pub(super) struct Credential {
     /// Kafka's number of the mechanism, which may be newer than this client.
     pub(super) mechanism: i8,
     pub(super) iterations: i32,
+    /// What else a tailrace tells.
+    pub(super) state: Option<CredentialState>,
 }
 
 impl Credential {
+    fn from_info(info: CredentialInfo) -> Self {
+        let state = info.unknown_tagged_fields.get(own_fields::USER_STATE);
+        let state = state.and_then(CredentialState::decode);
+        Self { mechanism: info.mechanism, iterations: info.iterations, state }
+    }
+
     /// The mechanism's name.
     pub(super) fn mechanism_name(&self) -> String {
         let known = ScramMechanism::from_code(self.mechanism);
@@ -40,10 +54,10 @@ impl Credential {
 impl User {
     fn from_answer(answer: DescribeUserScramCredentialsResult) -> Self {
         let infos = answer.credential_infos.into_iter();
-        let mut credentials: Vec<_> =
-            infos.map(|info| Credential { mechanism: info.mechanism, iterations: info.iterations }).collect();
+        let mut credentials: Vec<_> = infos.map(Credential::from_info).collect();
         credentials.sort_unstable_by_key(|credential| credential.mechanism);
-        Self { name: answer.user, credentials }
+        let state = answer.unknown_tagged_fields.get(own_fields::USER_STATE);
+        Self { name: answer.user, credentials, is_disabled: state.map(|state| state[..] == [1]) }
     }
 }
 
@@ -56,7 +70,7 @@ pub(super) async fn users(
     let named = |name: &String| UserName { name: name.clone(), ..Default::default() };
     let request = DescribeUserScramCredentialsRequest {
         users: names.map(|names| names.iter().map(named).collect()),
-        ..Default::default()
+        unknown_tagged_fields: TaggedFields::of(own_fields::USER_STATE, Bytes::new()),
     };
     retrying(cluster, async |cluster| {
         let answer = cluster.any().await?.call(&request).await?;
@@ -88,6 +102,40 @@ pub(super) async fn find_user(cluster: &mut Cluster, name: &str) -> Result<User,
     found.into_iter().find(of_name).unwrap_or_else(missing)
 }
 
+/// How a new password is hashed.
+pub(super) struct Hashing {
+    pub(super) mechanism: ScramMechanism,
+    iterations: u32,
+    salt: Bytes,
+    /// How long the password before it works as well.
+    keep_old: Option<Duration>,
+}
+
+impl Hashing {
+    /// With a new salt.
+    pub(super) fn new(mechanism: ScramMechanism, iterations: u32) -> Result<Self, Failure> {
+        let mut salt = [0; SALT_BYTES];
+        SystemRandom::new().fill(&mut salt).map_err(|_| "the system gives no random numbers".to_owned())?;
+        Ok(Self { mechanism, iterations, salt: Bytes::copy_from_slice(&salt), keep_old: None })
+    }
+
+    /// With the salt of the password before it, which works for a while as well: the server tells a client
+    /// only one salt.
+    pub(super) fn beside(
+        mechanism: ScramMechanism,
+        iterations: u32,
+        salt: Bytes,
+        keep_old: Duration,
+    ) -> Self {
+        Self { mechanism, iterations, salt, keep_old: Some(keep_old) }
+    }
+}
+
+fn kept(keep_old: Duration) -> TaggedFields {
+    let period_ms = i64::try_from(keep_old.as_millis()).unwrap_or(i64::MAX);
+    TaggedFields::of(own_fields::KEEP_OLD_MS, own_fields::number(period_ms))
+}
+
 /// A change of one credential. The server refuses several of one user in a request.
 pub(super) struct Change<'a> {
     pub(super) user: &'a str,
@@ -99,30 +147,41 @@ pub(super) struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    /// A new password. Computes its salt and its hash.
+    /// A new password. Computes its hash.
     pub(super) fn set(
         user: &'a str,
-        mechanism: ScramMechanism,
-        iterations: u32,
+        hashing: &Hashing,
         password: &Password,
         without_tls: bool,
     ) -> Result<Self, Failure> {
-        let mut salt = [0; SALT_BYTES];
-        SystemRandom::new().fill(&mut salt).map_err(|_| "the system gives no random numbers".to_owned())?;
-        let rounds = NonZeroU32::new(iterations).ok_or("a hash needs iterations")?;
+        let Hashing { mechanism, iterations, salt, keep_old } = hashing;
+        let rounds = NonZeroU32::new(*iterations).ok_or("a hash needs iterations")?;
         // Erased when the request is dropped; the frame that is sent is not.
-        let salted = Bytes::from_owner(mechanism.salted_password(password.bytes(), &salt, rounds));
+        let salted = Bytes::from_owner(mechanism.salted_password(password.bytes(), salt, rounds));
         let upsertion = ScramCredentialUpsertion {
             name: user.to_owned(),
             mechanism: mechanism.code(),
-            iterations: i32::try_from(iterations).map_err(|_| "too many iterations")?,
-            salt: Bytes::copy_from_slice(&salt),
+            iterations: i32::try_from(*iterations).map_err(|_| "too many iterations")?,
+            salt: salt.clone(),
             salted_password: salted,
-            ..Default::default()
+            unknown_tagged_fields: keep_old.map(kept).unwrap_or_default(),
         };
         let what = format!("cannot set the {} password of '{user}'", mechanism.name());
         let request = AlterUserScramCredentialsRequest { upsertions: vec![upsertion], ..Default::default() };
         Ok(Self { user, what, request, needs_privacy: !without_tls })
+    }
+
+    /// A user to disable, or to enable again.
+    pub(super) fn switch(user: &'a str, is_disabled: bool) -> Self {
+        let switch = Bytes::from(vec![u8::from(is_disabled)]);
+        let deletion = ScramCredentialDeletion {
+            name: user.to_owned(),
+            mechanism: own_fields::NO_MECHANISM,
+            unknown_tagged_fields: TaggedFields::of(own_fields::SWITCH_USER, switch),
+        };
+        let what = format!("cannot {} user '{user}'", if is_disabled { "disable" } else { "enable" });
+        let request = AlterUserScramCredentialsRequest { deletions: vec![deletion], ..Default::default() };
+        Self { user, what, request, needs_privacy: false }
     }
 
     /// A credential to remove.

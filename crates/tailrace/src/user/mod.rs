@@ -9,6 +9,7 @@ mod credentials;
 mod list;
 mod remove;
 mod rotate;
+mod switch;
 
 use std::process::ExitCode;
 
@@ -16,13 +17,11 @@ use tailrace_cli::failure::Failure;
 
 pub(crate) use self::arguments::UserArguments;
 use self::arguments::UserVerb;
+use self::switch::Switch;
 use crate::client::{Cluster, block_on};
 
 pub(crate) fn run(arguments: &UserArguments) -> Result<ExitCode, Failure> {
     let verb = &arguments.verb;
-    if let Some(missing) = verb.not_served() {
-        return Err(missing.into());
-    }
     block_on(async {
         let mut cluster = Cluster::connect(&verb.common().connect).await?;
         match verb {
@@ -30,7 +29,8 @@ pub(crate) fn run(arguments: &UserArguments) -> Result<ExitCode, Failure> {
             UserVerb::List(arguments) => list::run(&mut cluster, arguments).await,
             UserVerb::Rotate(arguments) => rotate::run(&mut cluster, arguments).await,
             UserVerb::Remove(arguments) => remove::run(&mut cluster, arguments).await,
-            UserVerb::Disable(_) | UserVerb::Enable(_) => Err("it is not served yet".into()),
+            UserVerb::Disable(arguments) => switch::run(&mut cluster, arguments, Switch::Disable).await,
+            UserVerb::Enable(arguments) => switch::run(&mut cluster, arguments, Switch::Enable).await,
         }
     })
 }

@@ -39,5 +39,9 @@ async fn remove(cluster: &mut Cluster, name: &str) -> Result<(), ClientError> {
     for credential in &user.credentials {
         Change::remove(name, credential).apply(cluster).await?;
     }
+    if user.is_disabled == Some(true) {
+        // A disabled user without passwords remains until it is enabled.
+        Change::switch(name, false).apply(cluster).await?;
+    }
     Ok(())
 }

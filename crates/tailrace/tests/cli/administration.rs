@@ -74,9 +74,9 @@ fn a_user_is_added_shown_changed_and_removed() {
     bench.text(&[&add[..], &other].concat());
     assert_eq!(
         bench.json(&["user", "list", "alice"]),
-        json!([{ "user": "alice", "credentials": [
-            { "mechanism": "SCRAM-SHA-256", "iterations": 4096 },
-            { "mechanism": "SCRAM-SHA-512", "iterations": 8192 },
+        json!([{ "user": "alice", "disabled": null, "credentials": [
+            { "mechanism": "SCRAM-SHA-256", "iterations": 4096, "old_password_until_ms": null },
+            { "mechanism": "SCRAM-SHA-512", "iterations": 8192, "old_password_until_ms": null },
         ] }])
     );
     let salt = bench.server.stored("alice", 1).unwrap().salt;
@@ -192,4 +192,27 @@ fn quotas_are_set_shown_and_removed() {
     let rest = bench.json(&["quota", "remove", "--user", "alice"]);
     assert_eq!(rest, json!({ "entity": { "user": "alice" }, "removed": ["request_percentage"] }));
     assert_eq!(bench.json(&["quota", "list"]), json!([client, address]));
+}
+
+#[test]
+fn a_server_of_kafka_refuses_what_it_does_not_have_and_nothing_is_changed() {
+    let bench = Bench::start();
+    let password = bench.file("one");
+    bench.text(&["user", "add", "alice", "--password-file", password.to_str().unwrap()]);
+    for verb in ["disable", "enable"] {
+        let error = bench.error(&["user", verb, "alice"]);
+        let expected =
+            format!("the server has no `user {verb}`, and 'alice' was not changed; is it a tailrace?");
+        assert_eq!(error, format!("tailrace: {expected}\n"));
+    }
+    let other = bench.file("two");
+    let rotate = ["user", "rotate", "alice", "--keep-old", "1h", "--password-file", other.to_str().unwrap()];
+    let error = bench.error(&rotate);
+    assert!(
+        error.contains("the server cannot keep an old password, and that of 'alice' was not changed"),
+        "{error}"
+    );
+    assert!(bench.has("alice", 1, "one"));
+    let error = bench.error(&["acl", "explain", "--user", "a", "--operation", "read", "--topic", "t"]);
+    assert!(error.contains("the server does not explain its decisions"), "{error}");
 }

@@ -221,7 +221,11 @@ impl State {
         }
         for deletion in request.deletions {
             let found = self.users.remove(&(deletion.name.clone(), deletion.mechanism));
-            result(deletion.name, found.map_or(ErrorCode::ResourceNotFound, |_| ErrorCode::None));
+            let missing = match deletion.mechanism {
+                1 | 2 => ErrorCode::ResourceNotFound,
+                _ => ErrorCode::UnsupportedSaslMechanism,
+            };
+            result(deletion.name, found.map_or(missing, |_| ErrorCode::None));
         }
         AlterUserScramCredentialsResponse { results, ..Default::default() }
     }

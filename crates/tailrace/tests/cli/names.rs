@@ -70,6 +70,13 @@ const ROWS: &[Row] = &[
     ("user list", &["nope"], 1, "there is no user 'nope'"),
     ("user rotate", &["nope"], 1, "there is no user 'nope'"),
     ("user remove", &["nope"], 1, "there is no user 'nope'"),
+    ("user enable", &["nope"], 1, "there is no user 'nope'"),
+    ("user disable", &["nope"], 1, "there is no user 'nope'"),
+    ("token create", &[], 1, "delegation tokens need another kind of connection"),
+    ("token list", &[], 1, "delegation tokens need another kind of connection"),
+    ("token renew", &["nope"], 1, "delegation tokens need another kind of connection"),
+    ("token expire", &["nope"], 1, "delegation tokens need another kind of connection"),
+    ("acl explain", &["--user", "a", "--topic", "t", "--operation", "nope"], 2, "expected one of all, "),
     ("acl add", &["--user", "nope", "--topic", "t", "--operation", "nope"], 2, "expected one of all, "),
     (
         "acl add",

@@ -1,14 +1,14 @@
-//! `tailrace user`, against a server that has no users for Kafka clients yet.
+//! `tailrace user`, against a server.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use crate::support::{Server, failure, run};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[test]
 fn a_user_is_added_listed_and_removed() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(&dir.path().join("data"), &[]);
-    assert_eq!(server.output(&["user", "list"]), "USER  MECHANISM  ITERATIONS\n");
+    assert_eq!(server.output(&["user", "list"]), "USER  MECHANISM  ITERATIONS  STATE\n");
     assert_eq!(server.output(&["user", "list", "-o", "json"]), "[]\n");
     let file = dir.path().join("password");
     std::fs::write(&file, "s3sam\n").unwrap();
@@ -20,7 +20,7 @@ fn a_user_is_added_listed_and_removed() {
         assert!(list.contains(&format!("alice  {mechanism}  4096")), "{list}");
     }
     server.output(&["user", "remove", "alice"]);
-    assert_eq!(server.output(&["user", "list"]), "USER  MECHANISM  ITERATIONS\n");
+    assert_eq!(server.output(&["user", "list"]), "USER  MECHANISM  ITERATIONS  STATE\n");
 }
 
 #[test]
@@ -46,21 +46,65 @@ fn names_of_users_that_do_not_exist_are_failures() {
 }
 
 #[test]
-fn what_is_not_served_yet_is_said_without_asking_a_server() {
-    for (verb, expected) in [
-        (&["user", "disable", "alice"][..], "`user disable` is not served yet, and 'alice' was not changed"),
-        (&["user", "enable", "alice"], "`user enable` is not served yet, and 'alice' was not changed"),
-        (&["user", "rotate", "alice", "--keep-old", "1h"], "--keep-old is not served yet"),
-    ] {
-        let error = failure(&run(&[verb, &["-b", "127.0.0.1:1"]].concat()), 1);
-        assert!(error.starts_with("tailrace: ") && error.contains(expected), "{error}");
-        let error = failure(&run(&[verb, &["-b", "127.0.0.1:1", "-o", "json"]].concat()), 1);
-        assert_eq!(serde_json::from_str::<Value>(&error).unwrap()["status"], 1, "{error}");
+fn a_user_is_disabled_and_enabled_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir.path().join("data"), &[]);
+    let file = dir.path().join("password");
+    std::fs::write(&file, "s3sam\n").unwrap();
+    server.output(&["user", "add", "alice", "--password-file", file.to_str().unwrap()]);
+    assert_eq!(server.output(&["user", "disable", "alice"]), "alice: disabled\n");
+    assert!(server.output(&["user", "list"]).ends_with("alice  SCRAM-SHA-256  4096        disabled\n"));
+    let list: Value = serde_json::from_str(&server.output(&["user", "list", "-o", "json"])).unwrap();
+    assert_eq!(list[0]["disabled"], true);
+    assert_eq!(server.output(&["user", "disable", "alice"]), "alice: disabled\n", "twice is once");
+    let enabled = server.output(&["user", "enable", "alice", "-o", "json"]);
+    assert_eq!(
+        serde_json::from_str::<Value>(&enabled).unwrap(),
+        json!({ "user": "alice", "disabled": false })
+    );
+    assert!(!server.output(&["user", "list"]).contains("disabled"));
+    server.output(&["user", "disable", "alice"]);
+    server.output(&["user", "remove", "alice"]);
+    assert!(!server.output(&["user", "list"]).contains("alice"), "nothing is left of a disabled user");
+    for verb in ["disable", "enable"] {
+        let error = failure(&server.run(&["user", verb, "bob"]), 1);
+        assert_eq!(error, "tailrace: there is no user 'bob'; `tailrace user list` lists all users\n");
     }
-    for verb in [&["user", "--help"][..], &["user", "rotate", "--help"]] {
-        let help = String::from_utf8(run(verb).stdout).unwrap();
-        assert!(!help.contains("disable") && !help.contains("keep-old"), "{help}");
+}
+
+#[test]
+fn an_old_password_is_kept_for_a_while() {
+    let dir = tempfile::tempdir().unwrap();
+    let more = ["--set", "tailrace.kafka.authentication=requested"];
+    let server = Server::start(&dir.path().join("data"), &more);
+    let file = |name: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, format!("{name}\n")).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (old, new, third) = (file("old"), file("new"), file("third"));
+    let both = ["user", "add", "alice", "--mechanism", "scram-sha-256,scram-sha-512"];
+    server.output(&[&both[..], &["--password-file", &old]].concat());
+    let log_in = |password: &str, mechanism: &str| {
+        let login = ["--sasl-user", "alice", "--sasl-password-file", password, "--sasl-mechanism", mechanism];
+        server.run(&[&["topic", "list"][..], &login].concat()).status.success()
+    };
+    let rotate = ["user", "rotate", "alice", "--password-file"];
+    let shown = server.output(&[&rotate[..], &[&new, "--keep-old", "1h"]].concat());
+    assert!(
+        shown.contains("new password for SCRAM-SHA-256 and SCRAM-SHA-512, and the old one works"),
+        "{shown}"
+    );
+    for mechanism in ["scram-sha-256", "scram-sha-512", "plain"] {
+        assert!(log_in(&old, mechanism) && log_in(&new, mechanism), "{mechanism}");
+        assert!(!log_in(&third, mechanism), "{mechanism}");
     }
+    assert!(server.output(&["user", "list"]).contains("old password until "));
+    server.output(&[&rotate[..], &[&third]].concat());
+    assert!(!log_in(&old, "plain") && !log_in(&new, "plain") && log_in(&third, "scram-sha-256"));
+    let error =
+        failure(&run(&[&rotate[..], &[&new, "--keep-old", "1h", "--iterations", "8192"]].concat()), 2);
+    assert!(error.contains("cannot be used with"), "{error}");
 }
 
 #[test]

@@ -295,6 +295,18 @@ fn a_name_that_is_no_subject_is_heard_with_underscores_for_dots() {
 }
 
 #[test]
+fn a_topic_with_the_name_of_replies_has_no_say_in_them() {
+    let inbox = TopicSubjects { name: "_INBOX", bindings: &[] };
+    for (rules, expected) in [
+        (&["subject:> User:u allow read"][..], false),
+        (&["topic:_INBOX User:u allow read"], true),
+        (&["subject:_INBOX.> User:u deny read", "topic:_INBOX User:u allow read"], true),
+    ] {
+        assert_eq!(reads_topic(rules, false, inbox), expected, "{rules:?}");
+    }
+}
+
+#[test]
 fn a_pattern_is_bound_with_a_rule_that_covers_it() {
     for (rules, is_allowed) in [
         (&[][..], false),

@@ -7,9 +7,11 @@
 mod acls;
 mod quotas;
 mod texts;
+mod tokens;
 mod users;
 
 pub(crate) use acls::{AclForm, acl};
 pub(crate) use quotas::{EntityForm, LimitsForm, entity, limits, limits_form};
 pub(crate) use texts::FormError;
+pub(crate) use tokens::{TokenForm, token_id};
 pub(crate) use users::{UserForm, user_name};

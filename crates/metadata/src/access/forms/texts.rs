@@ -10,6 +10,8 @@ use tailrace_identity::quota::QuotaKey;
 use tailrace_identity::scram::VerifierError;
 use zeroize::Zeroizing;
 
+use crate::access::bounds::RENEWERS_MAX;
+
 /// Maximum number of bytes behind a text in base64: those of a salt. A key has at most 64.
 const BINARY_BYTES_MAX: usize = 255;
 
@@ -44,6 +46,12 @@ pub enum FormError {
     /// The credentials of a user are out of order.
     #[error("its credentials are not at most one for each mechanism, ordered by mechanism")]
     Order,
+    /// A token has too many renewers.
+    #[error("it has {found} renewers, expected at most {RENEWERS_MAX}")]
+    Renewers {
+        /// Their number.
+        found: usize,
+    },
     /// An entity without a part, or an address that is combined with another part.
     #[error("its entity is neither a user, nor a client id, nor both, nor an address")]
     Entity,

@@ -1,14 +1,19 @@
 //! What the rules of the cluster say about one connection. `tailrace_node::access` decides, and this caches
 //! recent decisions until topics or rules change.
 
+mod images;
+
 use std::collections::HashMap;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use tailrace_identity::acl::{Access, SubjectAccess, SubjectUse};
+use tailrace_identity::nats_accounts::ShareKind;
+use tailrace_metadata::MetadataImage;
 use tailrace_node::access::{Rights, SubjectVersions};
 use tailrace_node::{Caller, Node};
 
+pub(crate) use self::images::{Images, Source};
 use crate::auth::decisions::{Delivered, REMEMBERED_BYTES_MAX, remember};
 
 /// Whether a message may be published with a reply subject.
@@ -27,12 +32,16 @@ pub(crate) enum ReplyRight {
 pub(crate) struct SubjectRights {
     node: Weak<Node>,
     caller: Caller,
+    /// Where its account reaches topics by imports.
+    images: Option<Images>,
     decided: Mutex<Decisions>,
 }
 
 /// Recent decisions by some versions of topics and rules.
 #[derive(Default)]
 struct Decisions {
+    /// The metadata by which `versions` were last found to be current.
+    seen: Weak<MetadataImage>,
     versions: Option<SubjectVersions>,
     published: HashMap<Box<[u8]>, bool>,
     replies: HashMap<Box<[u8]>, ReplyRight>,
@@ -50,13 +59,26 @@ impl Decisions {
 }
 
 impl SubjectRights {
-    pub(super) fn new(node: &Weak<Node>, caller: Caller) -> Self {
-        Self { node: Weak::clone(node), caller, decided: Mutex::default() }
+    pub(super) fn new(node: &Weak<Node>, caller: Caller, images: Option<Images>) -> Self {
+        Self { node: Weak::clone(node), caller, images, decided: Mutex::default() }
+    }
+
+    /// Forgets what was decided.
+    pub(super) fn forget(&self) {
+        *self.decided.lock() = Decisions::default();
+    }
+
+    /// Asks about the subjects of topics behind a subject of another account.
+    fn images(&self, kind: ShareKind, subject: &[u8], allows: impl Fn(&[u8]) -> bool) -> bool {
+        self.images.as_ref().is_none_or(|images| images.all(kind, subject, allows))
     }
 
     /// Reports whether the connection may publish to a subject.
     pub(crate) fn may_publish(&self, subject: &[u8]) -> bool {
-        let decide = |rights: &Rights<'_>| rights.subject(publishing(subject)) == SubjectAccess::Allowed;
+        let decide = |rights: &Rights<'_>| {
+            let may = |subject: &[u8]| rights.subject(publishing(subject)) == SubjectAccess::Allowed;
+            may(subject) && self.images(ShareKind::Service, subject, may)
+        };
         self.cached(
             subject.len(),
             false,
@@ -71,7 +93,12 @@ impl SubjectRights {
     /// Reports whether the connection may publish a message with this reply subject.
     pub(crate) fn reply(&self, reply: &[u8]) -> ReplyRight {
         let decide = |rights: &Rights<'_>| {
-            let may = |wanted| rights.hears(wanted) == SubjectAccess::Allowed;
+            let may = |wanted: SubjectUse<'_>| rights.hears(wanted) == SubjectAccess::Allowed;
+            // Behind an imported service, the answer would be a record of a topic.
+            let may_answer = |image: &[u8]| may(publishing(image)) || !rights.is_of_topic(image);
+            if !self.images(ShareKind::Service, reply, may_answer) {
+                return ReplyRight::Refused;
+            }
             match (may(publishing(reply)), rights.is_of_topic(reply)) {
                 (true, _) => ReplyRight::Acknowledged,
                 (false, true) => ReplyRight::Refused,
@@ -92,7 +119,12 @@ impl SubjectRights {
     /// topic must be one that the connection may publish to.
     pub(crate) fn may_use_key(&self, subject: &[u8], key: &[u8]) -> bool {
         let Some(node) = self.node.upgrade() else { return false };
-        !node.rights(&self.caller).is_key_of_topic(subject, key) || self.may_publish(key)
+        let rights = node.rights(&self.caller);
+        let may_write = || rights.subject(publishing(key)) == SubjectAccess::Allowed;
+        (!rights.is_key_of_topic(subject, key) || self.may_publish(key))
+            && self.images(ShareKind::Service, subject, |image| {
+                !rights.is_key_of_topic(image, key) || may_write()
+            })
     }
 
     /// Decides on a subscription.
@@ -105,7 +137,10 @@ impl SubjectRights {
 
     /// Reports whether a message may be delivered to a subscription with this queue group.
     pub(crate) fn may_deliver(&self, subject: &[u8], queue: Option<&[u8]>) -> bool {
-        let decide = |rights: &Rights<'_>| rights.hears(hearing(subject, queue)) == SubjectAccess::Allowed;
+        let decide = |rights: &Rights<'_>| {
+            let may = |subject: &[u8]| rights.hears(hearing(subject, queue)) == SubjectAccess::Allowed;
+            may(subject) && self.images(ShareKind::Stream, subject, may)
+        };
         let Some(queue) = queue else {
             return self.cached(
                 subject.len(),
@@ -130,15 +165,26 @@ impl SubjectRights {
         &self,
         bytes: usize,
         closed: T,
-        find: impl FnOnce(&Decisions) -> Option<T>,
+        find: impl Fn(&Decisions) -> Option<T>,
         decide: impl FnOnce(&Rights<'_>) -> T,
         keep: impl FnOnce(&mut Decisions, T),
     ) -> T {
         let Some(node) = self.node.upgrade() else { return closed };
-        let versions = node.subject_versions();
+        {
+            let known = self.decided.lock();
+            // Far cheaper than to ask for the versions.
+            if node.is_at(&known.seen)
+                && let Some(found) = find(&known)
+            {
+                return found;
+            }
+        }
+        let (image, versions) = (node.image(), node.subject_versions());
         {
             let mut known = self.decided.lock();
             known.renew(versions);
+            // The versions are those of the image, or newer.
+            known.seen = Arc::downgrade(&image);
             if let Some(found) = find(&known) {
                 return found;
             }

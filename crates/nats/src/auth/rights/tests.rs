@@ -61,7 +61,7 @@ impl World {
     }
 
     fn rights(&self, user: &str) -> SubjectRights {
-        SubjectRights::new(&Arc::downgrade(self.node()), caller(Door::Nats, user))
+        SubjectRights::new(&Arc::downgrade(self.node()), caller(Door::Nats, user), None)
     }
 
     fn by_kafka(&self, operation: Operation, topic: &str) -> bool {
@@ -223,8 +223,64 @@ async fn rules_that_are_only_tried_refuse_nothing() {
 #[test]
 fn without_a_node_everything_is_refused() {
     tailrace_runtime::install();
-    let rights = SubjectRights::new(&Weak::new(), caller(Door::Nats, "admin"));
+    let rights = SubjectRights::new(&Weak::new(), caller(Door::Nats, "admin"), None);
     assert!(!rights.may_publish(b"a") && !rights.may_deliver(b"a", None) && !rights.may_use_key(b"a", b"b"));
     assert_eq!(rights.subscription(b"a", None), SubjectAccess::Refused);
     assert_eq!(rights.reply(b"a"), ReplyRight::Refused);
+}
+
+/// A table in which the account B imports the subjects of `orders` from that of the topics, by way of A.
+fn importers() -> Source {
+    use tailrace_identity::Users;
+    let mut users = Users::new([7; 48]);
+    let file = r#"
+        [[accounts]]
+        name = "$G"
+        exports = [{ stream = "orders.>" }, { service = "orders.*" }]
+
+        [[accounts]]
+        name = "A"
+        imports = [{ stream = "orders.>", from = "$G" }, { service = "orders.*", from = "$G" }]
+        exports = [{ stream = "orders.>" }, { service = "orders.*" }]
+
+        [[accounts]]
+        name = "B"
+        imports = [
+            { stream = "orders.>", from = "A", to = "in.>" },
+            { service = "orders.*", from = "A", to = "out.*" },
+        ]
+
+        [[users]]
+        user = "u"
+        password = "p"
+    "#;
+    users.read(file).unwrap();
+    Source::File(Arc::clone(users.accounts()))
+}
+
+/// An import is not a way around the rules of topics.
+#[tokio::test]
+async fn what_leads_into_a_topic_by_imports_needs_the_rights_for_the_topic() {
+    let world = World::new(&[]).await;
+    let images = Images::of(&importers(), &"B".into(), &"$G".into());
+    let rights = SubjectRights::new(&Arc::downgrade(world.node()), caller(Door::Nats, "alice"), images);
+    let may = || {
+        let published = [&b"out.x"[..], b"other"].map(|subject| rights.may_publish(subject));
+        let heard = [&b"in.x"[..], b"other"].map(|subject| rights.may_deliver(subject, None));
+        (published, heard)
+    };
+    assert_eq!(may(), ([false, true], [false, true]));
+    let rules: [Rule; 2] = [(Allow, Write, Topic, "orders"), (Allow, Read, Topic, "orders")];
+    world.add(&rules).await;
+    assert_eq!(may(), ([true, true], [true, true]));
+    // A key is a subject of the topic, too.
+    assert!(rights.may_use_key(b"out.x", b"orders.secret"));
+    let secret: [Rule; 1] = [(Deny, Write, Subject, "orders.secret")];
+    world.add(&secret).await;
+    assert!(!rights.may_use_key(b"out.x", b"orders.secret") && rights.may_use_key(b"out.x", b"k"));
+    world.remove(&secret).await;
+    world.remove(&rules).await;
+    assert_eq!(may(), ([false, true], [false, true]));
+    assert!(Images::of(&importers(), &"$G".into(), &"$G".into()).is_none(), "it is the account itself");
+    world.running.stop().await;
 }

@@ -143,13 +143,21 @@ async fn a_group_is_described_without_members_if_one_of_their_topics_is_hidden()
     assert_eq!(error(rig.admin.call(1, &request).await.error_code), OK);
     rig.allow(&[(Describe, Group, "g"), (Describe, Topic, "t")]).await;
     let mut client = rig.anonymous().await;
-    let request = ConsumerGroupDescribeRequest { group_ids: vec!["g".to_owned()], ..Default::default() };
+    let request = ConsumerGroupDescribeRequest {
+        group_ids: vec!["g".to_owned()],
+        include_authorized_operations: true,
+        ..Default::default()
+    };
     let hidden = client.call(1, &request).await.groups.remove(0);
     assert_eq!(error(hidden.error_code), TopicAuthorizationFailed);
     assert!(hidden.members.is_empty());
+    assert_eq!((hidden.group_state.as_str(), hidden.assignor_name.as_str()), ("", ""));
+    assert_eq!((hidden.group_epoch, hidden.assignment_epoch), (0, 0));
+    assert_eq!(hidden.authorized_operations, i32::MIN);
     rig.allow(&[(Describe, Topic, "u")]).await;
     let shown = client.call(1, &request).await.groups.remove(0);
     assert_eq!((error(shown.error_code), shown.members.len()), (OK, 1));
+    assert_eq!(shown.authorized_operations, 1 << Describe.code());
 }
 
 #[tokio::test]

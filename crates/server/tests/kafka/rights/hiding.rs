@@ -3,16 +3,19 @@
 use tailrace_identity::acl::Operation::{
     Alter, AlterConfigs, Create, Delete, Describe, DescribeConfigs, Read, Write,
 };
-use tailrace_identity::acl::ResourceKind::Topic;
+use tailrace_identity::acl::ResourceKind::{Group, Topic};
 use tailrace_kafka_wire::ErrorCode::{
-    InvalidRequest, TopicAuthorizationFailed, UnknownTopicId, UnknownTopicOrPartition,
+    ClusterAuthorizationFailed, GroupIdNotFound, InvalidRequest, NonEmptyGroup, TopicAuthorizationFailed,
+    UnknownTopicId, UnknownTopicOrPartition,
 };
 use tailrace_kafka_wire::messages::delete_topics_request::{DeleteTopicState, DeleteTopicsRequest};
 use tailrace_kafka_wire::messages::delete_topics_response::DeletableTopicResult;
 use tailrace_kafka_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use tailrace_kafka_wire::messages::metadata_response::MetadataResponseTopic;
 use tailrace_kafka_wire::messages::{
-    CreateTopicsRequest, DescribeTopicPartitionsRequest, describe_topic_partitions_request,
+    AlterShareGroupOffsetsRequest, CreateTopicsRequest, DeleteShareGroupOffsetsRequest,
+    DescribeTopicPartitionsRequest, FindCoordinatorRequest, ShareGroupHeartbeatRequest,
+    alter_share_group_offsets_request, delete_share_group_offsets_request, describe_topic_partitions_request,
 };
 
 use super::{Rig, of_cluster};
@@ -143,6 +146,14 @@ async fn deletion_tells_no_name_and_no_existence_of_a_hidden_topic() {
     assert_eq!(told, expected);
     assert_eq!(both[0].error_message, both[2].error_message);
 
+    rig.allow(&[(Describe, Topic, "nothing")]).await;
+    let missing = delete(&mut client, &[named("nothing")]).await.remove(0);
+    assert_eq!(
+        error(missing.error_code),
+        UnknownTopicOrPartition,
+        "who may see it is told that it is missing"
+    );
+
     rig.allow(&[(Describe, Topic, "secret")]).await;
     let seen = delete(&mut client, &[with_id(id)]).await.remove(0);
     assert_eq!((error(seen.error_code), seen.name.as_deref()), (TopicAuthorizationFailed, Some("secret")));
@@ -153,6 +164,69 @@ async fn deletion_tells_no_name_and_no_existence_of_a_hidden_topic() {
     rig.allow(&[(Delete, Topic, "secret")]).await;
     let deleted = delete(&mut client, &[with_id(id)]).await.remove(0);
     assert_eq!((error(deleted.error_code), deleted.name.as_deref()), (OK, Some("secret")));
+}
+
+/// As in Kafka, the right to find share-partitions is asked before their key is read.
+#[tokio::test]
+async fn a_bad_key_of_a_share_partition_is_told_to_those_who_may_find_one() {
+    let mut rig = Rig::new().await;
+    let find = |key_type| FindCoordinatorRequest {
+        key_type,
+        coordinator_keys: vec!["no key".to_owned()],
+        ..Default::default()
+    };
+    let mut client = rig.anonymous().await;
+    let code = async |client: &mut Client, key_type| {
+        error(client.call(6, &find(key_type)).await.coordinators[0].error_code)
+    };
+    assert_eq!(code(&mut client, 2).await, ClusterAuthorizationFailed);
+    assert_eq!(code(&mut rig.admin, 2).await, InvalidRequest);
+    assert_eq!(code(&mut client, 9).await, InvalidRequest, "a type that is none");
+}
+
+/// As in Kafka, the group is looked at even if no topic is left.
+#[tokio::test]
+async fn the_state_of_a_share_group_is_told_to_those_who_may_use_it_and_none_of_its_topics() {
+    let mut rig = Rig::new().await;
+    rig.admin.create_topic("secret", 1, &[]).await;
+    rig.allow(&[(Read, Group, "g"), (Delete, Group, "g")]).await;
+    let mut client = rig.anonymous().await;
+    let alter = AlterShareGroupOffsetsRequest {
+        group_id: "g".to_owned(),
+        topics: vec![alter_share_group_offsets_request::AlterShareGroupOffsetsRequestTopic {
+            topic_name: "secret".to_owned(),
+            partitions: vec![Default::default()],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let delete = DeleteShareGroupOffsetsRequest {
+        group_id: "g".to_owned(),
+        topics: vec![delete_share_group_offsets_request::DeleteShareGroupOffsetsRequestTopic {
+            topic_name: "secret".to_owned(),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    assert_eq!(error(client.call(0, &delete).await.error_code), GroupIdNotFound);
+    assert_eq!(error(client.call(0, &alter).await.error_code), OK);
+    assert_eq!(error(client.call(0, &delete).await.error_code), GroupIdNotFound, "no group was made");
+    assert_eq!(error(rig.admin.call(0, &alter).await.error_code), OK, "this makes the group");
+    let altered = client.call(0, &alter).await;
+    assert_eq!(error(altered.error_code), OK);
+    assert_eq!(error(altered.responses[0].partitions[0].error_code), TopicAuthorizationFailed);
+    let deleted = client.call(0, &delete).await;
+    assert_eq!(error(deleted.error_code), OK);
+    assert_eq!(error(deleted.responses[0].error_code), TopicAuthorizationFailed);
+    let join = ShareGroupHeartbeatRequest {
+        group_id: "g".to_owned(),
+        member_id: "m".to_owned(),
+        subscribed_topic_names: Some(vec!["secret".to_owned()]),
+        ..Default::default()
+    };
+    assert_eq!(error(rig.admin.call(1, &join).await.error_code), OK);
+    assert_eq!(error(client.call(0, &alter).await.error_code), NonEmptyGroup);
+    assert_eq!(error(client.call(0, &delete).await.error_code), NonEmptyGroup);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! ANONYMOUS, or log in by PLAIN.
 
 mod each_api;
+mod explain;
 mod filters;
 mod hiding;
 mod operations;

@@ -2,12 +2,14 @@
 
 use tailrace_identity::acl::Operation::{All, Alter, AlterConfigs, Describe, Read, Write};
 use tailrace_identity::acl::ResourceKind::{Group, Topic};
-use tailrace_kafka_wire::ErrorCode::{self, ClusterAuthorizationFailed, TopicAuthorizationFailed};
+use tailrace_kafka_wire::ErrorCode::{
+    self, ClusterAuthorizationFailed, GroupAuthorizationFailed, TopicAuthorizationFailed,
+};
 use tailrace_kafka_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
 use tailrace_kafka_wire::messages::{
-    AlterConfigsRequest, DescribeClusterRequest, DescribeGroupsRequest, DescribeTopicPartitionsRequest,
-    IncrementalAlterConfigsRequest, JoinGroupRequest, alter_configs_request,
-    incremental_alter_configs_request,
+    AlterConfigsRequest, ConsumerGroupDescribeRequest, DescribeClusterRequest, DescribeGroupsRequest,
+    DescribeTopicPartitionsRequest, IncrementalAlterConfigsRequest, JoinGroupRequest,
+    ShareGroupDescribeRequest, alter_configs_request, incremental_alter_configs_request,
 };
 
 use super::{Rig, of_cluster};
@@ -72,6 +74,50 @@ async fn the_cluster_and_groups_have_masks_too() {
     let expected = 1 << Read.code() | 1 << Describe.code();
     assert_eq!((error(group.error_code), group.authorized_operations), (OK, expected));
     assert_eq!(client.call(5, &described(false)).await.groups[0].authorized_operations, NOT_ASKED);
+}
+
+/// As in Kafka, operations come without an error. A classic group that is missing is one in old versions,
+/// dead and without an error.
+#[tokio::test]
+async fn operations_are_told_of_what_is_there() {
+    let mut rig = Rig::new().await;
+    let topic = MetadataRequestTopic { name: Some("none".to_owned()), ..Default::default() };
+    let request = MetadataRequest {
+        topics: Some(vec![topic]),
+        allow_auto_topic_creation: false,
+        include_topic_authorized_operations: true,
+        ..Default::default()
+    };
+    let topic = rig.admin.call(8, &request).await.topics.remove(0);
+    let missing = (ErrorCode::UnknownTopicOrPartition, NOT_ASKED);
+    assert_eq!((error(topic.error_code), topic.topic_authorized_operations), missing);
+    let groups = || vec!["g".to_owned()];
+    let request = ConsumerGroupDescribeRequest {
+        group_ids: groups(),
+        include_authorized_operations: true,
+        ..Default::default()
+    };
+    let consumer = rig.admin.call(1, &request).await.groups.remove(0);
+    let missing = (ErrorCode::GroupIdNotFound, NOT_ASKED);
+    assert_eq!((error(consumer.error_code), consumer.authorized_operations), missing);
+    let request = ShareGroupDescribeRequest {
+        group_ids: groups(),
+        include_authorized_operations: true,
+        ..Default::default()
+    };
+    let share = rig.admin.call(1, &request).await.groups.remove(0);
+    assert_eq!((error(share.error_code), share.authorized_operations), missing);
+    let request =
+        DescribeGroupsRequest { groups: groups(), include_authorized_operations: true, ..Default::default() };
+    let classic = rig.admin.call(6, &request).await.groups.remove(0);
+    assert_eq!((error(classic.error_code), classic.authorized_operations), missing);
+    assert_eq!(classic.group_state, "Dead");
+    let dead = rig.admin.call(5, &request).await.groups.remove(0);
+    assert_eq!((error(dead.error_code), dead.group_state.as_str()), (OK, "Dead"));
+    assert_ne!(dead.authorized_operations, NOT_ASKED);
+    let refused = rig.anonymous().await.call(5, &request).await.groups.remove(0);
+    assert_eq!((error(refused.error_code), refused.group_state.as_str()), (GroupAuthorizationFailed, ""));
+    assert_eq!(refused.authorized_operations, NOT_ASKED);
 }
 
 async fn fetched(client: &mut Client) -> ErrorCode {

@@ -44,6 +44,9 @@ pub(crate) struct SaslArguments {
         requires = "login_user"
     )]
     sasl_mechanism: Option<SaslMechanism>,
+    /// The user is the id of a delegation token, and the password is its HMAC
+    #[arg(long, requires = "login_user")]
+    sasl_token: bool,
     /// Let plain show the password to the network: without TLS, to another machine
     #[arg(long, requires = "sasl_mechanism")]
     plain_without_tls: bool,
@@ -65,7 +68,11 @@ impl SaslArguments {
         let Some(user) = self.login_user.clone() else { return Ok(None) };
         let password = self.password(&user)?;
         let mechanism = self.sasl_mechanism.unwrap_or(SaslMechanism::ScramSha256);
-        Ok(Some(Login { user, mechanism, password, plain_without_tls: self.plain_without_tls }))
+        let (is_token, plain_without_tls) = (self.sasl_token, self.plain_without_tls);
+        if is_token && mechanism == SaslMechanism::Plain {
+            return Err(ClientError::TokenWithPlain);
+        }
+        Ok(Some(Login { user, mechanism, password, is_token, plain_without_tls }))
     }
 
     fn password(&self, user: &str) -> Result<Password, ClientError> {

@@ -25,6 +25,8 @@ pub(crate) struct Login {
     pub(super) user: String,
     pub(super) mechanism: SaslMechanism,
     pub(super) password: Password,
+    /// The user is the id of a delegation token, and the password its secret.
+    pub(super) is_token: bool,
     /// PLAIN may show the password to the network.
     pub(super) plain_without_tls: bool,
 }
@@ -110,6 +112,7 @@ impl Login {
 
     async fn scram(&self, connection: &Connection, mechanism: ScramMechanism) -> Result<(), Failed> {
         let start = ScramStart::new(mechanism, &self.user, nonce()?);
+        let start = if self.is_token { start.with_tokenauth() } else { start };
         let first = start.message().into_bytes();
         let server_first = authenticate(connection, first.into()).await?;
         let (proof, last) = start.prove(self.password.bytes(), &server_first)?;

@@ -8,6 +8,7 @@ mod arguments;
 mod errors;
 mod login;
 mod mechanism;
+mod pages;
 mod password;
 mod prompt;
 mod scram;
@@ -16,6 +17,8 @@ pub(crate) use arguments::{
     LOGIN_PASSWORD_FILE, LOGIN_USER, SaslArguments, TERMINAL, second_password_name, second_user_name,
 };
 pub(crate) use errors::{LoginError, PasswordError, listed};
-pub(super) use login::{Login, demanded_mechanisms};
+pub(crate) use login::Login;
+pub(super) use login::demanded_mechanisms;
 pub(crate) use mechanism::{SALT_BYTES, ScramMechanism};
+pub(crate) use pages::PageLogin;
 pub(crate) use password::Password;

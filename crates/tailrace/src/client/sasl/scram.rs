@@ -50,6 +50,12 @@ impl ScramStart {
         Self { mechanism, nonce, client_first_bare }
     }
 
+    /// Says that the user is the id of a delegation token (KIP-48).
+    pub(super) fn with_tokenauth(mut self) -> Self {
+        self.client_first_bare.push_str(",tokenauth=true");
+        self
+    }
+
     /// The client-first-message.
     pub(super) fn message(&self) -> String {
         format!("{GS2_HEADER}{}", self.client_first_bare)
@@ -201,6 +207,8 @@ mod tests {
 
     #[test]
     fn names_are_escaped() {
+        let start = ScramStart::new(ScramMechanism::Sha256, "id", "x".to_owned()).with_tokenauth();
+        assert_eq!(start.message(), "n,,n=id,r=x,tokenauth=true");
         let start = ScramStart::new(ScramMechanism::Sha256, "a=b,c=2C", "x".to_owned());
         assert_eq!(start.message(), "n,,n=a=3Db=2Cc=3D2C,r=x");
     }

@@ -13,7 +13,7 @@ use tailrace_cli::failure::{Failure, note};
 use tailrace_cli::output::{Output, print};
 use tailrace_cli::text::units::parse_duration;
 
-use crate::client::{TlsArguments, address, block_on};
+use crate::client::{PageLogin, SaslArguments, TlsArguments, address, block_on};
 use crate::http::{Site, get};
 use crate::interrupt::{FINISH, Interrupt};
 use sample::{Interval, Sample};
@@ -67,6 +67,8 @@ pub(crate) struct TopArguments {
     timeout: Duration,
     #[command(flatten)]
     tls: TlsArguments,
+    #[command(flatten)]
+    sasl: SaslArguments,
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
@@ -77,10 +79,11 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(arguments: &TopArguments) -> Result<ExitCode, Failure> {
     block_on(async {
-        let tls = arguments.tls.load()?;
+        let (tls, login) = (arguments.tls.load()?, arguments.sasl.load()?);
+        let login = login.as_ref().map(PageLogin::new).transpose()?;
         let mut top = Top {
             arguments,
-            site: Site { address: arguments.monitor.clone(), tls, option: "--monitor" },
+            site: Site { address: arguments.monitor.clone(), tls, login, option: "--monitor" },
             sort: arguments.sort,
         };
         // The first sample also shows whether the server answers.

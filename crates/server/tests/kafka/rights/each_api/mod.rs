@@ -99,6 +99,8 @@ async fn check_all(cases: &[Case]) {
     let id = rig.admin.create_topic(T, 2, &[]).await;
     rig.admin.create_topic("gone", 1, &[]).await;
     rig.admin.produce(T, 0, &[1, 2, 3]).await;
+    // A share group without members.
+    rig.admin.call(0, &share_groups::offsets_of("h")).await;
     let mut client = rig.anonymous().await;
     for case in cases {
         check(rig, &mut client, case, id).await;
@@ -112,7 +114,7 @@ fn names(name: &str) -> Vec<String> {
 }
 
 /// APIs that need rights and have no case here.
-const ELSEWHERE: [&str; 10] = [
+const ELSEWHERE: [&str; 12] = [
     // They filter, and refuse nothing: see `filters`.
     "ListGroups",
     "ListTransactions",
@@ -124,6 +126,9 @@ const ELSEWHERE: [&str; 10] = [
     "AlterClientQuotas",
     "DescribeUserScramCredentials",
     "AlterUserScramCredentials",
+    // They need rights only for others than the client: see `delegation_tokens`.
+    "CreateDelegationToken",
+    "DescribeDelegationToken",
     // The title of the table.
     "API",
 ];

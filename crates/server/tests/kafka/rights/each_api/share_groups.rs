@@ -7,6 +7,19 @@ async fn share_groups() {
     check_all(&cases()).await;
 }
 
+/// Sets the offset of a partition of [`T`]. That makes the group.
+pub(super) fn offsets_of(group: &str) -> AlterShareGroupOffsetsRequest {
+    AlterShareGroupOffsetsRequest {
+        group_id: group.to_owned(),
+        topics: vec![alter_share_group_offsets_request::AlterShareGroupOffsetsRequestTopic {
+            topic_name: T.to_owned(),
+            partitions: vec![Default::default()],
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
 pub(super) fn cases() -> Vec<Case> {
     vec![
         case!(
@@ -92,15 +105,7 @@ pub(super) fn cases() -> Vec<Case> {
             "AlterShareGroupOffsets",
             [(Read, Group, "h"), (Read, Topic, T)],
             0,
-            |_id| AlterShareGroupOffsetsRequest {
-                group_id: "h".to_owned(),
-                topics: vec![alter_share_group_offsets_request::AlterShareGroupOffsetsRequestTopic {
-                    topic_name: T.to_owned(),
-                    partitions: vec![Default::default()],
-                    ..Default::default()
-                }],
-                ..Default::default()
-            },
+            |_id| offsets_of("h"),
             |a| first(
                 [a.error_code]
                     .into_iter()

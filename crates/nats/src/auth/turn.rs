@@ -1,0 +1,113 @@
+//! The subjects that a connection may publish to in its current turn, by the rules of the cluster.
+//!
+//! A turn lasts a millisecond at most, and begins after its bytes were read. So a message that was sent after
+//! a change of the rules was acknowledged is never decided by the rules before. Within the turn, a decision
+//! that was made costs a comparison of the subject, without a lock.
+
+use crate::auth::decisions::REMEMBERED_BYTES_MAX;
+
+/// Number of subjects. With the longest ones they take less than 3 KiB.
+const PLACES: usize = 16;
+
+/// The subjects. Empty until the first decision.
+#[derive(Debug, Default)]
+pub(crate) struct TurnSubjects {
+    turn: u64,
+    places: Vec<Place>,
+}
+
+/// An allowed subject, and the turn in which it was.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    turn: u64,
+    subject: Vec<u8>,
+}
+
+impl TurnSubjects {
+    /// Begins a turn: all decisions are made again.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        self.turn += 1;
+    }
+
+    /// Returns the decision of this turn, or decides. Only what is allowed is kept.
+    #[inline]
+    pub(crate) fn allows(&mut self, subject: &[u8], decide: impl FnOnce() -> bool) -> bool {
+        let number = place(subject);
+        if let Some(place) = self.places.get(number)
+            && place.turn == self.turn
+            && place.subject == subject
+        {
+            return true;
+        }
+        let allowed = decide();
+        if allowed && subject.len() <= REMEMBERED_BYTES_MAX {
+            self.keep(number, subject);
+        }
+        allowed
+    }
+
+    fn keep(&mut self, number: usize, subject: &[u8]) {
+        self.places.resize(PLACES, Place::default());
+        let place = &mut self.places[number];
+        place.turn = self.turn;
+        if place.subject != subject {
+            place.subject.clear();
+            place.subject.extend_from_slice(subject);
+        }
+    }
+}
+
+/// The place of a subject. The last bytes differ most often.
+#[inline]
+fn place(subject: &[u8]) -> usize {
+    let end = subject.last_chunk::<8>().map_or_else(
+        || subject.iter().fold(0, |number, byte| (number << 8) | u64::from(*byte)),
+        |end| u64::from_le_bytes(*end),
+    );
+    let mixed = (end ^ subject.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 60) as usize % PLACES
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn what_is_allowed_holds_for_the_turn_and_a_refusal_for_one_message() {
+        let (mut subjects, asked) = (TurnSubjects::default(), Cell::new(0));
+        let allows = |subjects: &mut TurnSubjects, subject: &[u8], answer: bool| {
+            subjects.allows(subject, || {
+                asked.set(asked.get() + 1);
+                answer
+            })
+        };
+        subjects.begin();
+        for _ in 0..3 {
+            assert!(allows(&mut subjects, b"orders.a", true));
+        }
+        assert_eq!(asked.get(), 1);
+        assert!(!allows(&mut subjects, b"orders.b", false) && allows(&mut subjects, b"orders.b", true));
+        assert_eq!(asked.get(), 3);
+        subjects.begin();
+        assert!(!allows(&mut subjects, b"orders.a", false), "another turn");
+        assert_eq!(asked.get(), 4);
+    }
+
+    #[test]
+    fn many_and_long_subjects_take_bounded_memory() {
+        let mut subjects = TurnSubjects::default();
+        subjects.begin();
+        for number in 0..1000 {
+            let subject = format!("orders.{number}");
+            assert!(subjects.allows(subject.as_bytes(), || true));
+            assert!(subjects.allows(subject.as_bytes(), || panic!("it was just decided")));
+        }
+        let long = vec![b'x'; REMEMBERED_BYTES_MAX + 1];
+        assert!(subjects.allows(&long, || true) && !subjects.allows(&long, || false));
+        let kept: usize = subjects.places.iter().map(|place| place.subject.capacity()).sum();
+        assert!(subjects.places.len() == PLACES && kept <= PLACES * REMEMBERED_BYTES_MAX);
+    }
+}

@@ -1,0 +1,261 @@
+//! PUB and HPUB: deliveries, captures and the replies to them.
+
+use std::sync::Arc;
+
+use tailrace_env::time::Instant;
+use tailrace_identity::nats_accounts::callout::CALLOUT_SUBJECT;
+use tailrace_nats_wire::{Message, NO_RESPONDERS, ProtocolError};
+
+use super::{Next, Session, Wide};
+use crate::account::{self, without_request_info};
+use crate::auth::{Permissions, ReplyRight};
+use crate::capture::Binding;
+use crate::close::CloseReason;
+use crate::fan_out::{FanOut, Turn};
+use crate::front::NatsFront;
+use crate::mapping;
+use crate::reserved;
+use crate::router::{Begun, deliver_status};
+use crate::system::Question;
+use crate::target::Target;
+use crate::trace::Trace;
+
+impl Session {
+    /// Publishes without what a client may not say of itself to services of other accounts.
+    #[cold]
+    pub(super) fn publish_honestly(
+        &mut self,
+        front: &NatsFront,
+        message: &Message<'_>,
+        until: Instant,
+    ) -> Option<Next> {
+        let headers = message.headers.map(without_request_info);
+        self.publish(front, &Message { headers: headers.as_deref(), ..*message }, until)
+    }
+
+    #[inline]
+    pub(super) fn publish(
+        &mut self,
+        front: &NatsFront,
+        message: &Message<'_>,
+        until: Instant,
+    ) -> Option<Next> {
+        if let Some(wide) = self.fan_out.take() {
+            return self.fan_out(front, message, wide, until);
+        }
+        if self.options.pedantic && !is_literal(message.subject) {
+            self.error(&ProtocolError::InvalidPublishSubject);
+        }
+        if message.payload.len() + message.headers.map_or(0, <[u8]>::len) > self.payload_max {
+            return Some(self.fail(&ProtocolError::MaximumPayload, CloseReason::MaximumPayload));
+        }
+        let trace = message.headers.map_or(Trace::None, Trace::of);
+        match trace {
+            Trace::To { destination, .. } if !self.may_publish(destination) => {
+                self.refuse_publish(destination);
+                return None;
+            }
+            Trace::Nowhere => return None,
+            Trace::To { .. } | Trace::None => {}
+        }
+        self.messages_in += 1;
+        self.bytes_in += (message.payload.len() + message.headers.map_or(0, <[u8]>::len)) as u64;
+        if !self.may_publish(message.subject) {
+            self.refuse_publish(message.subject);
+            return None;
+        }
+        if let Some(reply) = message.reply.filter(|reply| reserved::is_reply(reply)) {
+            self.error(&ProtocolError::reply_permission(reply));
+            return None;
+        }
+        if message.subject == CALLOUT_SUBJECT.as_bytes() && front.auth().callout().is_some() {
+            self.refuse_publish(message.subject);
+            return None;
+        }
+        let may_acknowledge = self.may_reply_and_use_key(message)?;
+        self.ok();
+        if message.subject.starts_with(b"$SYS.REQ.") && may_acknowledge && self.asks_server(front, message) {
+            return None;
+        }
+        if matches!(trace, Trace::To { only: true, .. }) {
+            self.dry_run(front, message);
+            return None;
+        }
+        let (capture, mut acknowledged) = (&mut self.capture, false);
+        let router = self.membership.account().router();
+        let begun = router.begin_publish(&mut self.burst, &self.client, message, |binding| {
+            acknowledged |= binding.acknowledges();
+            capture.push(binding, &captured(message, may_acknowledge));
+        });
+        match begun {
+            Begun::Done(deliveries) => {
+                let reached = Reached { deliveries, acknowledged };
+                let reached = self.cross(message, may_acknowledge, reached);
+                self.published(front, message, &reached);
+            }
+            Begun::Wide(targets) => {
+                let fan_out = Box::new(FanOut::new(targets));
+                return self.fan_out(front, message, Wide { fan_out, acknowledged, may_acknowledge }, until);
+            }
+        }
+        None
+    }
+
+    /// Delivers to some of very many subscriptions. The others follow in later turns.
+    fn fan_out(
+        &mut self,
+        front: &NatsFront,
+        message: &Message<'_>,
+        mut wide: Wide,
+        until: Instant,
+    ) -> Option<Next> {
+        let turn = Turn { burst: &mut self.burst, origin: Some(&self.client), message, here: None, until };
+        let (capture, acknowledged) = (&mut self.capture, &mut wide.acknowledged);
+        let captured = captured(message, wide.may_acknowledge);
+        let done = wide.fan_out.go_on(self.membership.account().router(), turn, |binding| {
+            *acknowledged |= binding.acknowledges();
+            capture.push(binding, &captured);
+        });
+        let Some(deliveries) = done else {
+            self.fan_out = Some(wide);
+            return Some(Next::Again);
+        };
+        let reached = Reached { deliveries, acknowledged: wide.acknowledged };
+        let reached = self.cross(message, wide.may_acknowledge, reached);
+        self.published(front, message, &reached);
+        None
+    }
+
+    /// Takes a request to the server itself. Reports whether it is one.
+    #[cold]
+    fn asks_server(&mut self, front: &NatsFront, message: &Message<'_>) -> bool {
+        // What the server says to a subject must be something that the client may say or hear there.
+        let may_name = |reply: &[u8]| {
+            self.permissions
+                .as_ref()
+                .is_none_or(|user| user.may_subscribe(reply, None) || user.may_publish(reply))
+        };
+        message.reply.is_some_and(may_name)
+            && self.questions.take(front, self.membership.account(), &self.client, message)
+    }
+
+    /// Takes the requests to the server that nobody answers yet.
+    pub(crate) fn questions(&mut self) -> Vec<Question> {
+        self.questions.drain()
+    }
+
+    /// Publishes a message in the other accounts to which it crosses. Takes and returns whom it reaches.
+    #[inline]
+    fn cross(&mut self, message: &Message<'_>, may_acknowledge: bool, reached: Reached) -> Reached {
+        match self.burst.crossings.is_empty() {
+            true => reached,
+            false => self.cross_on(message, may_acknowledge, reached),
+        }
+    }
+
+    #[cold]
+    fn cross_on(&mut self, message: &Message<'_>, may_acknowledge: bool, reached: Reached) -> Reached {
+        let Reached { deliveries, mut acknowledged } = reached;
+        let capture = &mut self.capture;
+        let mut captured = |binding: &Arc<Binding>, there: &Message<'_>| {
+            acknowledged |= binding.acknowledges();
+            capture.end_message();
+            capture.push(binding, &captured(there, may_acknowledge));
+            capture.end_message();
+        };
+        let more = account::cross(&mut self.burst, Some(&self.client), message, &mut captured);
+        Reached { deliveries: deliveries + more, acknowledged }
+    }
+
+    #[inline]
+    fn published(&mut self, front: &NatsFront, message: &Message<'_>, reached: &Reached) {
+        if reached.deliveries == 0 && !reached.acknowledged {
+            self.nobody_listens(front, message);
+        }
+    }
+
+    #[inline]
+    fn may_publish(&mut self, subject: &[u8]) -> bool {
+        let turn = &mut self.turn_subjects;
+        self.permissions.as_ref().is_none_or(|user| user.may_publish_in(turn, subject))
+            && !reserved::is_subject(subject)
+    }
+
+    /// Checks the reply subject and the key of a message by the rules of the cluster. Returns whether topics
+    /// may acknowledge it. `None`, after an error was sent, if the client may not publish it.
+    #[inline]
+    fn may_reply_and_use_key(&self, message: &Message<'_>) -> Option<bool> {
+        match self.permissions.as_ref().filter(|permissions| permissions.has_rights()) {
+            None => Some(true),
+            Some(permissions) => self.check_reply_and_key(permissions, message),
+        }
+    }
+
+    fn check_reply_and_key(&self, permissions: &Permissions, message: &Message<'_>) -> Option<bool> {
+        let reply = message.reply.map(|reply| (reply, permissions.reply(reply)));
+        if let Some((reply, ReplyRight::Refused)) = reply {
+            let error = ProtocolError::reply_permission(reply);
+            tracing::info!(client = self.client.id, %error, "publish refused");
+            self.error(&error);
+            return None;
+        }
+        let refused_key = mapping::with_own_key(message, |key| {
+            Some(key).filter(|key| !permissions.may_use_key(message.subject, key)).map(<[u8]>::to_vec)
+        });
+        if let Some(key) = refused_key {
+            self.refuse_publish(&key);
+            return None;
+        }
+        Some(reply.is_none_or(|(_, right)| right == ReplyRight::Acknowledged))
+    }
+
+    fn refuse_publish(&self, subject: &[u8]) {
+        let error = ProtocolError::publish_permission(subject);
+        tracing::info!(client = self.client.id, %error, "publish refused");
+        self.error(&error);
+    }
+
+    /// Handles a message that `nats trace` sends only to be traced. It is not delivered and not captured.
+    fn dry_run(&mut self, front: &NatsFront, message: &Message<'_>) {
+        front.metrics().dry_runs.inc();
+        self.burst.searched();
+        if !self.router().reaches_anybody(message.subject) {
+            self.nobody_listens(front, message);
+        }
+    }
+
+    fn nobody_listens(&mut self, front: &NatsFront, message: &Message<'_>) {
+        if let Some(reply) = message.reply.filter(|_| self.options.no_responders) {
+            self.answer_no_responders(front, message.subject, reply);
+        }
+    }
+
+    /// Sends HMSG with status 503 to the client's own plain subscription for the reply.
+    fn answer_no_responders(&mut self, front: &NatsFront, subject: &[u8], reply: &[u8]) {
+        self.burst.searched();
+        let Some(target) = self.router().own_subscription(&self.client, reply) else { return };
+        let Target::Client(subscription) = &*target else { return };
+        front.metrics().no_responders.inc();
+        let headers = [NO_RESPONDERS, b"Nats-Subject: ", subject, b"\r\n\r\n"].concat();
+        let answer = Message { subject: reply, reply: None, headers: Some(&headers), payload: b"" };
+        deliver_status(subscription, &answer, &mut self.burst);
+    }
+}
+
+/// Whom a message reaches.
+struct Reached {
+    /// Number of clients and nodes that get it.
+    deliveries: usize,
+    /// Whether a topic acknowledges it.
+    acknowledged: bool,
+}
+
+/// Returns the message that topics get.
+fn captured<'m>(message: &Message<'m>, may_acknowledge: bool) -> Message<'m> {
+    Message { reply: message.reply.filter(|_| may_acknowledge), ..*message }
+}
+
+/// Reports whether a subject has no empty words and no wildcards. Long ones are allowed here.
+fn is_literal(subject: &[u8]) -> bool {
+    subject.split(|&byte| byte == b'.').all(|word| !matches!(word, b"" | b"*" | b">"))
+}

@@ -1,0 +1,11 @@
+//! Logins with keys from a web server, the pages, the audit log, and that no secret is told anywhere. A
+//! binary of its own, because it looks at all that the process logs.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod audit;
+#[path = "../common/mod.rs"]
+mod common;
+mod key_endpoint;
+mod pages;
+mod secrets;

@@ -1,0 +1,24 @@
+//! The programs that measure.
+
+use std::path::PathBuf;
+
+use crate::run::{self, root};
+
+/// The measuring programs.
+pub(super) struct Programs {
+    pub(super) load: PathBuf,
+    pub(super) decisions: PathBuf,
+}
+
+impl Programs {
+    pub(super) fn build() -> Result<Self, String> {
+        let example = |package: &str, name: &str| {
+            run::cargo(&["build", "--release", "--package", package, "--example", name])?;
+            Ok::<_, String>(root().join("target/release/examples").join(name))
+        };
+        Ok(Self {
+            load: example("tailrace-bench", "security_load")?,
+            decisions: example("tailrace-node", "remembered_decision_cost")?,
+        })
+    }
+}
