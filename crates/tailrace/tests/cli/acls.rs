@@ -245,17 +245,11 @@ fn rules_that_are_only_tried_are_warned_of() {
     let password = "\"tailrace.first.password\" = \"s3sam\"\n";
     let tried = format!("{password}\"tailrace.authorizer.report.only\" = true");
     let data = dir.path().join("data");
-    // The NATS listener has no logins, and the HTTP listener refuses nobody.
-    let open = ["--set", "nats=0.0.0.0:0", "--set", "http=0.0.0.0:0"];
-    let start = |config: &str| Server::start(&data, &[&["--config", config], &open[..]].concat());
+    let start = |config: &str| Server::start(&data, &["--config", config]);
     let server = start(&rules(dir.path(), &tried));
     assert_eq!(warns(&server), 1);
-    let log = std::fs::read_to_string(&server.errors).unwrap();
-    assert_eq!(log.matches("WITHOUT AUTHENTICATION").count(), 2, "{log}");
     assert_eq!(server.stop(), Some(0));
+    // The log goes on in the same file.
     let server = start(&rules(dir.path(), password));
     assert_eq!(warns(&server), 1);
-    let log = std::fs::read_to_string(&server.errors).unwrap();
-    // NATS again, and not HTTP.
-    assert_eq!(log.matches("WITHOUT AUTHENTICATION").count(), 3, "{log}");
 }
