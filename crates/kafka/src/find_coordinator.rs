@@ -26,6 +26,9 @@ const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;
 const SHARE: i8 = 2;
 
+/// First version with coordinators of share groups.
+const SHARE_FROM: i16 = 6;
+
 pub(crate) async fn handle(
     context: Arc<Context>,
     request: FindCoordinatorRequest,
@@ -54,7 +57,12 @@ pub(crate) async fn handle(
 
 async fn coordinator(context: &Context, kind: i8, key: &str) -> Coordinator {
     let (here, caller) = (context.node(), context.caller());
-    if !matches!(kind, GROUP | TRANSACTION | SHARE) {
+    let is_known = match kind {
+        GROUP | TRANSACTION => true,
+        SHARE => context.version() >= SHARE_FROM,
+        _ => false,
+    };
+    if !is_known {
         return refused("Unknown coordinator type.");
     }
     if let Err(code) = check_rights(context, kind, key) {

@@ -51,9 +51,12 @@ pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> M
     };
     let rights = context.rights();
     for topic in &mut topics {
-        let is_there = topic.error_code == ErrorCode::None.code();
+        // As in Kafka, a name that no topic has comes with its operations.
+        let is_hidden = [ErrorCode::TopicAuthorizationFailed, ErrorCode::UnknownTopicId]
+            .iter()
+            .any(|code| topic.error_code == code.code());
         let name = topic.name.as_deref().unwrap_or_default();
-        topic.topic_authorized_operations = rights.topic_operations(asks_operations && is_there, name);
+        topic.topic_authorized_operations = rights.topic_operations(asks_operations && !is_hidden, name);
     }
     let brokers = topology::live_nodes(&context).into_iter().map(|node| MetadataResponseBroker {
         node_id: node.id,
