@@ -51,11 +51,9 @@ pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> M
     };
     let rights = context.rights();
     for topic in &mut topics {
-        // As in Kafka, a name that no topic has comes with its operations.
-        let is_hidden = [ErrorCode::TopicAuthorizationFailed, ErrorCode::UnknownTopicId]
-            .iter()
-            .any(|code| topic.error_code == code.code());
         let name = topic.name.as_deref().unwrap_or_default();
+        // As in Kafka, a name that no topic has comes with its operations, and an id that none has without.
+        let is_hidden = name.is_empty() || topic.error_code == ErrorCode::TopicAuthorizationFailed.code();
         topic.topic_authorized_operations = rights.topic_operations(asks_operations && !is_hidden, name);
     }
     let brokers = topology::live_nodes(&context).into_iter().map(|node| MetadataResponseBroker {
