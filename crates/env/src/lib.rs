@@ -27,6 +27,7 @@ pub use tokio::sync;
 
 pub mod aside;
 pub mod budget;
+pub mod file_stamp;
 pub mod io;
 mod macros;
 pub mod metrics;

@@ -20,6 +20,7 @@ mod errors;
 mod garbled;
 mod names;
 pub mod nats_accounts;
+mod network;
 mod nkey;
 pub mod oauth;
 mod plain;

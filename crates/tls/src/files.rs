@@ -1,12 +1,13 @@
 //! The TLS files: reading them, and detecting that they were replaced.
 
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tailrace_env::file_stamp::FileStamp;
 use tailrace_env::time::Duration;
 use tailrace_env::{task, time};
 
@@ -19,23 +20,11 @@ const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// One stamp per file. `None` if the file does not exist.
-pub(crate) type Stamps = Vec<Option<Stamp>>;
-
-/// Modification time and length of a file. A different stamp means that the file was replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    seconds: i64,
-    nanos: i64,
-    bytes: u64,
-}
+pub(crate) type Stamps = Vec<Option<FileStamp>>;
 
 /// Returns the stamps of these files.
 pub(crate) fn stamps<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Stamps {
-    let stamp = |path: &PathBuf| {
-        let found = std::fs::metadata(path).ok()?;
-        Some(Stamp { seconds: found.mtime(), nanos: found.mtime_nsec(), bytes: found.len() })
-    };
-    files.into_iter().map(stamp).collect()
+    files.into_iter().map(|path| FileStamp::of(path)).collect()
 }
 
 /// Lets `owner` reload its files whenever they change. Never returns.

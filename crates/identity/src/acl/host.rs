@@ -2,18 +2,16 @@
 
 use std::net::IpAddr;
 
-/// Number of bits of an IPv6 address. IPv4 addresses are compared as the first bits of as many.
-const BITS: u32 = 128;
+use crate::network::Network;
 
 /// All addresses, or those of a network. Addresses are compared as addresses, not as text as in Kafka. An
-/// IPv4 address that is written as an IPv6 address (`::ffff:10.0.0.1`) is an IPv4 address. No network of IPv6
-/// contains it, not even `::/0`.
+/// IPv4 address that is written as an IPv6 address (`::ffff:10.0.0.1`) is an IPv4 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Host {
     /// Every address, and requests whose address is unknown.
     Any,
-    /// The addresses that share the first `bits` bits with `base`. The other bits of `base` are zero.
-    Network { base: IpAddr, bits: u8 },
+    /// The addresses of a network whose base has no bits behind the prefix.
+    Network(Network),
 }
 
 impl Host {
@@ -28,20 +26,18 @@ impl Host {
             None => (text, None),
         };
         let address: IpAddr = address.parse().ok()?;
-        let (base, bits) = canonical(address, bits.unwrap_or_else(|| width(address)))?;
-        let rest = aligned(base).checked_shl(bits.into()).unwrap_or(0);
-        (rest == 0).then_some(Self::Network { base, bits })
+        let network = match bits {
+            Some(bits) => Network::new(address, bits)?,
+            None => Network::of(address)?,
+        };
+        (!network.has_rest()).then_some(Self::Network(network))
     }
 
     /// Reports whether it contains an address in canonical form (`IpAddr::to_canonical`).
     pub(super) fn contains(self, address: IpAddr) -> bool {
         match self {
             Self::Any => true,
-            Self::Network { base, bits } => {
-                let difference = aligned(base) ^ aligned(address);
-                let prefix = difference.checked_shr(BITS - u32::from(bits)).unwrap_or(0);
-                base.is_ipv4() == address.is_ipv4() && prefix == 0
-            }
+            Self::Network(network) => network.contains(address),
         }
     }
 }
@@ -51,30 +47,6 @@ fn parse_bits(text: &str) -> Option<u8> {
     let is_plain = text == "0" || !text.starts_with('0');
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     (is_plain && is_number).then(|| text.parse().ok()).flatten()
-}
-
-/// Turns a mapped IPv4 network into an IPv4 network. `None` if the prefix is longer than the address.
-fn canonical(address: IpAddr, bits: u8) -> Option<(IpAddr, u8)> {
-    if bits > width(address) {
-        return None;
-    }
-    let mapped = match address {
-        IpAddr::V6(v6) => v6.to_ipv4_mapped().zip(bits.checked_sub(96)),
-        IpAddr::V4(_) => None,
-    };
-    Some(mapped.map_or((address, bits), |(v4, bits)| (v4.into(), bits)))
-}
-
-fn width(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
-}
-
-/// The address as the first bits of a number.
-fn aligned(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(v4) => u128::from(v4.to_bits()) << (BITS - 32),
-        IpAddr::V6(v6) => v6.to_bits(),
-    }
 }
 
 #[cfg(test)]

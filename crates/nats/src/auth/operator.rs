@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tailrace_config::BrokerConfig;
+use tailrace_env::file_stamp::FileStamp;
 use tailrace_identity::nats_accounts::jwt::{
     AccountClaims, AccountUser, ClaimError, Connection, DeletedAccounts, OperatorTrust, Presented,
     UserClaims, UserDenied,
@@ -24,16 +25,6 @@ use super::file;
 const OPERATOR: &str = "tailrace.nats.operator.file";
 const ACCOUNTS: &str = "tailrace.nats.operator.accounts.file";
 
-/// What a file looks like from outside. It differs once the file is changed or replaced.
-#[derive(Debug, PartialEq, Eq)]
-struct Seen {
-    /// When it was changed.
-    seconds: i64,
-    nanoseconds: i64,
-    length: u64,
-    number: u64,
-}
-
 /// How the token of a JWT begins: `{"` in base64.
 const TOKEN_START: &str = "eyJ";
 
@@ -45,7 +36,7 @@ pub(crate) struct Operator {
     sources: Mutex<Sources>,
     /// The file with the claims of accounts, and what it looked like when it was read.
     accounts_file: Option<PathBuf>,
-    seen: Mutex<Option<Seen>>,
+    seen: Mutex<Option<FileStamp>>,
 }
 
 /// Where claims come from. Of two claims of an account the newer one is in force.
@@ -120,7 +111,7 @@ impl Operator {
     /// Reads the claims of accounts from their file. They replace all others. Blocks.
     fn read_accounts(&self) -> Result<(), AuthError> {
         let Some(path) = &self.accounts_file else { return Ok(()) };
-        *self.seen.lock() = seen(path);
+        *self.seen.lock() = FileStamp::of(path);
         let now_s = now_s();
         let mut all: BTreeMap<AccountName, Claim> = BTreeMap::new();
         for token in tokens_of(ACCOUNTS, path)? {
@@ -181,7 +172,7 @@ impl Operator {
     /// stay. Blocks.
     pub(crate) fn look_at_file(&self) {
         let Some(path) = &self.accounts_file else { return };
-        let now = seen(path);
+        let now = FileStamp::of(path);
         if now.is_none() || *self.seen.lock() == now {
             return;
         }
@@ -277,16 +268,6 @@ impl Operator {
             None => Err(UserDenied::NoAccount { account: claims.account().clone() }),
         }
     }
-}
-
-fn seen(path: &Path) -> Option<Seen> {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata(path).ok().map(|found| Seen {
-        seconds: found.mtime(),
-        nanoseconds: found.mtime_nsec(),
-        length: found.len(),
-        number: found.ino(),
-    })
 }
 
 /// Returns the tokens of a file: one on each line. Lines that are no token, like the dashes that nsc writes,

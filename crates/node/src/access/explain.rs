@@ -5,12 +5,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tailrace_identity::acl::{
-    Access, Acl, Authorizer, Decision, Operation, Reason, Requester, ResourceKind, SubjectAccess, SubjectUse,
+    Access, Acl, Decision, Operation, Reason, Requester, ResourceKind, SubjectAccess, SubjectUse,
 };
 
 use super::decide::Rules;
-use super::recent;
-use super::topic_index::TopicIndex;
+use super::{recent, subjects};
 use crate::node::Node;
 
 /// A request that somebody might make.
@@ -74,7 +73,9 @@ impl Node {
                 };
                 let wanted = SubjectUse { access, subject: subject.as_bytes(), queue };
                 let topics = self.access.topics(&image);
-                on_subject(&authorizer, &topics, &who, wanted)?
+                let found = subjects::decide(&authorizer, &topics, &who, wanted)?;
+                let allowed = found.access != SubjectAccess::Refused;
+                (Decision { allowed, reason: found.reason }, found.access)
             }
             _ => {
                 let question = recent::Question { who, operation, kind, name };
@@ -89,21 +90,4 @@ impl Node {
         let is_partial = access == SubjectAccess::Filtered;
         Some(Explanation { is_allowed: decision.allowed, is_partial, is_tried: rules.is_tried(), reason })
     }
-}
-
-fn on_subject<'r>(
-    authorizer: &'r Authorizer,
-    topics: &TopicIndex,
-    who: &Requester<'_>,
-    wanted: SubjectUse<'_>,
-) -> Option<(Decision<'r>, SubjectAccess)> {
-    let is_pattern = wanted.access == Access::Read
-        && wanted.subject.split(|byte| *byte == b'.').any(|word| matches!(word, b"*" | b">"));
-    let decision = if is_pattern {
-        authorizer.subject_by_nats(who, wanted, topics.of_pattern(wanted.subject).ok()?)
-    } else {
-        authorizer.subject_by_nats(who, wanted, topics.of_subject(wanted.subject).ok()?)
-    };
-    let allowed = decision.access != SubjectAccess::Refused;
-    Some((Decision { allowed, reason: decision.reason }, decision.access))
 }

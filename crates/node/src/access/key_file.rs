@@ -4,10 +4,10 @@
 //! node has none.
 
 use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
+use tailrace_env::file_stamp::FileStamp;
 use tailrace_env::time::Duration;
 use tailrace_identity::oauth::Jwks;
 
@@ -16,27 +16,18 @@ use super::token_keys::{KEYS_BYTES_MAX, TokenKeysError};
 /// Interval between checks for a changed file. A check is one stat(2) call.
 pub(super) const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Identity of a file's content. A different one means that the file was replaced or written to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    inode: u64,
-    seconds: i64,
-    nanos: i64,
-    bytes: u64,
-}
-
 /// The file.
 pub(super) struct KeyFile {
     path: PathBuf,
     /// The file that was last read, used or not. `None` if there was none. Held while it is read.
-    last_read: Mutex<Option<Stamp>>,
+    last_read: Mutex<Option<FileStamp>>,
 }
 
 impl KeyFile {
     /// Reads the file for the first time.
     pub(super) fn open(path: &str) -> Result<(Self, Jwks), TokenKeysError> {
         let path = PathBuf::from(path);
-        let last_read = Mutex::new(stamp(&path));
+        let last_read = Mutex::new(FileStamp::of(&path));
         let keys = read(&path)?;
         Ok((Self { path, last_read }, keys))
     }
@@ -44,18 +35,12 @@ impl KeyFile {
     /// Reads the file if it has changed, and passes on what it found. Others wait meanwhile.
     pub(super) fn refresh(&self, found: impl FnOnce(Result<Jwks, TokenKeysError>)) {
         let mut last_read = self.last_read.lock();
-        let current = stamp(&self.path);
+        let current = FileStamp::of(&self.path);
         if current != *last_read {
             *last_read = current;
             found(read(&self.path));
         }
     }
-}
-
-fn stamp(path: &Path) -> Option<Stamp> {
-    let found = std::fs::metadata(path).ok()?;
-    let (seconds, nanos) = (found.mtime(), found.mtime_nsec());
-    Some(Stamp { inode: found.ino(), seconds, nanos, bytes: found.len() })
 }
 
 fn read(path: &Path) -> Result<Jwks, TokenKeysError> {

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
-use tailrace_identity::acl::{Access, Decision, ResourceKind, SubjectAccess, SubjectUse};
+use tailrace_identity::acl::{
+    Access, Authorizer, Decision, Requester, ResourceKind, SubjectAccess, SubjectDecision, SubjectUse,
+};
 use tailrace_metadata::MetadataImage;
 
 use super::Rights;
@@ -89,14 +91,7 @@ impl Rights<'_> {
         let Some(rules) = &self.rules else { return SubjectAccess::Allowed };
         let authorizer = rules.authorizer(&self.node.access);
         let (who, index) = (requester(self.caller), self.topics());
-        let is_pattern = wanted.access == Access::Read
-            && wanted.subject.split(|byte| *byte == b'.').any(|word| matches!(word, b"*" | b">"));
-        let decision = if is_pattern {
-            index.of_pattern(wanted.subject).map(|topics| authorizer.subject_by_nats(&who, wanted, topics))
-        } else {
-            index.of_subject(wanted.subject).map(|topics| authorizer.subject_by_nats(&who, wanted, topics))
-        };
-        let Ok(decision) = decision else {
+        let Some(decision) = decide(authorizer, &index, &who, wanted) else {
             return if rules.is_tried() { SubjectAccess::Allowed } else { SubjectAccess::Refused };
         };
         if is_asked {
@@ -107,4 +102,20 @@ impl Rights<'_> {
         }
         if rules.is_tried() { SubjectAccess::Allowed } else { decision.access }
     }
+}
+
+/// Decides on a publication, a subscription or a delivery. `None` if it is about no subject.
+pub(super) fn decide<'a>(
+    authorizer: &'a Authorizer,
+    topics: &TopicIndex,
+    who: &Requester<'_>,
+    wanted: SubjectUse<'_>,
+) -> Option<SubjectDecision<'a>> {
+    let is_pattern = wanted.access == Access::Read
+        && wanted.subject.split(|byte| *byte == b'.').any(|word| matches!(word, b"*" | b">"));
+    Some(if is_pattern {
+        authorizer.subject_by_nats(who, wanted, topics.of_pattern(wanted.subject).ok()?)
+    } else {
+        authorizer.subject_by_nats(who, wanted, topics.of_subject(wanted.subject).ok()?)
+    })
 }

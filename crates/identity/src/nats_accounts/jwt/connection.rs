@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use super::errors::UserDenied;
 use super::forms::{TimeRange, UserBody};
+use crate::network::Network;
 
 const DAY_S: i64 = 86_400;
 
@@ -120,19 +121,6 @@ fn is_in(network: &str, address: IpAddr) -> Option<bool> {
     let (base, bits) = network.trim().split_once('/')?;
     let base: IpAddr = base.parse().ok()?;
     let is_number = bits.bytes().all(|byte| byte.is_ascii_digit());
-    let bits: u32 = if is_number { bits.parse().ok()? } else { return None };
-    let width = if base.is_ipv4() { 32 } else { 128 };
-    if bits > width {
-        return None;
-    }
-    let (base, bits) = match base {
-        IpAddr::V6(v6) if bits >= 96 => v6.to_ipv4_mapped().map_or((base, bits), |v4| (v4.into(), bits - 96)),
-        _ => (base, bits),
-    };
-    let first = |address: IpAddr| match address {
-        IpAddr::V4(v4) => u128::from(v4.to_bits()) << 96,
-        IpAddr::V6(v6) => v6.to_bits(),
-    };
-    let difference = (first(base) ^ first(address)).checked_shr(128 - bits).unwrap_or(0);
-    Some(base.is_ipv4() == address.is_ipv4() && difference == 0)
+    let bits = if is_number { bits.parse().ok()? } else { return None };
+    Some(Network::new(base, bits)?.contains(address))
 }
