@@ -171,7 +171,7 @@ fn patterns_that_are_none_are_refused_with_their_position() {
 #[test]
 fn what_belongs_to_nats_itself_is_not_captured() {
     let mut f = Fixture::new(&[]);
-    for subjects in ["$JS.API.>", "$JS.*", "$SYS.>", "_INBOX.a.b", "$SYS.REQ.SERVER.PING"] {
+    for subjects in ["$JS.API.>", "$JS.*", "$SYS.>", "_INBOX.a.b", "_R_.a", "$SYS.REQ.SERVER.PING"] {
         let error = f.bind("t", subjects).unwrap_err();
         assert!(error.contains("which belongs to NATS itself"), "{error}");
     }
@@ -179,8 +179,8 @@ fn what_belongs_to_nats_itself_is_not_captured() {
         let error = f.bind("t", subjects).unwrap_err();
         let expected = format!(
             "Invalid value {subjects} for configuration tailrace.subjects: '{subjects}' starts with a wildcard, so it \
-             would also capture $JS.>, $SYS.>, _INBOX.>, which belong to NATS itself; start with a word, as in \
-             orders.{subjects}"
+             would also capture $JS.>, $SYS.>, _INBOX.>, _R_.>, which belong to NATS itself; start with a word, \
+             as in orders.{subjects}"
         );
         assert_eq!(error, expected);
     }
