@@ -3,9 +3,9 @@
 use std::process::Command;
 use std::time::Instant;
 
-use crate::run::{self, root};
 use crate::tools::{CARGO_DENY, CARGO_MACHETE, TYPOS};
 use crate::{codegen, docs};
+use xtask::run::{self, root};
 
 /// One check.
 struct Step {

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use crate::run::{self, root};
+use xtask::run::{self, root};
 
 const SECONDS: &str = "60";
 

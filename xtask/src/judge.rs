@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::run::{self, root};
 use crate::tools::ADYA;
+use xtask::run::{self, root};
 
 const USAGE: &str = "usage: cargo xtask judge [--seeds N] [--seed FIRST]";
 

@@ -1,6 +1,5 @@
 //! Development tasks: `cargo xtask TASK`. CI runs `check` and `test`.
 
-mod bench;
 mod check;
 mod codegen;
 mod docs;
@@ -8,13 +7,15 @@ mod fuzz;
 mod judge;
 mod mutants;
 mod prove;
-mod run;
 mod sim;
 mod subjects;
 mod test;
 mod tools;
 
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use xtask::run;
 
 const USAGE: &str = "usage: cargo xtask TASK
   check [--quick | --list | STEP...]
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
         "sim" => sim::run(rest),
         "judge" => judge::run(rest),
         "mutants" => mutants::run(rest),
-        "bench" => bench::run(rest),
+        "bench" => bench(rest),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -79,4 +80,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Benchmarks are a program of their own, which is only built for them. Returns only if it cannot start.
+fn bench(arguments: &[String]) -> Result<(), String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let mut command = Command::new(cargo);
+    command
+        .args(["run", "--quiet", "--package", "xtask-bench", "--"])
+        .args(arguments)
+        .current_dir(run::root());
+    Err(format!("cargo: {}", command.exec()))
 }

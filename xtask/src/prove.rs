@@ -1,6 +1,8 @@
 //! `cargo xtask prove`: checks that show more than ordinary tests do.
 
-use crate::{run, subjects};
+use xtask::run;
+
+use crate::subjects;
 
 const USAGE: &str = "usage: cargo xtask prove subjects [--full | --miri]
        cargo xtask prove node [--full]";

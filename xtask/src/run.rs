@@ -4,23 +4,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The root of the workspace.
-pub(crate) fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace").to_owned()
 }
 
 /// The folder of what cargo builds.
-pub(crate) fn target() -> PathBuf {
+pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// Runs cargo and waits for it.
-pub(crate) fn cargo(arguments: &[&str]) -> Result<(), String> {
+pub fn cargo(arguments: &[&str]) -> Result<(), String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     run(Command::new(cargo).args(arguments).current_dir(root()))
 }
 
 /// Runs a program and waits for it. Any exit status other than 0 is an error that shows the command.
-pub(crate) fn run(command: &mut Command) -> Result<(), String> {
+pub fn run(command: &mut Command) -> Result<(), String> {
     let shown = format!("{command:?}");
     match command.status() {
         Ok(status) if status.success() => Ok(()),
@@ -31,7 +31,7 @@ pub(crate) fn run(command: &mut Command) -> Result<(), String> {
 
 /// Returns the files that git knows or would add, from the root of the workspace. A deleted file is still
 /// listed.
-pub(crate) fn tracked() -> Result<Vec<String>, String> {
+pub fn tracked() -> Result<Vec<String>, String> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(root())

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use crate::run::{self, root};
+use xtask::run::{self, root};
 
 const USAGE: &str =
     "usage: cargo xtask sim [--nodes | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MILLISECONDS] \

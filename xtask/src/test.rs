@@ -15,7 +15,7 @@ use std::{fs, io, thread};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::run::{self, root, target};
+use xtask::run::{self, root, target};
 
 const USAGE: &str = "usage: cargo xtask test [-p CRATE]...";
 

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::run::{self, root};
+use xtask::run::{self, root};
 
 /// A program from crates.io.
 pub(crate) struct Tool {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use super::texts::{Text, prose_lines};
-use crate::run::root;
+use xtask::run::root;
 
 /// Returns one complaint for each broken link.
 pub(super) fn check(files: &[Text]) -> Vec<String> {

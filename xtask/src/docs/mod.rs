@@ -7,7 +7,7 @@ mod texts;
 use std::fs;
 use std::process::{Command, Stdio};
 
-use crate::run::root;
+use xtask::run::root;
 
 const CONFIGURATION: &str = "docs/configuration.md";
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::run::{self, root};
+use xtask::run::{self, root};
 
 /// A text file that git tracks or would add.
 pub(super) struct Text {

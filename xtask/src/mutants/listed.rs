@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde::Deserialize;
 
 use super::tree::{Outcome, Tree};
-use crate::run::root;
+use xtask::run::root;
 
 const USAGE: &str = "usage: cargo xtask mutants [--list] [PART OF A NAME...], or mutants --operators ...";
 

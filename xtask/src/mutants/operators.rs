@@ -17,8 +17,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde::Deserialize;
 
 use super::tree::{Look, Outcome, Tree};
-use crate::run::root;
 use crate::tools::CARGO_MUTANTS;
+use xtask::run::root;
 
 const USAGE: &str = "usage: cargo xtask mutants --operators [log|replication|coordination|node ...] [--minutes N] [--seed N] [--list]";
 

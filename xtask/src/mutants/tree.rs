@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::run::{self, root};
+use xtask::run::{self, root};
 
 /// Tests that run for longer than this count as having noticed the bug. Without a bug, none takes a third of
 /// it.

@@ -6,7 +6,7 @@ mod reached;
 
 use std::process::{Command, Stdio};
 
-use crate::run::{self, root, target};
+use xtask::run::{self, root, target};
 
 const PACKAGE: [&str; 2] = ["-p", "tailrace-subjects"];
 

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<Exchange> {
-        let root = crate::run::root().join(FOLDER);
+        let root = xtask::run::root().join(FOLDER);
         let read = |file: &str| std::fs::read_to_string(root.join(file)).expect("a source of the matcher");
         SOURCES.iter().flat_map(|file| exchanges_of(file, &read(file))).collect()
     }

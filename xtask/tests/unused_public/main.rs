@@ -30,7 +30,8 @@ use std::path::Path;
 use judge::Rules;
 
 const RULES: Rules<'_> = Rules {
-    not_read: &[],
+    // The files of its program are beside those of its library.
+    not_read: &["xtask"],
     // The simulator exists for tests.
     for_tests: &["sim"],
     listed: &[

@@ -9,7 +9,7 @@ use crate::tokens::{attribute, is_for_tests, is_sign, word_at};
 
 /// One package.
 pub(crate) struct Package {
-    /// The name of its folder.
+    /// The name in `Cargo.toml`, without `tailrace-`.
     pub(crate) name: String,
     pub(crate) files: Vec<File>,
     /// The name in `Cargo.toml`.
@@ -41,13 +41,13 @@ pub(crate) enum Part {
 }
 
 impl Package {
-    /// Reads all packages of the workspace in `root`: its `crates`, `xtask` and `fuzz`.
+    /// Reads all packages of the workspace in `root`: its `crates`, `xtask`, `xtask/bench` and `fuzz`.
     ///
     /// # Panics
     /// If a file cannot be read or is not Rust.
     pub(crate) fn read_all(root: &Path) -> Vec<Self> {
         let crates = root.join("crates").read_dir().unwrap().map(|entry| entry.unwrap().path());
-        let folders = crates.chain(["xtask", "fuzz"].map(|name| root.join(name)));
+        let folders = crates.chain(["xtask", "xtask/bench", "fuzz"].map(|name| root.join(name)));
         let mut folders: Vec<PathBuf> = folders.filter(|folder| folder.join("Cargo.toml").exists()).collect();
         folders.sort();
         let mut packages: Vec<Self> = folders.iter().map(|folder| Self::read(folder)).collect();
@@ -67,7 +67,8 @@ impl Package {
 
     fn read(folder: &Path) -> Self {
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
-        let package_name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
+        let package_name = manifest.lines().find_map(|line| line.strip_prefix("name = ")).unwrap();
+        let package_name = package_name.trim_matches('"').to_owned();
         // The line of a dependency starts with its name.
         let names = manifest.lines().map(|line| {
             line.split(|sign: char| sign != '-' && !sign.is_alphanumeric())
@@ -84,8 +85,8 @@ impl Package {
             }
         }
         Self {
-            name: folder.file_name().unwrap().to_str().unwrap().to_owned(),
-            package_name: package_name.unwrap().trim_matches('"').to_owned(),
+            name: package_name.strip_prefix("tailrace-").unwrap_or(&package_name).to_owned(),
+            package_name,
             depends_on: names.filter(|name| !name.is_empty()).collect(),
             files,
         }
@@ -167,12 +168,12 @@ fn path_in(attribute: &proc_macro2::Group) -> Option<String> {
     }
 }
 
-/// The `.rs` files below `folder`, in order.
+/// The `.rs` files of the package in `folder`, in order. A folder with a manifest is a package of its own.
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in folder.read_dir().unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() && !path.ends_with("target") {
+        if path.is_dir() && !path.ends_with("target") && !path.join("Cargo.toml").exists() {
             files.extend(rust_files(&path));
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             files.push(path);

@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
-use crate::bench::lab::{Lab, Meter, RUN_LIMIT, Slot, failure};
-use crate::bench::proc;
-use crate::bench::process::Tool;
-use crate::bench::sample::Figures;
-use crate::bench::servers::Endpoint;
+use crate::lab::{Lab, Meter, RUN_LIMIT, Slot, failure};
+use crate::proc;
+use crate::process::Tool;
+use crate::sample::Figures;
+use crate::servers::Endpoint;
 
 /// A measuring program, its arguments, and the parser for the last line that it prints.
-pub(in crate::bench) struct Program<'a> {
-    pub(in crate::bench) path: &'a Path,
-    pub(in crate::bench) arguments: &'a [String],
-    pub(in crate::bench) parse: fn(&str) -> Option<Figures>,
+pub(crate) struct Program<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) arguments: &'a [String],
+    pub(crate) parse: fn(&str) -> Option<Figures>,
 }
 
 /// Runs a measuring program against a server and keeps its figures and its cost. The server's CPU time is
@@ -33,20 +33,16 @@ pub(super) fn measured(
 }
 
 /// The figures of a run of a measuring program, including its cost to the server.
-pub(in crate::bench) struct Outcome {
-    pub(in crate::bench) figures: Figures,
+pub(crate) struct Outcome {
+    pub(crate) figures: Figures,
     /// The reason why the figures do not count. `None` if they do.
-    pub(in crate::bench) failed: Option<String>,
+    pub(crate) failed: Option<String>,
     /// The last line that the program printed.
-    pub(in crate::bench) line: String,
+    pub(crate) line: String,
 }
 
 /// Runs a measuring program against a server.
-pub(in crate::bench) fn outcome(
-    lab: &Lab,
-    endpoint: &Endpoint,
-    program: &Program<'_>,
-) -> Result<Outcome, String> {
+pub(crate) fn outcome(lab: &Lab, endpoint: &Endpoint, program: &Program<'_>) -> Result<Outcome, String> {
     proc::reset_peak(endpoint.pid);
     let meter = Meter::start(endpoint.pid);
     let finished = Tool::start(&lab.scratch, "load", program.path, program.arguments)?.finish(RUN_LIMIT)?;

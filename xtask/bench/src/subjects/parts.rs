@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bench::sample::{PartRun, Sample};
+use crate::sample::{PartRun, Sample};
 
 pub(super) type Parts = BTreeMap<String, PartRun>;
 

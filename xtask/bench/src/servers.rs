@@ -190,7 +190,7 @@ pub(super) fn kafka_with(
     let mut format = java(peers, scratch, &["-Xmx512m"])?;
     format.args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]).arg(&properties);
     format.stdout(Stdio::null()).stderr(create(&scratch.join("kafka-format.log"))?);
-    crate::run::run(&mut format)?;
+    xtask::run::run(&mut format)?;
     kafka_again(peers, scratch, &format!("127.0.0.1:{port}"), &data, jvm)
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::run::root;
+use xtask::run::root;
 
 /// The folder of Kafka, of the clients, and of the data of all servers.
 pub(super) struct Peers {

@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn verdicts_follow_the_median() {
         let rate = |system, value| sample("acks1", system, "sent_per_s", value);
-        let text = markdown(&super::super::PLAN, &parts(vec![rate("tailrace", 150.0), rate("kafka", 100.0)]));
+        let text = markdown(&crate::PLAN, &parts(vec![rate("tailrace", 150.0), rate("kafka", 100.0)]));
         assert!(
             text.contains("| acks=1: records/s, over Kafka's | at least 2.00 | 1.50 | 1 | **no** |"),
             "{text}"
@@ -263,10 +263,8 @@ mod tests {
     fn failures_are_named_and_left_out() {
         let mut failed = sample("acks1", "kafka", "sent_per_s", 100.0);
         failed.failed = Some("lost".into());
-        let text = markdown(
-            &super::super::PLAN,
-            &parts(vec![sample("acks1", "tailrace", "sent_per_s", 150.0), failed]),
-        );
+        let text =
+            markdown(&crate::PLAN, &parts(vec![sample("acks1", "tailrace", "sent_per_s", 150.0), failed]));
         assert!(text.contains("round 1 failed and does not count: lost."));
         assert!(!text.contains("| acks1 | kafka |"));
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::sample::Setting;
-use crate::run::root;
+use xtask::run::root;
 
 pub(super) fn setting(data: &Path, peer: String, rounds: u32, quick: bool) -> Setting {
     Setting {

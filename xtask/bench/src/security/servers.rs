@@ -44,7 +44,7 @@ impl Certificate {
         openssl.args(["-days", "30", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]);
         openssl.args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"]).arg(&key);
         openssl.arg("-out").arg(&file).stdout(Stdio::null()).stderr(Stdio::null());
-        crate::run::run(&mut openssl)?;
+        xtask::run::run(&mut openssl)?;
         let read = |path: &Path| {
             std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
         };
@@ -141,7 +141,7 @@ transaction.state.log.min.isr=1
         ]);
     }
     format.stdout(Stdio::null()).stderr(create(&lab.scratch.join("kafka-format.log"))?);
-    crate::run::run(&mut format)?;
+    xtask::run::run(&mut format)?;
     let server = servers::kafka_again(&lab.peers, &lab.scratch, &format!("127.0.0.1:{port}"), &data, JVM)?;
     if let Some(certificate) = certificate {
         let mut words = topic(&server.endpoint(), None);

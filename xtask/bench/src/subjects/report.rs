@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use crate::bench::sample::Sample;
-use crate::run::root;
+use crate::sample::Sample;
+use xtask::run::root;
 
 use super::part::Part;
 use super::parts::{Parts, place, thread_counts};
@@ -238,7 +238,7 @@ fn split_load(load: &str) -> Option<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::sample::{PartRun, Setting};
+    use crate::sample::{PartRun, Setting};
 
     fn sample(load: &str, system: &str, name: &str, value: f64) -> Sample {
         Sample {

@@ -14,7 +14,7 @@ use std::{io, thread};
 
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
-/// The hidden task of `xtask` that executes another program in its place.
+/// The hidden task that executes another program in its place.
 const BECOME: &str = "become";
 /// Kafka takes several seconds to close its logs.
 const GRACE: Duration = Duration::from_secs(20);
@@ -31,7 +31,7 @@ pub(super) fn r#become(arguments: &[String]) -> Result<(), String> {
 pub(super) fn command(program: &Path) -> Result<Command, String> {
     let me = std::env::current_exe().map_err(|error| format!("own path: {error}"))?;
     let mut command = Command::new(me);
-    command.args(["bench", BECOME]).arg(program).stdin(Stdio::null());
+    command.arg(BECOME).arg(program).stdin(Stdio::null());
     Ok(command)
 }
 

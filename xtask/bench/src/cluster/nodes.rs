@@ -210,7 +210,7 @@ fn format_kafka(lab: &Lab, place: &Place, places: &[Place]) -> Result<(), String
     format.args(["kafka.tools.StorageTool", "format", "-t", servers::CLUSTER_ID, "-c"]).arg(&properties);
     let log = servers::create(&lab.scratch.join("kafka-format.log"))?;
     format.stdout(Stdio::null()).stderr(log);
-    crate::run::run(&mut format)
+    xtask::run::run(&mut format)
 }
 
 /// The properties of a single node, plus those that a cluster of three needs.

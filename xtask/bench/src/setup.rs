@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::run::{self, root};
+use xtask::run::{self, root};
 
 const FOLDER: &str = "docs/benchmarks";
 const RAW_FOLDER: &str = "docs/benchmarks/raw";

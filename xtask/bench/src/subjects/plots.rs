@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::bench::sample::Sample;
+use crate::sample::Sample;
 
 use super::parts::{Parts, place, thread_counts};
 use super::targets::spread;

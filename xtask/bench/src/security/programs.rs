@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::run::{self, root};
+use xtask::run::{self, root};
 
 /// The measuring programs.
 pub(super) struct Programs {

@@ -26,11 +26,11 @@ use super::process::Tool;
 use super::progress::Progress;
 use super::sample::{Figures, Record, Sample};
 use super::setup::run_number;
-use crate::run::root;
 use build::Programs;
 use options::Options;
 use part::Part;
 use plan::Job;
+use xtask::run::root;
 
 pub(super) use options::USAGE;
 

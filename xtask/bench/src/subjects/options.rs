@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use super::part::Part;
-use crate::bench::options::rounds;
+use crate::options::rounds;
 
-pub(in crate::bench) const USAGE: &str = "usage: cargo xtask bench subjects [OPTIONS]
+pub(crate) const USAGE: &str = "usage: cargo xtask bench subjects [OPTIONS]
   --only PART[,PART]   of thousand three table million threads million-threads storm growth churn memory
                        (all of them)
   --rounds N           rounds of every measurement (5, with --quick 1)

@@ -32,6 +32,7 @@ mod targets;
 
 use std::fs;
 use std::path::Path;
+use std::process::ExitCode;
 
 use lab::Lab;
 use options::{Options, USAGE};
@@ -57,7 +58,19 @@ round. Figures are medians (lowest..highest) of the rounds.
     parts: &Part::TITLES,
     targets: TARGETS,
 };
-pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("xtask bench: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<(), String> {
     match arguments {
         [first, rest @ ..] if process::is_become(first) => process::r#become(rest),
         [first, rest @ ..] if first == "kafka" => kafka(&Options::parse(rest)?),

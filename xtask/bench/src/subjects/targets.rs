@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::bench::sample::{PartRun, Sample};
-use crate::bench::stats::Spread;
-use crate::bench::targets::Bound::{self, AtLeast, AtMost, Stated};
+use crate::sample::{PartRun, Sample};
+use crate::stats::Spread;
+use crate::targets::Bound::{self, AtLeast, AtMost, Stated};
 
 /// A figure of a system under a load.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,7 +4,7 @@
 pub(super) const COLD_ROUNDS_MAX: u32 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::bench) enum Part {
+pub(crate) enum Part {
     Produce,
     Strict,
     Consume,
@@ -16,11 +16,11 @@ pub(in crate::bench) enum Part {
 
 impl Part {
     /// All parts, in the order in which they run. The last one needs another Kafka.
-    pub(in crate::bench) const ALL: [Self; 7] =
+    pub(crate) const ALL: [Self; 7] =
         [Self::Produce, Self::Strict, Self::Consume, Self::Both, Self::Latency, Self::Cold, Self::Fsync];
 
     /// What each part measures, as a heading.
-    pub(in crate::bench) const TITLES: [(&str, &str); 7] = [
+    pub(crate) const TITLES: [(&str, &str); 7] = [
         ("produce", "Producing to a relaxed topic"),
         ("strict", "Producing to a strict topic (fdatasync before the acknowledgement)"),
         ("consume", "Consuming from the page cache"),
@@ -30,7 +30,7 @@ impl Part {
         ("fsync", "Response time with fsync before every acknowledgement"),
     ];
 
-    pub(in crate::bench) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Produce => "produce",
             Self::Strict => "strict",
@@ -43,7 +43,7 @@ impl Part {
     }
 
     /// The expected duration on two cores: that of the preparation plus that of each round.
-    pub(in crate::bench) fn planned_s(self, rounds: u32, quick: bool) -> f64 {
+    pub(crate) fn planned_s(self, rounds: u32, quick: bool) -> f64 {
         let (once, round) = match self {
             Self::Produce => (25.0, 52.0),
             Self::Strict => (5.0, 30.0),

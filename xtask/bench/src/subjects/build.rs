@@ -7,7 +7,7 @@ use std::process::Command;
 use super::options::Options;
 use super::part::NATS;
 use super::plan::Job;
-use crate::run::{self, root};
+use xtask::run::{self, root};
 
 const PACKAGE: &str = "tailrace-subjects-bench";
 const GO_FOLDER: &str = "crates/subjects-bench/go";

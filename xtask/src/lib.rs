@@ -1,0 +1,3 @@
+//! What the development tasks share with the benchmarks.
+
+pub mod run;
