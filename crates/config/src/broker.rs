@@ -600,6 +600,11 @@ settings! {
         /// Whether a NATS connection starts with the TLS handshake, so that not even the server's first line
         /// is readable. Clients must be configured for it (tls_first, tlsHandshakeFirst).
         tailrace_nats_tls_handshake_first: bool = K::new("tailrace.nats.tls.handshake.first", Boolean).default("false");
+        /// Whether the certificate of a NATS client names its user: the first of its e-mail addresses, DNS
+        /// names, URIs and subject that is a user of tailrace.nats.users.file, or else the name by
+        /// ssl.principal.mapping.rules, if that is a user of the cluster. Others are refused. Needs
+        /// tailrace.nats.tls=required and tailrace.tls.client.auth=required.
+        tailrace_nats_tls_verify_and_map: bool = K::new("tailrace.nats.tls.verify.and.map", Boolean).default("false");
         /// Token that every client of the NATS listener must present, in plain text or as a bcrypt hash. It
         /// cannot be combined with users.
         tailrace_nats_token: Secret = K::new("tailrace.nats.token", Password);

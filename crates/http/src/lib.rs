@@ -60,8 +60,13 @@ pub trait Guest: Send + Sync {
     fn page(&self, path: String, query: String) -> GuestFuture;
 
     /// Upgrades a connection from HTTP, if the request asks for that, and returns the response. `None` if it
-    /// does not.
-    fn upgrade(&self, request: &mut Request<Incoming>, peer: SocketAddr) -> Option<Response<Full<Bytes>>>;
+    /// does not. `certificate` is the one that the client shows (DER).
+    fn upgrade(
+        &self,
+        request: &mut Request<Incoming>,
+        peer: SocketAddr,
+        certificate: Option<&[u8]>,
+    ) -> Option<Response<Full<Bytes>>>;
 }
 
 /// A page that is being made.
@@ -221,7 +226,7 @@ async fn serve_connection(
         let (server, place, origin) = (Arc::clone(&server), Arc::clone(&place), Arc::clone(&origin));
         async move {
             place.asks(true);
-            let response = match upgrade(&server, &mut request, origin.peer) {
+            let response = match upgrade(&server, &mut request, &origin) {
                 Some(response) => response,
                 None => respond(&request, &server, &origin, &place).await,
             };
@@ -244,10 +249,13 @@ async fn serve_connection(
 fn upgrade(
     server: &HttpServer,
     request: &mut Request<Incoming>,
-    peer: SocketAddr,
+    origin: &Origin,
 ) -> Option<Response<Full<Bytes>>> {
     let path = request.uri().path();
-    if pages(server).contains(&path) { None } else { server.guest.upgrade(request, peer) }
+    if pages(server).contains(&path) {
+        return None;
+    }
+    server.guest.upgrade(request, origin.peer, origin.certificate.as_deref())
 }
 
 async fn respond(

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::certificate_names::{DistinguishedName, NatsNames};
 use crate::errors::{CredentialError, Denied};
 use crate::nats_accounts::{AccountName, AccountTable, CalloutSettings};
 use crate::nkey::PublicKey;
@@ -92,6 +93,8 @@ impl fmt::Debug for SlowCheck {
 pub(crate) enum Proof {
     Password(Arc<Secret>),
     Key(PublicKey),
+    /// Only that of a certificate.
+    Certificate,
 }
 
 /// A user and the proof of identity.
@@ -110,6 +113,12 @@ struct Token {
 pub struct Users {
     /// Keyed by name, or by the text of the public key.
     by_name: HashMap<Arc<str>, Known>,
+    /// Whether users are those whom certificates name.
+    maps_certificates: bool,
+    /// Users whose names are distinguished names: as they are, and with their parts in a fixed order. Empty
+    /// unless certificates name users.
+    by_subject: HashMap<DistinguishedName, Arc<str>>,
+    by_parts: HashMap<DistinguishedName, Arc<str>>,
     token: Option<Token>,
     pub(crate) guest: Option<Arc<User>>,
     pub(crate) accounts: Arc<AccountTable>,
@@ -128,6 +137,9 @@ impl Users {
         let decoy = Arc::new(Secret::decoy(&key, rest));
         Self {
             by_name: HashMap::new(),
+            maps_certificates: false,
+            by_subject: HashMap::new(),
+            by_parts: HashMap::new(),
             token: None,
             guest: None,
             accounts: Arc::default(),
@@ -135,6 +147,16 @@ impl Users {
             key,
             decoy,
         }
+    }
+
+    /// Makes users those whom certificates name. They need no password then. Call it before users are added.
+    pub fn map_certificates(&mut self) {
+        self.maps_certificates = true;
+    }
+
+    /// Reports whether users are those whom certificates name.
+    pub fn maps_certificates(&self) -> bool {
+        self.maps_certificates
     }
 
     /// Sets the token: plain, or its bcrypt hash. A client that presents it may do everything.
@@ -236,8 +258,32 @@ impl Users {
         let known = self.by_name.get(name)?;
         match &known.proof {
             Proof::Password(secret) => Some((secret, &known.user)),
-            Proof::Key(_) => None,
+            Proof::Key(_) | Proof::Certificate => None,
         }
+    }
+
+    /// Checks which user a certificate belongs to: the first of its names that is a user's. If that user has
+    /// a password, it must be presented, too. `None` if no name is that of a user.
+    pub fn check_certificate(&self, names: &NatsNames, password: &str) -> Option<Check> {
+        let known = self.named_by(names)?;
+        Some(match &known.proof {
+            Proof::Password(secret) => self.compare(secret, Some(&known.user), password, Denied::WrongSecret),
+            Proof::Certificate if password.is_empty() => Check::Done(Ok(Arc::clone(&known.user))),
+            Proof::Certificate | Proof::Key(_) => Check::Done(Err(Denied::WrongSecret)),
+        })
+    }
+
+    fn named_by(&self, names: &NatsNames) -> Option<&Known> {
+        // A key proves itself by a signature, and by nothing else.
+        let named = |name: &str| self.by_name.get(name).filter(|known| !matches!(known.proof, Proof::Key(_)));
+        let literal = |list: &[String]| list.iter().find_map(|name| named(name));
+        let by_subject = |subject: &DistinguishedName| {
+            let found = self.by_subject.get(subject);
+            found.or_else(|| self.by_parts.get(&subject.in_any_order())).and_then(|name| named(name))
+        };
+        literal(&names.alternative)
+            .or_else(|| names.subject.as_ref().and_then(by_subject))
+            .or_else(|| literal(&names.texts))
     }
 
     fn compare(
@@ -278,6 +324,11 @@ impl Users {
         account: Option<AccountName>,
     ) -> Result<(), CredentialError> {
         let name: Arc<str> = name.into();
+        if let Some(subject) = DistinguishedName::parse(&name).filter(|_| self.maps_certificates) {
+            // Of users who differ only in the way their name is written, the first one counts.
+            self.by_parts.entry(subject.in_any_order()).or_insert_with(|| Arc::clone(&name));
+            self.by_subject.entry(subject).or_insert_with(|| Arc::clone(&name));
+        }
         let user = Arc::new(match account {
             Some(account) => User::in_account(Arc::clone(&name), rules, &account),
             None => User::new(Arc::clone(&name), rules),

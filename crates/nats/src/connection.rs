@@ -14,7 +14,7 @@ use tailrace_env::net;
 use tailrace_env::time::Sleep;
 use tailrace_nats_wire::write_info;
 
-use crate::auth;
+use crate::auth::{self, Asker};
 use crate::client::{Client, TransportKind};
 use crate::close::CloseReason;
 use crate::front::NatsFront;
@@ -116,6 +116,8 @@ pub(crate) struct Opening {
     pub(crate) info_sent: bool,
     /// Credentials for what CONNECT leaves out.
     pub(crate) cookies: Cookies,
+    /// The certificate that the client shows (DER), if certificates are looked at.
+    pub(crate) certificate: Option<Arc<[u8]>>,
     pub(crate) place: ConnectionPlace,
 }
 
@@ -171,8 +173,14 @@ impl Connection {
             client.out.append_control(|out| write_info(out, &info));
         }
         let now = Instant::now();
+        let asker = Asker {
+            node: Arc::downgrade(&server.node),
+            client: client.caller(),
+            connection: client.connection(),
+            certificate: opening.certificate,
+        };
         Self {
-            session: Session::new(front, &client, Arc::downgrade(&server.node)),
+            session: Session::new(front, &client, asker),
             server: Arc::clone(server),
             client,
             stream,
@@ -380,10 +388,11 @@ impl Connection {
                             tracing::debug!(client, %caller, "a NATS client was authenticated");
                             system::connected(&self.server.front, &self.client);
                         }
-                        Ok(Err(denied)) => {
+                        Ok(Err(refused)) => {
                             let (client, caller) = (self.client.id, self.client.caller());
-                            tracing::info!(client, %caller, reason = %denied, "a NATS client failed to authenticate");
-                            let delay = self.session.asker().failed(self.front().auth(), denied);
+                            // The audit log has it, within its bounds.
+                            tracing::debug!(client, %caller, reason = %refused, "a NATS client failed to authenticate");
+                            let delay = self.session.asker().failed(self.front().auth(), &refused);
                             if !delay.is_zero() {
                                 time::sleep(delay).await;
                             }
@@ -391,7 +400,10 @@ impl Connection {
                             self.session.denied();
                             return Some(CloseReason::Authorization);
                         }
-                        Err(_) => return Some(CloseReason::AuthenticationTimeout),
+                        Err(_) => {
+                            self.session.asker().late(self.front().auth(), &options);
+                            return Some(CloseReason::AuthenticationTimeout);
+                        }
                     }
                     next = self.process(Instant::now());
                 }

@@ -162,6 +162,7 @@ impl FanOut {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::Asker;
     use crate::client::{Client, TransportKind};
     use crate::close::CloseReason;
     use crate::front::NatsFront;
@@ -179,7 +180,9 @@ mod tests {
         fn new(front: &NatsFront, says: &str) -> Self {
             let out = OutBuffer::new(front.limits().out, None);
             let client = Arc::new(Client::new(1, ([127, 0, 0, 1], 1).into(), TransportKind::Plain, out));
-            let mut talker = Self { session: Session::new(front, &client, std::sync::Weak::new()), client };
+            let (node, connection) = (std::sync::Weak::new(), client.connection());
+            let asker = Asker { node, client: client.caller(), connection, certificate: None };
+            let mut talker = Self { session: Session::new(front, &client, asker), client };
             talker.says(front, says);
             talker
         }

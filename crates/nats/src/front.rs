@@ -92,7 +92,7 @@ impl NatsFront {
         let address = listens_at.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
         let id: String = tailrace_env::random::bytes16().iter().map(|byte| format!("{byte:02X}")).collect();
         let info = ServerInfo {
-            server_id: auth.callout().map_or_else(|| format!("N{id}"), |one| one.server_id().to_owned()),
+            server_id: auth.callouts().map_or_else(|| format!("N{id}"), |one| one.server_id().to_owned()),
             server_name: config.nats_server_name(),
             version: NATS_VERSION.to_owned(),
             proto: 1,

@@ -68,6 +68,7 @@ fn admit(socket: Stream, peer: SocketAddr, server: &Arc<NatsServer>) {
         nonce: front.nonce(),
         info_sent: false,
         cookies: Cookies::default(),
+        certificate: None,
         place,
     };
     task::spawn(serve_one(Arc::clone(server), opening));

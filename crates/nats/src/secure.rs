@@ -18,7 +18,7 @@ use crate::websocket::Cookies;
 use tailrace_env::metrics::ReasonLabel;
 use tailrace_env::task::stopped;
 use tailrace_node::{Caller, Door};
-use tailrace_tls::{HandshakeError, Tls};
+use tailrace_tls::{HandshakeError, Tls, peer_certificate};
 
 /// Performs the handshake, then serves the connection.
 pub(crate) async fn serve(
@@ -37,10 +37,11 @@ pub(crate) async fn serve(
         () = stopped(&mut stopping) => return,
     };
     match secured {
-        Ok(transport) => {
+        Ok(secured) => {
             let info_sent = !front.tls_first();
-            let opening =
-                Opening { id, peer, transport, nonce, info_sent, cookies: Cookies::default(), place };
+            let (transport, certificate) = secured;
+            let cookies = Cookies::default();
+            let opening = Opening { id, peer, transport, nonce, info_sent, cookies, certificate, place };
             serve_one(server, opening).await;
         }
         Err(error) => {
@@ -52,6 +53,7 @@ pub(crate) async fn serve(
     }
 }
 
+/// Returns the client's certificate, too, if certificates are looked at.
 async fn handshake(
     mut socket: Stream,
     peer: SocketAddr,
@@ -59,7 +61,7 @@ async fn handshake(
     nonce: &str,
     front: &NatsFront,
     tls: &Tls,
-) -> Result<Transport, HandshakeError> {
+) -> Result<(Transport, Option<Arc<[u8]>>), HandshakeError> {
     if !front.tls_first() {
         let mut info = front.info_for(id, peer, TransportKind::Tls);
         nonce.clone_into(&mut info.nonce);
@@ -71,5 +73,6 @@ async fn handshake(
     let mut words = Vec::new();
     write_error(&mut words, &ProtocolError::TlsRequired);
     let stream = tls.accept_or_tell(socket, &words).await?;
-    Ok(Transport::Boxed(Box::new(stream), TransportKind::Tls, None))
+    let certificate = peer_certificate(&stream).filter(|_| front.auth().reads_certificates()).map(Into::into);
+    Ok((Transport::Boxed(Box::new(stream), TransportKind::Tls, None), certificate))
 }

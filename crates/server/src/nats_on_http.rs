@@ -34,7 +34,12 @@ impl Guest for NatsOnHttp {
         })
     }
 
-    fn upgrade(&self, request: &mut Request<Incoming>, peer: SocketAddr) -> Option<Response<Full<Bytes>>> {
-        WebSocketFront::answer(&self.0, request, peer)
+    fn upgrade(
+        &self,
+        request: &mut Request<Incoming>,
+        peer: SocketAddr,
+        certificate: Option<&[u8]>,
+    ) -> Option<Response<Full<Bytes>>> {
+        WebSocketFront::answer(&self.0, request, peer, certificate)
     }
 }

@@ -1,8 +1,10 @@
-//! Reads DER (X.690), as far as the way to a certificate's subject needs it. Only definite lengths in their
+//! Reads DER (X.690), as far as the way to a certificate's names needs it. Only definite lengths in their
 //! shortest form are accepted, and only tags of one byte. Everything else is `None`.
 
+pub(super) const BOOLEAN: u8 = 0x01;
 pub(super) const INTEGER: u8 = 0x02;
 pub(super) const BIT_STRING: u8 = 0x03;
+pub(super) const OCTET_STRING: u8 = 0x04;
 pub(super) const OBJECT_IDENTIFIER: u8 = 0x06;
 pub(super) const SEQUENCE: u8 = 0x30;
 pub(super) const SET: u8 = 0x31;

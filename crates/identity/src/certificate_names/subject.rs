@@ -11,7 +11,7 @@ use super::der::{BIT_STRING, Element, INTEGER, OBJECT_IDENTIFIER, Reader, SEQUEN
 const SUBJECT_BYTES_MAX: usize = 4_096;
 
 /// The tag of the version, which is explicit.
-const VERSION: u8 = 0xa0;
+pub(super) const VERSION: u8 = 0xa0;
 
 // The types of values that Java writes as text.
 const UTF8_STRING: u8 = 0x0c;
@@ -114,7 +114,7 @@ fn relative_name(set: &[u8]) -> Result<String, DnError> {
 }
 
 /// Reads an attribute: the object identifier of its type, and its value.
-fn attribute<'a>(set: &mut Reader<'a>) -> Option<(&'a [u8], Element<'a>)> {
+pub(super) fn attribute<'a>(set: &mut Reader<'a>) -> Option<(&'a [u8], Element<'a>)> {
     let mut parts = Reader::new(set.expect(SEQUENCE)?);
     let attribute = (parts.expect(OBJECT_IDENTIFIER)?, parts.element()?);
     parts.is_at_end().then_some(attribute)
@@ -125,6 +125,15 @@ fn written(kind: &[u8], value: Element<'_>) -> Result<String, DnError> {
     let Some((keyword, _)) = keyword else {
         return Ok(format!("{}={}", dotted(kind).ok_or(DnError::Malformed)?, hexadecimal(value)));
     };
+    match text_of(value) {
+        Ok(Some(text)) => Ok(format!("{keyword}={}", escaped(&text))),
+        Ok(None) => Ok(format!("{keyword}={}", hexadecimal(value))),
+        Err(()) => Err(DnError::Characters { attribute: keyword }),
+    }
+}
+
+/// Reads a text. `None` if the value is not one. Fails if it has bytes that its type does not allow.
+pub(super) fn text_of(value: Element<'_>) -> Result<Option<String>, ()> {
     let utf8 = || str::from_utf8(value.content).ok().map(str::to_owned);
     let text = match value.tag {
         UTF8_STRING => utf8(),
@@ -132,10 +141,9 @@ fn written(kind: &[u8], value: Element<'_>) -> Result<String, DnError> {
         PRINTABLE_STRING | TELETEX_STRING | IA5_STRING | GENERAL_STRING if !value.content.is_ascii() => None,
         PRINTABLE_STRING | TELETEX_STRING | IA5_STRING | GENERAL_STRING => utf8(),
         BMP_STRING => utf16(value.content),
-        _ => return Ok(format!("{keyword}={}", hexadecimal(value))),
+        _ => return Ok(None),
     };
-    let text = text.ok_or(DnError::Characters { attribute: keyword })?;
-    Ok(format!("{keyword}={}", escaped(&text)))
+    text.map(Some).ok_or(())
 }
 
 /// Reads a BMPString as Java 25 does. Java 17 takes it for UTF-8.

@@ -15,6 +15,9 @@
 //! allow_responses = { max = 2, expires = "1m" }   # or true: one reply within two minutes
 //!
 //! [[users]]
+//! user = "CN=app,OU=shop"               # without a password only if certificates name users
+//!
+//! [[users]]
 //! nkey = "U..."
 //! account = "SHOP"
 //!
@@ -152,6 +155,9 @@ fn add_user(users: &mut Users, table: &Spanned<UserTable>, defaults: Option<&Rul
         (None, Some(nkey), None) => {
             let key = PublicKey::parse(nkey.get_ref()).map_err(|reason| wrong(nkey, "nkey", reason))?;
             (nkey, Proof::Key(key))
+        }
+        (Some(name), None, None) if users.maps_certificates() && !name.get_ref().is_empty() => {
+            (name, Proof::Certificate)
         }
         (Some(name), None, None) => return Err(wrong(name, "password", "it is missing for this user")),
         (_, Some(nkey), _) => {

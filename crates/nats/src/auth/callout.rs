@@ -1,38 +1,55 @@
-//! Auth callout: an external service decides about every client, except for its own users.
+//! Auth callout: an external service decides about clients, except for its own users.
 
 use std::sync::Arc;
 
 use tailrace_env::random;
-use tailrace_identity::Denied;
 use tailrace_identity::nats_accounts::CalloutSettings;
 use tailrace_identity::nats_accounts::callout::CurveKey;
-use tailrace_identity::nats_accounts::jwt::{KeyKind, SigningKey};
+use tailrace_identity::nats_accounts::jwt::{AccountClaims, KeyKind, SigningKey};
 
+use super::login::Refused;
+use super::operator::Operator;
 use super::permissions::Permissions;
 
-/// The service, and the server's keys for the conversation with it.
-pub(crate) struct Callout {
-    pub(super) settings: CalloutSettings,
+/// The server's keys for the conversation with services, and the configured service.
+pub(crate) struct Callouts {
+    /// `None` with an operator: the claims of an account name its service.
+    settings: Option<CalloutSettings>,
     pub(super) key: SigningKey,
-    pub(super) curve_key: Option<CurveKey>,
+    pub(super) curve_key: CurveKey,
 }
 
-impl std::fmt::Debug for Callout {
-    /// Omits the keys.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Callout").field("account", &self.settings.account).finish_non_exhaustive()
+/// Who is asked about a client.
+pub(super) enum Service<'a> {
+    /// The service of the users file.
+    Configured(&'a CalloutSettings),
+    /// The service that the claims of an account name.
+    OfAccount(Arc<AccountClaims>, &'a Operator),
+}
+
+impl Service<'_> {
+    /// `None` if the account has no callout.
+    pub(super) fn settings(&self) -> Option<&CalloutSettings> {
+        match self {
+            Self::Configured(settings) => Some(settings),
+            Self::OfAccount(claims, _) => claims.definition().callout.as_ref(),
+        }
     }
 }
 
-impl Callout {
+impl std::fmt::Debug for Callouts {
+    /// Omits the keys.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let account = self.settings.as_ref().map(|settings| &settings.account);
+        f.debug_struct("Callouts").field("account", &account).finish_non_exhaustive()
+    }
+}
+
+impl Callouts {
     /// Makes the keys. `None` if that fails, which is a bug or a broken source of randomness.
-    pub(super) fn new(settings: CalloutSettings) -> Option<Self> {
+    pub(super) fn new(settings: Option<CalloutSettings>) -> Option<Self> {
         let key = SigningKey::new(KeyKind::Server, &seed())?;
-        let curve_key = match settings.xkey {
-            Some(_) => Some(CurveKey::new(seed())?),
-            None => None,
-        };
-        Some(Self { settings, key, curve_key })
+        Some(Self { settings, key, curve_key: CurveKey::new(seed())? })
     }
 
     /// The public key of the server, which is its id.
@@ -40,11 +57,22 @@ impl Callout {
         self.key.public()
     }
 
-    /// Reports whether the service decides about a user whom the server knows, and who has proved it, or
-    /// about a client who has not.
-    pub(super) fn is_asked_about(&self, known: &Result<Arc<Permissions>, Denied>) -> bool {
-        let user = known.as_ref().ok().and_then(|permissions| permissions.user().name());
-        self.settings.is_asked_about(user.map(|name| &**name))
+    /// Returns the service that decides about a client in the end. Without an operator, it is asked about
+    /// those, too, whom the server knows, or has refused. With one, a client must have claims of the
+    /// service's account first.
+    pub(super) fn service<'a>(
+        &'a self,
+        operator: Option<&'a Operator>,
+        known: &Result<Arc<Permissions>, Refused>,
+    ) -> Option<Service<'a>> {
+        let known = known.as_ref().ok();
+        if let Some(operator) = operator {
+            let asked = operator.asked_about(known?.claimed()?)?;
+            return Some(Service::OfAccount(asked, operator));
+        }
+        let settings = self.settings.as_ref()?;
+        let user = known.and_then(|permissions| permissions.user().name());
+        settings.is_asked_about(user.map(|name| &**name)).then_some(Service::Configured(settings))
     }
 }
 

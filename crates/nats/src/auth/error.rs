@@ -52,6 +52,14 @@ pub enum AuthError {
         /// The one that is missing.
         other: &'static str,
     },
+    /// A setting excludes something.
+    #[error("{key}: it excludes {other}")]
+    Excludes {
+        /// The setting.
+        key: &'static str,
+        /// What it excludes.
+        other: &'static str,
+    },
     /// Two settings exclude each other.
     #[error("{key}: with an operator, users come from claims (JWT) alone: remove {other}")]
     WithOperator {

@@ -8,16 +8,18 @@
 //! `tailrace.nats.authentication` requires a login: otherwise they would have all permissions here.
 //!
 //! With an `operator`, users prove who they are by signed claims instead. With a `callout`, an external
-//! service decides. Out of scope: users by client certificate.
+//! service decides. With `tailrace.nats.tls.verify.and.map`, the certificate of the connection does.
 
 mod admission;
 mod callout;
+mod certificate;
 mod clock;
 mod decisions;
 mod error;
 mod file;
 mod follow;
 mod follow_claims;
+mod login;
 mod operator;
 mod permissions;
 mod rights;
@@ -30,21 +32,23 @@ use tailrace_config::{AuthorizerClass, BrokerConfig, NatsAuthentication};
 use tailrace_env::sync::{Semaphore, oneshot};
 use tailrace_env::time::Duration;
 use tailrace_env::{random, thread};
-use tailrace_identity::nats_accounts::jwt::Connection;
+use tailrace_identity::acl::Access;
+use tailrace_identity::nats_accounts::jwt::{Connection, KeyKind, Nkey, Presented, UserClaims};
 use tailrace_identity::nats_accounts::{AccountName, AccountTable};
 use tailrace_identity::{Check, Credential, Denied, SlowCheck, User, UserName, Users};
 use tailrace_metadata::MetadataImage;
 use tailrace_nats_wire::ConnectOptions;
-use tailrace_node::access::LoggedIn;
+use tailrace_node::access::{LoggedIn, LoginRefused};
 use tailrace_node::{Caller, Node};
 
 use crate::account::{GLOBAL, SYSTEM};
 
 pub(crate) use admission::admit;
-pub(crate) use callout::Callout;
+pub(crate) use callout::Callouts;
 pub use error::AuthError;
 pub use follow::follow_access;
 pub use follow_claims::follow_claims;
+pub(crate) use login::{Mechanism, Refused};
 use operator::Claimed;
 pub(crate) use operator::Operator;
 pub(crate) use permissions::Permissions;
@@ -56,9 +60,6 @@ pub(crate) use turn::TurnSubjects;
 /// the disk, or for the decompression of a batch, do not wait for strangers.
 const CHECKS_AT_ONCE: usize = 2;
 
-/// The name of this way to log in, for the metrics and the audit log.
-const MECHANISM: &str = "NATS";
-
 /// The users that may connect.
 #[derive(Debug)]
 pub struct Auth {
@@ -66,7 +67,8 @@ pub struct Auth {
     /// Set if users prove who they are by claims alone.
     operator: Option<Arc<Operator>>,
     system_account: Arc<str>,
-    callout: Option<Callout>,
+    /// The server's keys for questions, if a service may decide about clients.
+    callouts: Option<Callouts>,
     /// Whether every client must log in.
     is_login_required: bool,
     /// Whether the rules of the cluster decide what clients may do.
@@ -86,15 +88,22 @@ impl Auth {
         let mut secret = [0; 48];
         secret.chunks_exact_mut(16).for_each(|bytes| bytes.copy_from_slice(&random::bytes16()));
         let mut users = Users::new(secret);
+        if config.tailrace_nats_tls_verify_and_map {
+            users.map_certificates();
+        }
         add_settings(&mut users, config)?;
         if !config.tailrace_nats_users_file.is_empty() {
             file::load(&mut users, PathBuf::from(&config.tailrace_nats_users_file))?;
         }
         let operator = Operator::load(config)?;
         check_accounts(config, &users, operator.as_deref())?;
-        let callout = match users.callout() {
-            None => None,
-            Some(settings) => Some(Callout::new(settings.clone()).ok_or(AuthError::NoKeys)?),
+        if let Some(warning) = operator.as_ref().and_then(|_| unreachable_topics(config)) {
+            tracing::warn!("{warning}");
+        }
+        certificate::check(config, &users)?;
+        let callouts = match users.callout().is_some() || operator.is_some() {
+            false => None,
+            true => Some(Callouts::new(users.callout().cloned()).ok_or(AuthError::NoKeys)?),
         };
         let system_account = match (&*config.tailrace_nats_system_account, &operator) {
             ("", Some(operator)) => {
@@ -107,7 +116,7 @@ impl Auth {
             users,
             operator,
             system_account,
-            callout,
+            callouts,
             is_login_required: config.tailrace_nats_authentication == NatsAuthentication::Required,
             has_rules: config.authorizer_class_name == AuthorizerClass::Standard,
             places: Arc::new(Semaphore::new(CHECKS_AT_ONCE)),
@@ -117,7 +126,10 @@ impl Auth {
 
     /// Reports whether clients must present credentials.
     pub fn required(&self) -> bool {
-        self.users.is_needed() || self.is_login_required || self.operator.is_some()
+        self.users.is_needed()
+            || self.is_login_required
+            || self.operator.is_some()
+            || self.users.maps_certificates()
     }
 
     /// The operator, if users prove who they are by claims.
@@ -130,9 +142,22 @@ impl Auth {
         &self.system_account
     }
 
-    /// The service that decides about clients, if there is one.
-    pub(crate) fn callout(&self) -> Option<&Callout> {
-        self.callout.as_ref()
+    /// The server's keys for questions, if a service may decide about clients.
+    pub(crate) fn callouts(&self) -> Option<&Callouts> {
+        self.callouts.as_ref()
+    }
+
+    /// Reports whether an account's clients must not ask the service of a callout themselves.
+    pub(crate) fn guards_callout(&self, account: &str) -> bool {
+        match &self.operator {
+            Some(operator) => operator.has_callout(account),
+            None => self.users.callout().is_some(),
+        }
+    }
+
+    /// Reports whether certificates of connections are looked at.
+    pub(crate) fn reads_certificates(&self) -> bool {
+        self.users.maps_certificates()
     }
 
     fn source(&self) -> Source {
@@ -149,7 +174,7 @@ impl Auth {
 
     /// Reports whether credentials in a CONNECT are checked, even if none are required.
     pub(crate) fn checks(&self) -> bool {
-        self.required() || self.lets_cluster_users_in() || self.callout.is_some()
+        self.required() || self.lets_cluster_users_in() || self.users.callout().is_some()
     }
 
     /// Warns about users of the settings or the file that have the name of a user of the cluster, whose
@@ -174,7 +199,8 @@ impl Auth {
     pub(crate) fn has_guest(&self) -> bool {
         !self.is_login_required
             && self.operator.is_none()
-            && self.callout.is_none()
+            && self.users.callout().is_none()
+            && !self.users.maps_certificates()
             && (!self.users.is_needed() || self.users.guest().is_some())
     }
 
@@ -218,31 +244,52 @@ impl Auth {
     /// thread, and takes longer if many wait. The caller bounds the wait by the authentication timeout.
     ///
     /// # Errors
-    /// See [`Denied`].
+    /// See [`Refused`].
     pub(crate) async fn authenticate(
         &self,
         connect: &ConnectOptions,
         nonce: &str,
         asker: &Asker,
-    ) -> Result<Arc<Permissions>, Denied> {
+    ) -> Result<Arc<Permissions>, Refused> {
         if !self.checks() {
             return Ok(Arc::new(self.permissions(Arc::default(), asker, None)));
         }
+        let mechanism = self.mechanism(connect);
         if let Some(operator) = &self.operator {
             return self.admit_by_claims(operator, connect, nonce, asker);
         }
-        if let Some((user, password)) = self.cluster_login(connect) {
-            let login = asker.log_in(user, password).await?;
-            let user = Arc::new(User::without_lists(login.user()));
-            return Ok(Arc::new(self.permissions(user, asker, Some(login))));
+        if mechanism == Mechanism::Certificate {
+            return self.admit_by_certificate(connect, asker).await;
         }
-        let credential = self.credential(connect, nonce)?;
-        let Some(credential) = credential else { return self.guest(asker).ok_or(Denied::NoCredentials) };
-        let user = match self.users.check(&credential) {
-            Check::Done(user) => user?,
-            Check::Slow(check) => self.run(check).await?,
+        let refused = |denied: Denied| Refused::of(connect, mechanism, denied);
+        if let Some((user, password)) = self.cluster_login(connect) {
+            let login = asker.log_in(user, password).await;
+            let login = login.map_err(|reason| Refused::of(connect, mechanism, reason))?;
+            return Ok(self.cluster_user(login, mechanism, asker));
+        }
+        let credential = self.credential(connect, nonce).map_err(refused)?;
+        let Some(credential) = credential else {
+            return self.guest(asker).ok_or_else(|| refused(Denied::NoCredentials));
         };
-        Ok(Arc::new(self.permissions(user, asker, None)))
+        let user = self.finished(self.users.check(&credential)).await.map_err(refused)?;
+        Ok(Arc::new(self.permissions(user, asker, None).proved_by(mechanism)))
+    }
+
+    /// Returns how a client with this CONNECT logs in, if the server decides about it itself.
+    pub(crate) fn mechanism(&self, connect: &ConnectOptions) -> Mechanism {
+        let has_key = given(&connect.nkey).is_some() && self.users.has_keys();
+        match () {
+            () if self.operator.is_some() => Mechanism::Jwt,
+            () if has_key => Mechanism::Nkey,
+            () if self.users.maps_certificates() => Mechanism::Certificate,
+            () if self.users.has_token() && given(&connect.auth_token).is_some() => Mechanism::Token,
+            () => Mechanism::Password,
+        }
+    }
+
+    fn cluster_user(&self, login: LoggedIn, mechanism: Mechanism, asker: &Asker) -> Arc<Permissions> {
+        let user = Arc::new(User::without_lists(login.user()));
+        Arc::new(self.permissions(user, asker, Some(login)).proved_by(mechanism))
     }
 
     /// Lets a client in by its claims.
@@ -252,16 +299,18 @@ impl Auth {
         connect: &ConnectOptions,
         nonce: &str,
         asker: &Asker,
-    ) -> Result<Arc<Permissions>, Denied> {
-        if given(&connect.jwt).is_none() {
-            return Err(Denied::NoCredentials);
-        }
-        let claimed: Claimed = operator.admit(connect, nonce, asker.connection).map_err(|reason| {
-            tracing::info!(caller = %asker.client, %reason, "the claims of a NATS client were not accepted");
-            Denied::Unknown
+    ) -> Result<Arc<Permissions>, Refused> {
+        let Some(token) = given(&connect.jwt) else {
+            return Err(Refused::new(Mechanism::Jwt, Denied::NoCredentials));
+        };
+        let claims = UserClaims::read(token).map_err(|reason| Refused::new(Mechanism::Jwt, reason))?;
+        let presented = Presented { nonce, signature: connect.sig.as_deref() };
+        let claimed: Claimed = operator.admit(&claims, presented, asker.connection).map_err(|reason| {
+            let who = format_args!("user {}/{}: {reason}", claims.account(), claims.subject());
+            Refused::new(Mechanism::Jwt, who)
         })?;
         let permissions = self.permissions(Arc::clone(&claimed.user.user), asker, None);
-        Ok(Arc::new(permissions.with_claims(claimed)))
+        Ok(Arc::new(permissions.with_claims(claimed).proved_by(Mechanism::Jwt)))
     }
 
     /// Returns the name and password in a CONNECT, if they can only be those of a user of the cluster.
@@ -296,6 +345,14 @@ impl Auth {
         }))
     }
 
+    /// Waits for a check, if it is slow.
+    async fn finished(&self, check: Check) -> Result<Arc<User>, Denied> {
+        match check {
+            Check::Done(user) => user,
+            Check::Slow(check) => self.run(check).await,
+        }
+    }
+
     /// Runs a check on a thread of its own. The cost of the thread is negligible beside that of the check.
     async fn run(&self, check: SlowCheck) -> Result<Arc<User>, Denied> {
         // The semaphore is never closed.
@@ -327,32 +384,64 @@ pub(crate) struct Asker {
     /// The client, of whom only the address is known.
     pub(crate) client: Caller,
     pub(crate) connection: Connection,
+    /// The certificate that it shows (DER), if certificates are looked at.
+    pub(crate) certificate: Option<Arc<[u8]>>,
 }
 
 impl Asker {
     /// Checks the password of a user of the cluster.
-    async fn log_in(&self, user: &str, password: &str) -> Result<LoggedIn, Denied> {
-        let node = self.node.upgrade().ok_or(Denied::Unknown)?;
-        let name = UserName::new(user).map_err(|_| Denied::Unknown)?;
-        match node.check_password(name, password).await {
-            Ok(login) => {
-                let caller = self.client.clone().as_user(login.user().as_str().into());
-                node.login_succeeded(&caller, MECHANISM);
-                Ok(login)
-            }
-            Err(reason) => {
-                tracing::debug!(user = %user.escape_debug(), %reason, "a user of the cluster was not let in");
-                Err(Denied::WrongSecret)
-            }
-        }
+    async fn log_in(&self, user: &str, password: &str) -> Result<LoggedIn, LoginRefused> {
+        let node = self.node.upgrade().ok_or(LoginRefused::WrongCredential)?;
+        let name = UserName::new(user).map_err(|_| LoginRefused::WrongCredential)?;
+        node.check_password(name, password).await
+    }
+
+    /// Records a login. Guests have not logged in.
+    pub(crate) fn succeeded(&self, permissions: &Permissions) {
+        let (Some(node), Some(mechanism)) = (self.node.upgrade(), permissions.mechanism()) else { return };
+        let client = self.client.clone();
+        let caller = match permissions.user().name() {
+            Some(name) => client.as_user(Arc::clone(name)),
+            None => client,
+        };
+        node.login_succeeded(&caller, mechanism.name());
+    }
+
+    /// Records a login whose account has as many connections as it may have.
+    pub(crate) fn found_no_room(&self, permissions: &Permissions) {
+        let (Some(node), Some(mechanism)) = (self.node.upgrade(), permissions.mechanism()) else { return };
+        let user = permissions.user().name().map_or("", |name| name);
+        let user = user.escape_debug();
+        let reason = format_args!("user {user}: its account has as many connections as it may have");
+        node.record_failed_login(&self.client, mechanism.name(), &reason);
     }
 
     /// Records a failed login. Returns how long to delay the answer, which is longer after each failure of
-    /// the same address. Nothing changes where the users of the cluster cannot log in.
-    pub(crate) fn failed(&self, auth: &Auth, reason: Denied) -> Duration {
-        match self.node.upgrade().filter(|_| auth.lets_cluster_users_in()) {
-            Some(node) => node.login_failed(&self.client, MECHANISM, &reason),
-            None => Duration::ZERO,
+    /// the same address. Where the users of the cluster cannot log in, nothing is delayed.
+    pub(crate) fn failed(&self, auth: &Auth, refused: &Refused) -> Duration {
+        let Some(node) = self.node.upgrade() else { return Duration::ZERO };
+        let mechanism = refused.mechanism.name();
+        if auth.lets_cluster_users_in() {
+            return node.login_failed(&self.client, mechanism, refused);
+        }
+        node.record_failed_login(&self.client, mechanism, refused);
+        Duration::ZERO
+    }
+
+    /// Records a login that was not decided in time.
+    pub(crate) fn late(&self, auth: &Auth, connect: &ConnectOptions) {
+        let mechanism = match auth.users.callout() {
+            Some(_) => Mechanism::Callout,
+            None => auth.mechanism(connect),
+        };
+        let reason = "nothing was decided within tailrace.nats.auth.timeout.ms";
+        self.failed(auth, &Refused::of(connect, mechanism, reason));
+    }
+
+    /// Records that a user's own permissions do not allow what the client asks for.
+    pub(crate) fn not_permitted(&self, caller: &Caller, access: Access, subject: &[u8]) {
+        if let Some(node) = self.node.upgrade() {
+            node.not_permitted(caller, access, subject);
         }
     }
 }
@@ -381,11 +470,24 @@ fn check_accounts(
         ("tailrace.nats.user", config.tailrace_nats_user.is_empty()),
         ("tailrace.nats.nkey", config.tailrace_nats_nkey.is_empty()),
         ("tailrace.nats.users.file", config.tailrace_nats_users_file.is_empty()),
+        (certificate::SETTING, !config.tailrace_nats_tls_verify_and_map),
     ];
     match excluded.iter().find(|(_, is_empty)| !is_empty) {
         None => Ok(()),
         Some((other, _)) => Err(AuthError::WithOperator { key: OPERATOR, other }),
     }
+}
+
+/// Returns a warning if, with an operator, no NATS client can be in the account that has the topics: with one,
+/// accounts have public keys for names.
+fn unreachable_topics(config: &BrokerConfig) -> Option<String> {
+    let topics = config.tailrace_nats_topics_account.as_str();
+    Nkey::parse_as(KeyKind::Account, topics).is_err().then(|| {
+        format!(
+            "no NATS client can reach topics: with tailrace.nats.operator.file, tailrace.nats.topics.account must \
+             be the public key of an account (A...), and not {topics:?}"
+        )
+    })
 }
 
 fn add_settings(users: &mut Users, config: &BrokerConfig) -> Result<(), AuthError> {

@@ -10,13 +10,13 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tailrace_config::BrokerConfig;
 use tailrace_env::file_stamp::FileStamp;
+use tailrace_identity::nats_accounts::callout::{Authority, CalloutDenied, CalloutUser, Expected};
 use tailrace_identity::nats_accounts::jwt::{
     AccountClaims, AccountUser, ClaimError, Connection, DeletedAccounts, OperatorTrust, Presented,
     UserClaims, UserDenied,
 };
 use tailrace_identity::nats_accounts::{AccountName, AccountTable};
 use tailrace_metadata::StoredAccountClaims;
-use tailrace_nats_wire::ConnectOptions;
 
 use super::clock::now_s;
 use super::error::AuthError;
@@ -81,6 +81,8 @@ struct Known {
 pub(crate) struct Claimed {
     pub(super) claims: Arc<UserClaims>,
     pub(crate) user: AccountUser,
+    /// The account whose service has let the user in, if one has, with an operator.
+    pub(super) asked: Option<AccountName>,
 }
 
 impl Operator {
@@ -231,41 +233,79 @@ impl Operator {
         self.known.store(Arc::new(Known { claims, table: Arc::new(table), version }));
     }
 
-    /// Decides whether a client is let in by its CONNECT.
+    /// Decides whether a client is let in by its claims.
     pub(super) fn admit(
         &self,
-        connect: &ConnectOptions,
-        nonce: &str,
+        claims: &Arc<UserClaims>,
+        presented: Presented<'_>,
         connection: Connection,
     ) -> Result<Claimed, UserDenied> {
-        let claims = UserClaims::read(connect.jwt.as_deref().unwrap_or_default())?;
-        let account = self.account_of(&claims)?;
-        let callout = account.definition().callout.as_ref();
-        if callout.is_some_and(|callout| callout.is_asked_about(Some(claims.subject()))) {
-            let reason =
-                "the account has an auth callout, which does not work with an operator yet".to_owned();
-            return Err(UserDenied::Permissions { reason });
-        }
-        let presented = Presented { nonce, signature: connect.sig.as_deref() };
-        let user = account.admit(&claims, presented, connection, now_s())?;
-        Ok(Claimed { claims, user })
+        let account = self.account_of(claims.account())?;
+        let user = account.admit(claims, presented, connection, now_s())?;
+        Ok(Claimed { claims: Arc::clone(claims), user, asked: None })
+    }
+
+    /// Returns the account of a user who was let in by claims, if its service decides about the user in the
+    /// end. Nobody is asked about the service itself.
+    pub(super) fn asked_about(&self, claimed: &Claimed) -> Option<Arc<AccountClaims>> {
+        let account = self.account_of(claimed.claims.account()).ok()?;
+        let callout = account.definition().callout.as_ref()?;
+        callout.is_asked_about(Some(claimed.claims.subject())).then_some(account)
+    }
+
+    /// Reports whether an account has a callout.
+    pub(super) fn has_callout(&self, account: &str) -> bool {
+        let known = self.known.load();
+        known.claims.get(account).is_some_and(|claim| claim.claims.definition().callout.is_some())
     }
 
     /// Decides whether a user who was let in may stay. One whose permissions or limits have changed may not:
     /// it comes back with the new ones.
     pub(crate) fn recheck(&self, claimed: &Claimed, connection: Connection) -> Result<(), UserDenied> {
-        let account = self.account_of(&claimed.claims)?;
-        let now = account.recheck(&claimed.claims, connection, now_s())?;
+        let now = match &claimed.asked {
+            None => {
+                let account = self.account_of(claimed.claims.account())?;
+                account.recheck(&claimed.claims, connection, now_s())?
+            }
+            Some(asked) => self.placed_again(claimed, asked, connection)?,
+        };
         let is_same = now.user == claimed.user.user && now.limits == claimed.user.limits;
         if is_same { Ok(()) } else { Err(UserDenied::Issuer) }
     }
 
-    fn account_of(&self, claims: &UserClaims) -> Result<Arc<AccountClaims>, UserDenied> {
+    /// Decides again about a user whom the service of an account has let in, without asking it.
+    fn placed_again(
+        &self,
+        claimed: &Claimed,
+        asked: &AccountName,
+        connection: Connection,
+    ) -> Result<AccountUser, UserDenied> {
+        let asked = self.account_of(asked)?;
+        let settings = asked.definition().callout.as_ref().ok_or(UserDenied::Issuer)?;
+        let account = |name: &AccountName| self.account_of(name).ok();
+        let expected = Expected {
+            settings,
+            // The answer itself was checked when it came.
+            server_key: "",
+            user_key: claimed.claims.subject(),
+            curve_key: None,
+            authority: Authority::Operator { asked: &asked, account: &account },
+        };
+        let user = CalloutUser { user: claimed.user.clone(), claims: Arc::clone(&claimed.claims) };
+        match expected.recheck(&user, connection, now_s()) {
+            Ok(now) => Ok(now.user),
+            Err(CalloutDenied::User(reason)) => Err(reason),
+            Err(_) => Err(UserDenied::Issuer),
+        }
+    }
+
+    /// Returns the claims of an account that are in force.
+    pub(super) fn account_of(&self, account: &AccountName) -> Result<Arc<AccountClaims>, UserDenied> {
         let known = self.known.load();
-        match known.claims.get(claims.account()).map(|claim| &claim.claims) {
+        match known.claims.get(account).map(|claim| &claim.claims) {
             Some(found) if self.trust.check(found, now_s()).is_ok() => Ok(Arc::clone(found)),
             Some(_) => Err(UserDenied::AccountExpired),
-            None => Err(UserDenied::NoAccount { account: claims.account().clone() }),
+            None => Err(UserDenied::NoAccount { account: account.clone() }),
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::account::GLOBAL;
 
 use super::clock::now_s;
 use super::decisions::{Delivered, REMEMBERED_BYTES_MAX, remember};
+use super::login::Mechanism;
 use super::operator::Claimed;
 use super::rights::{ReplyRight, SubjectRights};
 use super::turn::TurnSubjects;
@@ -34,6 +35,8 @@ pub(crate) struct Permissions {
     rights: Option<SubjectRights>,
     /// The login of a user of the cluster.
     login: Option<LoggedIn>,
+    /// How the user has proved to be that one. `None` for guests.
+    mechanism: Option<Mechanism>,
     /// What a user has claimed, with an operator.
     claimed: Option<Claimed>,
     /// When the connection must end.
@@ -67,6 +70,16 @@ impl Permissions {
         account: Arc<str>,
     ) -> Self {
         Self { user, rights, login, account, ..Self::default() }
+    }
+
+    /// Makes them those of a user who has logged in.
+    pub(super) fn proved_by(self, mechanism: Mechanism) -> Self {
+        Self { mechanism: Some(mechanism), ..self }
+    }
+
+    /// How the user has proved to be that one. `None` for guests.
+    pub(super) fn mechanism(&self) -> Option<Mechanism> {
+        self.mechanism
     }
 
     /// Makes them those of a user with claims.
@@ -127,6 +140,16 @@ impl Permissions {
     /// may publish to.
     pub(crate) fn may_use_key(&self, subject: &[u8], key: &[u8]) -> bool {
         self.rights.as_ref().is_none_or(|rights| rights.may_use_key(subject, key))
+    }
+
+    /// Reports whether the rules of the cluster, and not the user's own lists, forbid to publish.
+    pub(crate) fn rules_forbid_publishing(&self, subject: &[u8]) -> bool {
+        self.rights.as_ref().is_some_and(|rights| rights.forbids_publishing(subject))
+    }
+
+    /// The same for a subscription.
+    pub(crate) fn rules_forbid_subscribing(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
+        self.rights.as_ref().is_some_and(|rights| rights.forbids_subscribing(pattern, queue))
     }
 
     fn rules(&self) -> Option<&Rules> {

@@ -27,7 +27,7 @@ fn nobody() -> Asker {
         address: Some([127, 0, 0, 1].into()),
         has_trusted_proxy: false,
     };
-    Asker { node: Weak::new(), client, connection }
+    Asker { node: Weak::new(), client, connection, certificate: None }
 }
 
 fn options(user: &str, password: &str) -> ConnectOptions {
@@ -39,7 +39,17 @@ async fn permissions(auth: &Auth, user: &str) -> Arc<Permissions> {
 }
 
 async fn denied(auth: &Auth, connect: &ConnectOptions) -> Denied {
-    auth.authenticate(connect, "nonce", &nobody()).await.expect_err("must be denied")
+    reason(auth.authenticate(connect, "nonce", &nobody()).await).expect_err("must be denied")
+}
+
+/// Finds the reason in the text of a refusal.
+fn reason(result: Result<Arc<Permissions>, Refused>) -> Result<Arc<Permissions>, Denied> {
+    use Denied::{NoCredentials, Unknown, WrongSecret, WrongSignature};
+    result.map_err(|refused| {
+        let text = refused.to_string();
+        let all = [NoCredentials, Unknown, WrongSecret, WrongSignature];
+        all.into_iter().find(|denied| text.ends_with(&denied.to_string())).unwrap_or_else(|| panic!("{text}"))
+    })
 }
 
 #[tokio::test]
@@ -134,7 +144,7 @@ async fn slow_passwords_are_compared_elsewhere() {
                 () = tokio::task::yield_now() => turns += 1,
             }
         };
-        assert_eq!(found.map(|_| ()), expected, "{user} {password}");
+        assert_eq!(reason(found).map(|_| ()), expected, "{user} {password}");
         assert!(turns > 0, "{user} {password}");
     }
     // An accepted password is cached, and needs no thread.
@@ -175,7 +185,7 @@ async fn an_nkey_must_sign_this_connections_nonce() {
         // The key is not the name of a user with a password.
         (options(&pair.public_key(), "x"), Denied::Unknown),
     ] {
-        let found = auth.authenticate(&connect, &nonce, &nobody()).await.expect_err("must be denied");
+        let found = reason(auth.authenticate(&connect, &nonce, &nobody()).await).expect_err("must be denied");
         assert_eq!(found, why);
     }
 }
@@ -387,4 +397,44 @@ fn a_file_that_is_wrong_or_missing_is_named() {
     assert!(said.contains(", line 3: unknown field `pasword`") && !said.contains("s3cret"), "{said}");
     let missing = load(&[("tailrace.nats.users.file", "/nowhere/users.toml")]).unwrap_err().to_string();
     assert!(missing.starts_with("cannot read /nowhere/users.toml (tailrace.nats.users.file)"), "{missing}");
+}
+
+#[test]
+fn a_warning_says_that_topics_are_in_no_account_of_the_operator() {
+    let warning = |account: &str| {
+        let settings = [("tailrace.nats.topics.account".to_owned(), account.to_owned())];
+        let config = BrokerConfig::resolve(&settings.into(), &DynamicConfigs::default()).unwrap();
+        unreachable_topics(&config)
+    };
+    assert_eq!(warning(&nkeys::KeyPair::new_account().public_key()), None);
+    for account in ["$G", "SHOP", &nkeys::KeyPair::new_user().public_key()] {
+        let said = warning(account).unwrap();
+        assert!(said.contains("tailrace.nats.topics.account must be the public key"), "{said}");
+    }
+}
+
+/// What a certificate decides, and what it does not.
+#[tokio::test]
+async fn with_certificates_a_client_without_one_is_refused_whatever_it_presents() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "[[users]]\nuser = 'CN=a'\n[[users]]\nuser = 'bob'\npassword = 'p'\n")
+        .unwrap();
+    let auth = load(&[
+        ("tailrace.nats.users.file", &file.path().display().to_string()),
+        ("tailrace.nats.tls.verify.and.map", "true"),
+        ("tailrace.nats.tls", "required"),
+        ("tailrace.tls.client.auth", "required"),
+        ("tailrace.tls.ca.file", "ca.pem"),
+        ("tailrace.tls.certificate.file", "c.pem"),
+        ("tailrace.tls.key.file", "k.pem"),
+    ])
+    .unwrap();
+    assert!(auth.required() && auth.checks() && auth.asks() && !auth.has_guest());
+    for connect in [ConnectOptions::default(), options("CN=a", ""), options("bob", "p")] {
+        let refused = auth.authenticate(&connect, "", &nobody()).await.expect_err("it is refused");
+        assert_eq!(refused.to_string(), "it shows no certificate");
+    }
+    let broken = Asker { certificate: Some([0; 8].into()), ..nobody() };
+    let refused = auth.authenticate(&options("bob", "p"), "", &broken).await.expect_err("it is refused");
+    assert_eq!(refused.to_string(), "its certificate is malformed");
 }

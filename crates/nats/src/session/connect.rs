@@ -9,7 +9,7 @@ use tailrace_nats_wire::{ConnectOptions, ProtocolError, write_info};
 use tailrace_types::usize_of;
 
 use super::{Next, Session};
-use crate::auth::Permissions;
+use crate::auth::{Permissions, Refused};
 use crate::close::CloseReason;
 use crate::front::NatsFront;
 
@@ -58,9 +58,11 @@ impl Session {
         if self.permissions.is_none() {
             let account = front.accounts().get(permissions.account());
             let Some(membership) = account.try_join() else {
+                self.asker.found_no_room(&permissions);
                 self.error(&ProtocolError::MaximumAccountConnections);
                 return Err(CloseReason::MaximumAccountConnections);
             };
+            self.asker.succeeded(&permissions);
             self.membership = membership;
             self.apply_limits(match permissions.claimed() {
                 Some(claimed) => claimed.user.limits,
@@ -82,6 +84,12 @@ impl Session {
     /// Refuses a client with wrong credentials.
     pub(crate) fn denied(&self) -> Next {
         self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization)
+    }
+
+    /// Refuses a client that begins with something else than CONNECT, although it must log in.
+    pub(super) fn denied_without_connect(&self, front: &NatsFront) -> Next {
+        self.asker.failed(front.auth(), &Refused::without_connect());
+        self.denied()
     }
 
     fn take_over(&mut self, options: ConnectOptions) -> Result<(), CloseReason> {

@@ -9,11 +9,10 @@ mod publish;
 mod subscribe;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use tailrace_env::time::Instant;
 use tailrace_nats_wire::{ClientParser, ConnectOptions, Limits, ParseError, ProtocolError, write_error};
-use tailrace_node::Node;
 
 use crate::account::Membership;
 use crate::auth::{Asker, Permissions, TurnSubjects};
@@ -113,7 +112,7 @@ const BYTES_AT_ONCE: usize = 4096;
 const WORK_AT_ONCE: u64 = 64;
 
 impl Session {
-    pub(super) fn new(front: &NatsFront, client: &Arc<Client>, node: Weak<Node>) -> Self {
+    pub(super) fn new(front: &NatsFront, client: &Arc<Client>, asker: Asker) -> Self {
         let limits = front.limits();
         let parser = ClientParser::new(Limits {
             control_line_max: limits.control_line_max,
@@ -135,7 +134,7 @@ impl Session {
             info_sent: false,
             permissions: None,
             turn_subjects: TurnSubjects::default(),
-            asker: Asker { node, client: client.caller(), connection: client.connection() },
+            asker,
             questions: Questions::default(),
             unchecked: Vec::new(),
             subscriptions: HashMap::new(),

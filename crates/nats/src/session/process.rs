@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use tailrace_env::aside::TURN;
 use tailrace_env::time::Instant;
-use tailrace_nats_wire::{ClientOp, ProtocolError, Step};
+use tailrace_nats_wire::{ClientOp, Step};
 
 use super::{BYTES_AT_ONCE, Next, OPERATIONS_AT_ONCE, Session, WORK_AT_ONCE};
 use crate::close::CloseReason;
@@ -20,7 +20,7 @@ impl Session {
         let next = loop {
             if self.unauthenticated && begins_without_connect(&input[used..]) && !front.auth().has_guest() {
                 // The rest of the operation is not waited for.
-                break self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization);
+                break self.denied_without_connect(front);
             }
             match self.parser.next(&input[used..]) {
                 Ok(Step::More(bytes)) => break Next::Read(bytes),
@@ -79,9 +79,7 @@ impl Session {
                     }
                 }
                 None => {
-                    return Some(
-                        self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization),
-                    );
+                    return Some(self.denied_without_connect(front));
                 }
             }
         }

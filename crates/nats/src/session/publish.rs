@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tailrace_env::time::Instant;
+use tailrace_identity::acl::Access;
 use tailrace_identity::nats_accounts::callout::CALLOUT_SUBJECT;
 use tailrace_nats_wire::{Message, NO_RESPONDERS, ProtocolError};
 
@@ -68,7 +69,7 @@ impl Session {
             self.error(&ProtocolError::reply_permission(reply));
             return None;
         }
-        if message.subject == CALLOUT_SUBJECT.as_bytes() && front.auth().callout().is_some() {
+        if message.subject == CALLOUT_SUBJECT.as_bytes() && self.is_kept_from_callout(front) {
             self.refuse_publish(message.subject);
             return None;
         }
@@ -209,7 +210,17 @@ impl Session {
         Some(reply.is_none_or(|(_, right)| right == ReplyRight::Acknowledged))
     }
 
+    /// Reports whether the client is in an account with a callout. It may not ask the service itself.
+    #[cold]
+    fn is_kept_from_callout(&self, front: &NatsFront) -> bool {
+        front.auth().guards_callout(self.client.account())
+    }
+
     fn refuse_publish(&self, subject: &[u8]) {
+        // What rules forbid is recorded where they are asked.
+        if self.permissions.as_ref().is_none_or(|user| !user.rules_forbid_publishing(subject)) {
+            self.asker.not_permitted(&self.client.caller(), Access::Write, subject);
+        }
         let error = ProtocolError::publish_permission(subject);
         tracing::info!(client = self.client.id, %error, "publish refused");
         self.error(&error);

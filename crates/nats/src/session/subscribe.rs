@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use tailrace_env::aside::TURN;
 use tailrace_env::metrics::ReasonLabel;
 use tailrace_env::time::Instant;
+use tailrace_identity::acl::Access;
 use tailrace_nats_wire::ProtocolError;
 use tailrace_subjects::{Dialect, Pattern, SubscribeError};
 
@@ -36,6 +37,11 @@ impl Session {
     ) -> Result<(), ProtocolError> {
         let denied = self.permissions.as_ref().is_some_and(|user| !user.may_subscribe(subject, queue));
         if denied || queue.is_some_and(reserved::is_queue) {
+            // What rules forbid is recorded where they are asked.
+            let user = self.permissions.as_ref();
+            if user.is_none_or(|user| !user.rules_forbid_subscribing(subject, queue)) {
+                self.asker.not_permitted(&self.client.caller(), Access::Read, subject);
+            }
             let error = ProtocolError::subscribe_permission(subject, queue);
             tracing::info!(client = self.client.id, %error, "subscription refused");
             return Err(error);

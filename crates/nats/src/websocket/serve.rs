@@ -22,14 +22,16 @@ use tailrace_node::{Caller, Door};
 
 impl WebSocketFront {
     /// Answers a request for a WebSocket. `None` if it is another request. After the answer, the connection
-    /// continues as a separate task.
+    /// continues as a separate task. `certificate` is the one that the client shows (DER).
     pub fn answer(
         server: &Arc<NatsServer>,
         request: &mut Request<Incoming>,
         peer: SocketAddr,
+        certificate: Option<&[u8]>,
     ) -> Option<Response<Full<Bytes>>> {
         let front = server.front.websocket().filter(|_| is_upgrade(request))?;
-        match front.begin(server, request, peer) {
+        let certificate = certificate.filter(|_| server.front.auth().reads_certificates());
+        match front.begin(server, request, peer, certificate) {
             Ok(response) => Some(response),
             Err(refusal) => {
                 let caller = Caller::client(Door::Nats, peer);
@@ -44,7 +46,9 @@ impl WebSocketFront {
         server: &Arc<NatsServer>,
         request: &mut Request<Incoming>,
         peer: SocketAddr,
+        certificate: Option<&[u8]>,
     ) -> Result<Response<Full<Bytes>>, Refusal> {
+        let certificate = certificate.map(Into::into);
         let upgrade = Upgrade::of(request, &self.policy)?;
         let nats = &server.front;
         if *nats.stopping().borrow() {
@@ -76,6 +80,7 @@ impl WebSocketFront {
                 nonce: server.front.nonce(),
                 info_sent: false,
                 cookies,
+                certificate,
                 place,
             };
             serve_one(server, opening).await;

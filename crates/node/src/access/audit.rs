@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tailrace_config::BrokerConfig;
 use tailrace_env::time::{Duration, wall_clock};
-use tailrace_identity::acl::{Operation, Reason, ResourceKind};
+use tailrace_identity::acl::{Operation, ResourceKind};
 
 use super::audit_bounds::{Bounds, Key, LeftOut};
 use super::audit_file::AuditFile;
@@ -38,14 +38,24 @@ pub struct AuditFileError {
     error: std::io::Error,
 }
 
-/// A request that the rules do not allow.
+/// What does not allow a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RefusedBy {
+    /// The rules.
+    Rules,
+    /// The rules, but it is carried out all the same.
+    TriedRules,
+    /// The lists of a NATS user.
+    Permissions,
+}
+
+/// A request that is not allowed.
 pub(super) struct Refusal<'a> {
     pub(super) caller: &'a Caller,
     pub(super) operation: Operation,
     pub(super) kind: ResourceKind,
     pub(super) name: &'a str,
-    /// It was carried out all the same.
-    pub(super) is_tried: bool,
+    pub(super) by: RefusedBy,
 }
 
 /// One line of the file.
@@ -130,20 +140,27 @@ impl Audit {
         is_admitted
     }
 
-    pub(super) fn refused(&self, refusal: &Refusal<'_>, reason: Reason<'_>, now: Duration) {
-        let Refusal { caller, operation, kind, name, is_tried } = refusal;
+    pub(super) fn refused(&self, refusal: &Refusal<'_>, reason: &dyn Display, now: Duration) {
+        let Refusal { caller, operation, kind, name, by } = refusal;
         if !self.admits("refusal", caller, now) {
             return;
         }
         let Some(file) = &self.file else {
-            let message = if *is_tried { "would be refused by the rules" } else { "refused by the rules" };
+            let message = match by {
+                RefusedBy::Rules => "refused by the rules",
+                RefusedBy::TriedRules => "would be refused by the rules",
+                RefusedBy::Permissions => "refused by the user's permissions",
+            };
             tracing::info!(
                 target: "tailrace::audit", %caller, %operation, resource = %kind, name = %name.escape_debug(), %reason,
                 "{message}"
             );
             return;
         };
-        let outcome = if *is_tried { "tried" } else { "refused" };
+        let outcome = match by {
+            RefusedBy::Rules | RefusedBy::Permissions => "refused",
+            RefusedBy::TriedRules => "tried",
+        };
         self.offer(
             file,
             &Event {
@@ -290,6 +307,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use tailrace_config::DynamicConfigs;
+    use tailrace_identity::acl::Reason;
 
     use super::*;
     use crate::caller::Door;
@@ -319,8 +337,9 @@ mod tests {
         audit.login(&caller, "PLAIN", Duration::ZERO);
         audit.login_failed(&client(), "PLAIN", &"x".repeat(10_000), Duration::ZERO);
         let (operation, kind) = (Operation::Read, ResourceKind::Topic);
-        let refusal = Refusal { caller: &caller, operation, kind, name: "o\nrders", is_tried: true };
-        audit.refused(&refusal, Reason::Default { has_rules: false }, Duration::ZERO);
+        let refusal =
+            Refusal { caller: &caller, operation, kind, name: "o\nrders", by: RefusedBy::TriedRules };
+        audit.refused(&refusal, &Reason::Default { has_rules: false }, Duration::ZERO);
         let details = (0..200).map(|number| number.to_string()).collect();
         audit.change(&caller, "CreateAcls", details).unwrap().ended("done", None).await;
         drop(audit.change(&caller, "RemoveUser", Vec::new()));
@@ -349,8 +368,8 @@ mod tests {
         let caller = client();
         for number in 0..100_000 {
             let (operation, kind) = (Operation::Read, ResourceKind::Topic);
-            let refusal = Refusal { caller: &caller, operation, kind, name: "orders", is_tried: false };
-            audit.refused(&refusal, Reason::Default { has_rules: true }, Duration::ZERO);
+            let refusal = Refusal { caller: &caller, operation, kind, name: "orders", by: RefusedBy::Rules };
+            audit.refused(&refusal, &Reason::Default { has_rules: true }, Duration::ZERO);
             if number % 1_000 == 0 {
                 audit.change(&caller, number, Vec::new()).unwrap().ended("done", None).await;
             }

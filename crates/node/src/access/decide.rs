@@ -220,8 +220,8 @@ impl Rights<'_> {
             return;
         }
         access.metrics.denied.inc();
-        let is_tried = rules.is_tried();
-        let refusal = audit::Refusal { caller: self.caller, operation, kind, name, is_tried };
-        access.audit.refused(&refusal, decision.reason, access.now());
+        let by = if rules.is_tried() { audit::RefusedBy::TriedRules } else { audit::RefusedBy::Rules };
+        let refusal = audit::Refusal { caller: self.caller, operation, kind, name, by };
+        access.audit.refused(&refusal, &decision.reason, access.now());
     }
 }

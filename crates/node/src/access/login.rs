@@ -35,6 +35,8 @@ enum Proof {
     Token { expires_at: TimestampMs },
     /// A certificate, checked by TLS. It counts as long as the connection does.
     Certificate,
+    /// The same, of a user who must be one of the cluster.
+    KnownCertificate,
 }
 
 /// The verifier that a password was checked against. It is shared with the metadata, so that a thousand idle
@@ -91,7 +93,7 @@ impl LoggedIn {
                 let previous = credential.previous.as_ref().filter(|_| credential.verifier != *own)?;
                 (previous.verifier == *own).then_some(previous.valid_until)
             }
-            Proof::Certificate => None,
+            Proof::Certificate | Proof::KnownCertificate => None,
         }
     }
 
@@ -117,6 +119,7 @@ impl LoggedIn {
             // Users of tokens and certificates need not be known here. When a token expires, the session
             // ends: the front sees to that.
             Proof::Token { .. } | Proof::Certificate => true,
+            Proof::KnownCertificate => user.is_some(),
         }
     }
 }
@@ -181,6 +184,9 @@ pub enum CertificateRefused {
     /// The user was disabled.
     #[error("the user in the certificate is disabled")]
     Disabled,
+    /// There is no such user.
+    #[error("it names no user")]
+    Unknown,
 }
 
 /// The place of a connection whose client has not logged in yet. Dropping it frees the place.
@@ -300,9 +306,26 @@ impl Node {
     /// # Errors
     /// See [`CertificateRefused`].
     pub fn certificate_login(&self, certificate: &[u8]) -> Result<LoggedIn, CertificateRefused> {
+        self.login_of(certificate, Proof::Certificate)
+    }
+
+    /// The same, but only for users of the cluster. The login holds until the user is removed.
+    ///
+    /// # Errors
+    /// See [`CertificateRefused`].
+    pub fn known_certificate_login(&self, certificate: &[u8]) -> Result<LoggedIn, CertificateRefused> {
+        self.login_of(certificate, Proof::KnownCertificate)
+    }
+
+    fn login_of(&self, certificate: &[u8], proof: Proof) -> Result<LoggedIn, CertificateRefused> {
         let user = self.access.certificate_names.name(&distinguished_name(certificate)?)?;
-        let login = LoggedIn { user, proof: Proof::Certificate };
-        if login.holds(&self.image(), self.now()) { Ok(login) } else { Err(CertificateRefused::Disabled) }
+        let image = self.image();
+        let is_disabled = image.access().user(user.as_str()).map(|user| user.disabled.is_some());
+        match (is_disabled, &proof) {
+            (Some(true), _) => Err(CertificateRefused::Disabled),
+            (None, Proof::KnownCertificate) => Err(CertificateRefused::Unknown),
+            (None | Some(false), _) => Ok(LoggedIn { user, proof }),
+        }
     }
 
     /// Reports whether a login still holds: the user is not disabled, and still has the password. Whether the
@@ -336,13 +359,23 @@ impl Node {
         mechanism: &'static str,
         reason: &dyn std::fmt::Display,
     ) -> Duration {
+        self.record_failed_login(caller, mechanism, reason);
         let access = &self.access;
-        access.metrics.login(mechanism, false);
-        access.audit.login_failed(caller, mechanism, reason, access.now());
         match caller.address() {
             Some(address) => access.failed.lock().fail(address.ip(), access.now()),
             None => Duration::ZERO,
         }
+    }
+
+    /// Records a failed login that delays nothing.
+    pub fn record_failed_login(
+        &self,
+        caller: &Caller,
+        mechanism: &'static str,
+        reason: &dyn std::fmt::Display,
+    ) {
+        self.access.metrics.login(mechanism, false);
+        self.access.audit.login_failed(caller, mechanism, reason, self.access.now());
     }
 
     /// Records a login.

@@ -8,8 +8,10 @@ use tailrace_identity::acl::{
 use tailrace_metadata::MetadataImage;
 
 use super::Rights;
+use super::audit::{Refusal, RefusedBy};
 use super::decide::requester;
 use super::topic_index::{Indexed, TopicIndex};
+use crate::caller::Caller;
 use crate::node::Node;
 
 /// What decisions on subjects depend on. A decision by other versions may no longer hold.
@@ -54,6 +56,18 @@ impl Node {
             rules: image.access().version(),
             is_tried: image.broker().tailrace_authorizer_report_only,
         }
+    }
+}
+
+impl Node {
+    /// Records that a NATS user's own lists do not allow what a client asks for. Rules record what they
+    /// refuse themselves.
+    pub fn not_permitted(&self, caller: &Caller, access: Access, subject: &[u8]) {
+        let (operation, kind, by) = (access.operation(), ResourceKind::Subject, RefusedBy::Permissions);
+        let name = &*String::from_utf8_lossy(subject);
+        let refusal = Refusal { caller, operation, kind, name, by };
+        let reason = "the user's permissions do not allow it, or the subject is the server's";
+        self.access.audit.refused(&refusal, &reason, self.access.now());
     }
 }
 

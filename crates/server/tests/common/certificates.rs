@@ -50,6 +50,11 @@ impl Authority {
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, common_name);
         params.extended_key_usages = vec![purpose];
+        self.issue_as(name, &params);
+    }
+
+    /// The same, with these parameters.
+    pub fn issue_as(&self, name: &str, params: &CertificateParams) {
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
         std::fs::write(self.path(&format!("{name}.pem")), certificate.pem())

@@ -17,7 +17,7 @@ const VIOLATION: &str = "-ERR 'Authorization Violation'";
 
 type Talker = Lines<TcpStream>;
 
-async fn server(issuer: &KeyPair, folder: &TempDir) -> TestServer {
+pub(crate) async fn server(issuer: &KeyPair, folder: &TempDir, more: &[(&str, &str)]) -> TestServer {
     let users = format!(
         "[auth_callout]\nissuer = \"{}\"\naccount = \"AUTH\"\nauth_users = [\"auth\"]\n\
          [[accounts]]\nname = \"AUTH\"\n[[accounts]]\nname = \"APP\"\n\
@@ -29,10 +29,10 @@ async fn server(issuer: &KeyPair, folder: &TempDir) -> TestServer {
     std::fs::write(&path, users).unwrap();
     let settings =
         [("tailrace.nats.users.file", path.to_str().unwrap()), ("tailrace.nats.auth.timeout.ms", "3000")];
-    TestServer::with(&settings).await
+    TestServer::with(&[&settings, more].concat()).await
 }
 
-async fn connect(server: &TestServer, options: &str) -> Talker {
+pub(crate) async fn connect(server: &TestServer, options: &str) -> Talker {
     let mut lines = Lines::over(TcpStream::connect(server.nats()).await.unwrap());
     lines.info().await;
     lines.send(&format!("CONNECT {{\"verbose\":false,{options}}}\r\n")).await;
@@ -40,7 +40,7 @@ async fn connect(server: &TestServer, options: &str) -> Talker {
 }
 
 /// The next question: its claims, and where the answer goes.
-async fn question(service: &mut Talker) -> (Value, String) {
+pub(crate) async fn question(service: &mut Talker) -> (Value, String) {
     loop {
         let lines = service.until_pong().await;
         if let [first, body] = &lines[..] {
@@ -51,19 +51,19 @@ async fn question(service: &mut Talker) -> (Value, String) {
     }
 }
 
-fn answer(issuer: &KeyPair, asked: &Value, nats: Value) -> String {
+pub(crate) fn answer(issuer: &KeyPair, asked: &Value, nats: Value) -> String {
     let server = asked["nats"]["server_id"]["id"].as_str().unwrap();
     let user = asked["nats"]["user_nkey"].as_str().unwrap();
     token(issuer, user, "authorization_response", nats, json!({ "aud": server }))
 }
 
-fn user(issuer: &KeyPair, asked: &Value, account: &str) -> String {
+pub(crate) fn user(issuer: &KeyPair, asked: &Value, account: &str) -> String {
     let user = asked["nats"]["user_nkey"].as_str().unwrap();
     let nats = json!({ "subs": -1, "data": -1, "payload": -1, "pub": { "deny": ["secret"] } });
     token(issuer, user, "user", nats, json!({ "aud": account, "name": "alice" }))
 }
 
-async fn say(service: &mut Talker, reply: &str, text: &str) {
+pub(crate) async fn say(service: &mut Talker, reply: &str, text: &str) {
     service.send(&format!("PUB {reply} {}\r\n{text}\r\n", text.len())).await;
     assert_eq!(service.until_pong().await, [""; 0]);
 }
@@ -71,7 +71,7 @@ async fn say(service: &mut Talker, reply: &str, text: &str) {
 #[tokio::test]
 async fn a_service_decides_who_is_let_in_and_where() {
     let (issuer, folder) = (KeyPair::new_account(), tempfile::tempdir().unwrap());
-    let server = server(&issuer, &folder).await;
+    let server = server(&issuer, &folder, &[]).await;
     // Nobody is let in as long as the service is not there.
     let mut early = connect(&server, "\"user\":\"known\",\"pass\":\"p\"").await;
     assert_eq!(early.until_end().await, [VIOLATION]);
@@ -106,7 +106,7 @@ async fn a_service_decides_who_is_let_in_and_where() {
 #[tokio::test]
 async fn answers_that_are_not_as_expected_let_nobody_in() {
     let (issuer, folder) = (KeyPair::new_account(), tempfile::tempdir().unwrap());
-    let server = server(&issuer, &folder).await;
+    let server = server(&issuer, &folder, &[]).await;
     let stranger = KeyPair::new_account();
     let mut service = connect(&server, "\"user\":\"auth\",\"pass\":\"p\"").await;
     service.send("SUB $SYS.REQ.USER.AUTH 1\r\n").await;

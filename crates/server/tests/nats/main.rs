@@ -1,9 +1,11 @@
 //! Plain and real NATS clients, against a server in this process. One binary, for the same reason as `kafka`.
 
 mod accounts;
+mod audit;
 mod auth;
 mod callout;
 mod capture;
+mod certificates;
 mod client;
 mod cluster;
 mod cluster_capture;
@@ -15,6 +17,7 @@ mod limits;
 mod live;
 mod monitoring;
 mod operator;
+mod operator_callout;
 mod quotas;
 mod rights;
 mod tls;

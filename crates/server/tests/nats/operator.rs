@@ -18,9 +18,9 @@ use tailrace_server::{Startup, start};
 
 const VIOLATION: &str = "-ERR 'Authorization Violation'";
 
-type Talker = Lines<TcpStream>;
+pub(crate) type Talker = Lines<TcpStream>;
 
-fn now_s() -> i64 {
+pub(crate) fn now_s() -> i64 {
     i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap()
 }
 
@@ -46,16 +46,16 @@ fn account_limits(more: Value) -> Value {
     limits
 }
 
-struct World {
-    operator: KeyPair,
+pub(crate) struct World {
+    pub(crate) operator: KeyPair,
     system: KeyPair,
-    account: KeyPair,
-    other: KeyPair,
+    pub(crate) account: KeyPair,
+    pub(crate) other: KeyPair,
     folder: TempDir,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (operator, system) = (KeyPair::new_operator(), KeyPair::new_account());
         let (account, other) = (KeyPair::new_account(), KeyPair::new_account());
@@ -77,13 +77,13 @@ impl World {
         path.display().to_string()
     }
 
-    fn write_accounts(&self, account: Value) -> String {
+    pub(crate) fn write_accounts(&self, account: Value) -> String {
         let plain = |key| self.claims(key, json!({}));
         let tokens = [plain(&self.system), plain(&self.other), self.claims(&self.account, account)];
         self.write("accounts.jwt", &tokens)
     }
 
-    async fn start(&self, account: Value, more: &[(&str, &str)]) -> TestServer {
+    pub(crate) async fn start(&self, account: Value, more: &[(&str, &str)]) -> TestServer {
         let nats = json!({ "system_account": self.system.public_key() });
         let own = token(&self.operator, &self.operator.public_key(), "operator", nats, json!({}));
         let operator = self.write("operator.jwt", &[own]);
@@ -95,19 +95,19 @@ impl World {
         TestServer::with(&[&settings, more].concat()).await
     }
 
-    fn user(&self, user: &KeyPair, nats: Value, more: Value) -> String {
+    pub(crate) fn user(&self, user: &KeyPair, nats: Value, more: Value) -> String {
         user_of(&self.account, user, nats, more)
     }
 }
 
-fn user_of(issuer: &KeyPair, user: &KeyPair, nats: Value, more: Value) -> String {
+pub(crate) fn user_of(issuer: &KeyPair, user: &KeyPair, nats: Value, more: Value) -> String {
     let mut full = json!({ "subs": UNLIMITED, "data": UNLIMITED, "payload": UNLIMITED });
     full.as_object_mut().unwrap().extend(nats.as_object().unwrap().clone());
     token(issuer, &user.public_key(), "user", full, more)
 }
 
 /// Sends CONNECT with claims, and the nonce signed by `signer`.
-async fn connect(server: &TestServer, jwt: &str, signer: Option<&KeyPair>) -> Talker {
+pub(crate) async fn connect(server: &TestServer, jwt: &str, signer: Option<&KeyPair>) -> Talker {
     let mut lines = Lines::over(TcpStream::connect(server.nats()).await.unwrap());
     let info = lines.info().await;
     let nonce = info["nonce"].as_str().unwrap();
@@ -119,7 +119,7 @@ async fn connect(server: &TestServer, jwt: &str, signer: Option<&KeyPair>) -> Ta
     lines
 }
 
-async fn login(server: &TestServer, jwt: &str, user: &KeyPair) -> Talker {
+pub(crate) async fn login(server: &TestServer, jwt: &str, user: &KeyPair) -> Talker {
     let mut lines = connect(server, jwt, Some(user)).await;
     assert_eq!(lines.until_pong().await, [""; 0]);
     lines

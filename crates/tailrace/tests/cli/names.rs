@@ -124,6 +124,7 @@ const ROWS: &[Row] = &[
     ("pub", &["--template", "a.{{Nope}}", "x"], 2, "unknown {{nope}}"),
     ("sub", &["nope", "--user", "nope", "--password", "x"], 1, "Authorization Violation"),
     ("sub", &["nope", "--nkey", "{dir}/nope"], 1, MISSING),
+    ("sub", &["nope", "--creds", "{dir}/nope"], 1, MISSING),
     ("request", &["nope", "x"], 1, "there are no responders for 'nope'"),
     ("reply", &["nope", "x", "--user", "nope", "--password", "x"], 1, "Authorization Violation"),
     ("top", &["--once", "--monitor", "{closed}"], 1, "from {closed}"),

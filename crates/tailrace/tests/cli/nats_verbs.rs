@@ -315,6 +315,64 @@ fn users_tokens_and_nkeys_are_presented() {
     assert!(error.contains("cannot read /no/such/file"), "{error}");
 }
 
+/// Signs claims as github.com/nats-io/jwt does.
+fn claims(issuer: &nkeys::KeyPair, subject: &str, nats: Value) -> String {
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let body = json!({
+        "jti": "ID", "iat": 1_700_000_000, "iss": issuer.public_key(), "name": "n", "sub": subject, "nats": nats,
+    });
+    let header = json!({ "typ": "JWT", "alg": "ed25519-nkey" });
+    let text = format!("{}.{}", encode(&header), encode(&body));
+    format!("{text}.{}", URL_SAFE_NO_PAD.encode(issuer.sign(text.as_bytes()).unwrap()))
+}
+
+#[test]
+fn a_credentials_file_logs_in_with_an_operator_and_is_never_shown() {
+    let (operator, account, user) =
+        (nkeys::KeyPair::new_operator(), nkeys::KeyPair::new_account(), nkeys::KeyPair::new_user());
+    let limits = json!({ "subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1,
+        "wildcards": true, "conn": -1, "leaf": -1 });
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let nats = json!({ "type": "operator", "version": 2 });
+    let operators = write("operator.jwt", claims(&operator, &operator.public_key(), nats));
+    let nats = json!({ "type": "account", "version": 2, "limits": limits });
+    let accounts = write("accounts.jwt", claims(&operator, &account.public_key(), nats));
+    let nats = json!({ "type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1 });
+    let (jwt, seed) = (claims(&account, &user.public_key(), nats), user.seed().unwrap());
+    let file = |jwt: &str, seed: &str| {
+        format!(
+            "-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n\
+             -----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
+        )
+    };
+    let creds = write("user.creds", file(&jwt, &seed));
+    let other = write("other.creds", file(&jwt, &nkeys::KeyPair::new_user().seed().unwrap()));
+    let settings = [
+        format!("tailrace.nats.operator.file={operators}"),
+        format!("tailrace.nats.operator.accounts.file={accounts}"),
+    ];
+    let flags: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
+    let server = Server::start(&dir.path().join("data"), &flags);
+    success(server.nats(&["pub", "a", "x", "--creds", &creds], b""));
+    for verb in [&["pub", "a", "x"][..], &["sub", "a"], &["request", "a", "x"], &["reply", "a", "x"]] {
+        for arguments in [&["--creds", other.as_str()][..], &[]] {
+            let error = failure(&server.nats(&[verb, arguments].concat(), b""), 1);
+            assert!(error.contains("Authorization Violation; see --user"), "{verb:?}: {error}");
+            assert!(!error.contains("eyJ") && !error.contains(&seed), "{error}");
+        }
+    }
+    let error = failure(&server.nats(&["pub", "a", "x", "--creds", "/no/such/file"], b""), 1);
+    assert!(error.contains("cannot read /no/such/file"), "{error}");
+    failure(&server.nats(&["pub", "a", "x", "--creds", &creds, "--nkey", &creds], b""), 2);
+}
+
 #[test]
 fn acknowledgements_say_where_messages_were_stored() {
     let (_dir, server) = start();

@@ -1,4 +1,5 @@
-//! Names of certificates, compared with what Java and Kafka make of them.
+//! Names of certificates, compared with what Java, Kafka and nats-server make of them.
 
+mod nats;
 mod rules;
 mod subjects;

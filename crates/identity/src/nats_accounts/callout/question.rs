@@ -39,6 +39,12 @@ pub struct QuestionClient<'a> {
     /// The name of the program.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub name: &'a str,
+    /// The tags in its claims.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    pub tags: &'a [String],
+    /// The name in its claims.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub name_tag: &'a str,
     /// `Client`.
     pub kind: &'a str,
     /// `nats` or `websocket`.

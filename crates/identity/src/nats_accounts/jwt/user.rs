@@ -59,6 +59,11 @@ impl UserClaims {
         &self.token.name
     }
 
+    /// Returns the tags, which the issuer has chosen.
+    pub fn tags(&self) -> &[String] {
+        &self.token.body.tags
+    }
+
     /// Returns when the token was issued, in seconds since 1970.
     pub fn issued_at_s(&self) -> i64 {
         self.token.times.issued_at_s

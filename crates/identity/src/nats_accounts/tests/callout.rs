@@ -150,6 +150,8 @@ fn question<'a>(settings: &'a CalloutSettings, user_key: &'a str) -> Question<'a
             id: 7,
             user: "bob",
             name: "app",
+            tags: &[],
+            name_tag: "",
             kind: "Client",
             client_type: "nats",
             nonce: "NONCE",

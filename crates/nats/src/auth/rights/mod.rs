@@ -127,6 +127,20 @@ impl SubjectRights {
             })
     }
 
+    /// Reports whether rules forbid to publish, without recording a refusal.
+    pub(crate) fn forbids_publishing(&self, subject: &[u8]) -> bool {
+        let Some(node) = self.node.upgrade() else { return true };
+        let rights = node.rights(&self.caller);
+        let may = |subject: &[u8]| rights.hears(publishing(subject)) == SubjectAccess::Allowed;
+        !(may(subject) && self.images(ShareKind::Service, subject, may))
+    }
+
+    /// The same for a subscription.
+    pub(crate) fn forbids_subscribing(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
+        let Some(node) = self.node.upgrade() else { return true };
+        node.rights(&self.caller).hears(hearing(pattern, queue)) == SubjectAccess::Refused
+    }
+
     /// Decides on a subscription.
     pub(crate) fn subscription(&self, pattern: &[u8], queue: Option<&[u8]>) -> SubjectAccess {
         match self.node.upgrade() {

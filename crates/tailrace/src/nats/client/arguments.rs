@@ -9,6 +9,7 @@ use tailrace_nats_wire::ConnectOptions;
 
 use super::address::ServerAddress;
 use super::connection::Connection;
+use super::creds::Credentials;
 use super::error::NatsError;
 use super::identity::{Identity, Security};
 use super::nkey::Nkey;
@@ -47,6 +48,10 @@ pub(crate) struct ConnectArguments {
     /// File with the seed of the user's nkey
     #[arg(long, value_name = "FILE", env = "NATS_NKEY", conflicts_with_all = ["user", "token"])]
     nkey: Option<PathBuf>,
+    /// Credentials file with the claims (JWT) and the seed of a user; --user and --token may be given beside it,
+    /// for an auth callout
+    #[arg(long, value_name = "FILE", env = "NATS_CREDS", conflicts_with = "nkey")]
+    creds: Option<PathBuf>,
     #[command(flatten)]
     tls: TlsArguments,
     /// Start with the TLS handshake, before the server's first line (tailrace.nats.tls.handshake.first)
@@ -73,9 +78,11 @@ impl ConnectArguments {
         let tls = self.tls.load().map_err(|error| NatsError::TlsFiles(error.to_string()))?;
         let tls = tls.map(|tls| Security { tls, first: self.tls_first });
         let nkey = self.nkey.as_deref().map(Nkey::read).transpose().map_err(NatsError::Nkey)?;
+        let creds = self.creds.as_deref().map(Credentials::read).transpose().map_err(NatsError::Creds)?;
         let mut first_error = None;
         for address in self.servers()? {
-            let who = Identity { options: self.options(&address), nkey: nkey.as_ref() };
+            let (nkey, credentials) = (nkey.as_ref(), creds.as_ref());
+            let who = Identity { options: self.options(&address), nkey, credentials };
             match Connection::open(&address, who, tls.as_ref(), self.timeout).await {
                 Ok(connection) => return Ok(connection),
                 Err(error) => first_error = first_error.or(Some(error)),

@@ -21,6 +21,8 @@ pub(crate) enum NatsError {
     TlsFiles(String),
     #[error("{0}")]
     Nkey(String),
+    #[error("{0}")]
+    Creds(String),
     #[error("the connection to {address} ended: {reason}")]
     Closed { address: String, reason: String },
     #[error("{address} does not speak the NATS protocol ({error}); is it a NATS server?")]
@@ -45,14 +47,15 @@ impl NatsError {
             | Self::Server { .. }
             | Self::Tls { .. }
             | Self::TlsFiles(_)
-            | Self::Nkey(_) => false,
+            | Self::Nkey(_)
+            | Self::Creds(_) => false,
         }
     }
 }
 
 fn advice(text: &str) -> &'static str {
     if text.eq_ignore_ascii_case("authorization violation") {
-        "; see --user, --password, --token and --nkey"
+        "; see --user, --password, --token, --nkey and --creds"
     } else {
         ""
     }

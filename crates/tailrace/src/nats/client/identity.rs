@@ -2,6 +2,7 @@
 
 use tailrace_nats_wire::ConnectOptions;
 
+use super::creds::Credentials;
 use super::nkey::Nkey;
 use crate::client::Tls;
 
@@ -16,6 +17,7 @@ pub(super) struct Security {
 pub(super) struct Identity<'a> {
     pub(super) options: ConnectOptions,
     pub(super) nkey: Option<&'a Nkey>,
+    pub(super) credentials: Option<&'a Credentials>,
 }
 
 impl Identity<'_> {
@@ -24,6 +26,11 @@ impl Identity<'_> {
         if let Some(nkey) = self.nkey.filter(|_| !nonce.is_empty()) {
             self.options.nkey = Some(nkey.public());
             self.options.sig = Some(nkey.sign(nonce));
+        }
+        if let Some(credentials) = self.credentials {
+            self.options.jwt = Some(credentials.claims().to_owned());
+            // Without a nonce, the server asks for no claims, or takes those of bearers only.
+            self.options.sig = (!nonce.is_empty()).then(|| credentials.sign(nonce));
         }
         self.options
     }

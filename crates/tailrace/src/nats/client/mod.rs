@@ -6,6 +6,7 @@
 mod address;
 mod arguments;
 mod connection;
+mod creds;
 mod error;
 mod identity;
 mod nkey;

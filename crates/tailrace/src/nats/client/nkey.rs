@@ -22,17 +22,21 @@ const LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 pub(super) struct Nkey(Ed25519KeyPair);
 
 impl Nkey {
+    /// How the seeds of users begin.
+    pub(super) const SEED_START: &str = "SU";
+
     /// Finds the seed in a file: a line that starts with SU, as `nk -gen user` and credentials files write
     /// it.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read {}: {}", path.display(), plain(&error)))?;
-        let seed = text.lines().map(str::trim).find(|line| line.starts_with("SU"));
+        let seed = text.lines().map(str::trim).find(|line| line.starts_with(Self::SEED_START));
         seed.and_then(Self::parse)
             .ok_or_else(|| format!("{} holds no user's nkey seed (SU and 56 more letters)", path.display()))
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// Parses a seed.
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let raw = base32(text).filter(|_| text.len() == SEED_TEXT_BYTES)?;
         let (body, checksum) = raw.split_at_checked(raw.len().checked_sub(2)?)?;
         let is_user = body.first()? >> 3 == SEED && (body[0] & 7) << 2 | body.get(1)? >> 6 == USER;
