@@ -9,6 +9,7 @@ mod jar;
 mod keys;
 mod layout;
 mod naming;
+mod secrets;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -83,6 +84,7 @@ fn generate(definitions: &[Definition]) -> Result<Files, String> {
             messages.push(layout::Message::resolve(definition)?);
         }
     }
+    secrets::check(&messages)?;
     for message in &messages {
         let path = Path::new(MESSAGES_DIR).join(format!("{}.rs", naming::snake(&message.name)));
         files.insert(path, emit::message(message));

@@ -417,6 +417,21 @@ settings! {
             .between(65_536, 1 << 40);
         /// Number of renamed files of the audit log that are kept. The oldest is deleted.
         tailrace_audit_log_files: u32 = K::new("tailrace.audit.log.files", Int).default("10").count("files").between(1, 1000);
+        /// Whether the events of the audit log also go to the topic __tailrace_audit_log, which only users with
+        /// ALTER on the cluster can read. Needs authorizer.class.name. Set it on all nodes.
+        tailrace_audit_log_topic: bool = K::new("tailrace.audit.log.topic", Boolean).default("false");
+        /// Replication factor of the topic of the audit log when it is created. If there are fewer nodes, each
+        /// node gets a replica.
+        tailrace_audit_log_topic_replication_factor: i16 = K::new("tailrace.audit.log.topic.replication.factor", Short)
+            .default("3").count("replicas").at_least(1);
+        /// Size of the topic of the audit log above which its oldest events are deleted, when it is created.
+        /// Later, change retention.bytes of the topic.
+        tailrace_audit_log_topic_retention_bytes: u64 = K::new("tailrace.audit.log.topic.retention.bytes", Long)
+            .default("1073741824").bytes().between(1_048_576, 1 << 40);
+        /// Time for which the topic of the audit log keeps events, when it is created. Later, change
+        /// retention.ms of the topic.
+        tailrace_audit_log_topic_retention_ms: u64 = K::new("tailrace.audit.log.topic.retention.ms", Long)
+            .default("2592000000").ms().between(60_000, 1 << 40);
         /// Whether the rules of authorizer.class.name are only tried: what they would refuse is logged and
         /// counted, and carried out.
         tailrace_authorizer_report_only: bool = K::new("tailrace.authorizer.report.only", Boolean).default("false").dynamic();
@@ -488,11 +503,14 @@ settings! {
         /// Time that a Kafka client has for its login, from the first byte of the connection.
         tailrace_kafka_login_timeout_ms: u64 = K::new("tailrace.kafka.login.timeout.ms", Long).default("10000").ms()
             .at_least(1);
-        /// Maximum number of connections of Kafka clients that have not logged in yet. Only on
-        /// listeners where clients must log in.
+        /// Maximum number of connections of Kafka clients that have not logged in yet, on all listeners
+        /// where clients must log in. Further connections are closed without an answer, and count as
+        /// tailrace_kafka_connections_refused{reason="tailrace.kafka.logins.max"}. A connection makes room
+        /// when its client has logged in, or after tailrace.kafka.login.timeout.ms.
         tailrace_kafka_logins_max: u32 = K::new("tailrace.kafka.logins.max", Int).default("1000").count("connections")
             .between(1, 1_000_000);
-        /// The same for one address. Networks of IPv6 (/64) count as one address.
+        /// Like tailrace.kafka.logins.max, for the connections from one address, so that one machine cannot
+        /// take all places. Networks of IPv6 (/64) count as one address.
         tailrace_kafka_logins_max_per_ip: u32 = K::new("tailrace.kafka.logins.max.per.ip", Int).default("500")
             .count("connections").between(1, 1_000_000);
         /// Whether the Kafka listener accepts TLS only. Kafka clients call it security.protocol=SSL.

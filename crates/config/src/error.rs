@@ -1,5 +1,7 @@
 //! Reasons for refusing a setting.
 
+use std::borrow::Cow;
+
 /// The scope in which a key was looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConfigScope {
@@ -25,7 +27,7 @@ impl std::fmt::Display for ConfigScope {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// The key does not exist.
-    #[error("Unknown {scope} config name: {key}{hint}")]
+    #[error("Unknown {scope} config name: {}{hint}", shown(key))]
     Unknown {
         /// The scope of the lookup.
         scope: ConfigScope,
@@ -104,6 +106,16 @@ impl ConfigError {
             Self::Unknown { key, .. } | Self::InvalidOwn { key, .. } => key,
             Self::Conflict { first, .. } => first,
         }
+    }
+}
+
+/// Most bytes of an unknown name that an error shows. No setting has a longer one.
+const NAME_BYTES_SHOWN: usize = 100;
+
+fn shown(name: &str) -> Cow<'_, str> {
+    match name.len() <= NAME_BYTES_SHOWN {
+        true => Cow::Borrowed(name),
+        false => Cow::Owned(format!("{}...", &name[..name.floor_char_boundary(NAME_BYTES_SHOWN)])),
     }
 }
 

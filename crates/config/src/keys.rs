@@ -124,10 +124,14 @@ pub fn group_key(name: &str) -> Result<&'static ConfigKey, ConfigError> {
         .ok_or_else(|| unknown(ConfigScope::Group, name, GROUP_KEYS))
 }
 
+/// A longer name is nowhere near a setting, and comparing it would take time.
+const COMPARED_BYTES_MAX: usize = 100;
+
 /// Returns the error for an unknown key, with a suggestion if a known name is similar.
 fn unknown(scope: ConfigScope, name: &str, keys: &[ConfigKey]) -> ConfigError {
     let near = keys
         .iter()
+        .filter(|_| name.len() <= COMPARED_BYTES_MAX)
         .map(|key| (distance(key.name, name), key.name))
         .min()
         .filter(|(distance, _)| *distance * 4 <= name.len());
@@ -147,8 +151,7 @@ fn unknown(scope: ConfigScope, name: &str, keys: &[ConfigKey]) -> ConfigError {
     ConfigError::Unknown { scope, key: name.to_owned(), hint }
 }
 
-/// Returns the Levenshtein distance in bytes. A name may be long, so only its start counts.
+/// Returns the Levenshtein distance in bytes.
 fn distance(a: &str, b: &str) -> usize {
-    let start = |name: &str| name.bytes().take(100).collect::<Vec<u8>>();
-    strsim::generic_levenshtein(&start(a), &start(b))
+    strsim::generic_levenshtein(&a.as_bytes().to_vec(), &b.as_bytes().to_vec())
 }

@@ -88,6 +88,10 @@ fn check_rights(config: &BrokerConfig) -> Result<(), ConfigError> {
         let reason = "super.users must be set with it: otherwise nobody could add the first rule";
         return refused("authorizer.class.name", AuthorizerClass::NAMES[1], reason);
     }
+    if config.tailrace_audit_log_topic && config.authorizer_class_name != AuthorizerClass::Standard {
+        let reason = "authorizer.class.name must be set with it: otherwise everybody could read the topic";
+        return refused("tailrace.audit.log.topic", "true", reason);
+    }
     // The other way round, the password may be missing after the first start. The node knows.
     if config.tailrace_first_user.is_empty() && !config.tailrace_first_password.is_empty() {
         return refused("tailrace.first.password", "", "tailrace.first.user must be set with it");

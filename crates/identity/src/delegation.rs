@@ -17,6 +17,12 @@ use crate::secret::is_same_secret;
 /// The length of a token's HMAC, in bytes.
 const HMAC_BYTES: usize = 64;
 
+/// The length of the place of a token in an index, in bytes.
+const PLACE_BYTES: usize = 32;
+
+/// Separates places from HMACs of ids, which have no NUL.
+const PLACE_LABEL: &[u8] = b"place\0";
+
 /// The length of the salt of a token's verifier, in bytes.
 const SALT_BYTES: usize = 16;
 
@@ -37,6 +43,19 @@ impl TokenSecret {
     /// Reports whether this is the HMAC of a token. The time depends on the lengths only.
     pub fn is_hmac(&self, id: &str, presented: &[u8]) -> bool {
         presented.len() == HMAC_BYTES && is_same_secret(&self.hmac(id), presented)
+    }
+
+    /// Returns the place of an HMAC in an index of tokens. It is an HMAC of the HMAC, so that the time of a
+    /// search in the index tells nothing about the secrets in it. `None` if no token has such an HMAC. Who
+    /// finds a token by this must still ask [`TokenSecret::is_hmac`].
+    pub fn place_of(&self, presented: &[u8]) -> Option<[u8; PLACE_BYTES]> {
+        if presented.len() != HMAC_BYTES {
+            return None;
+        }
+        let mut context = hmac::Context::with_key(&self.0);
+        context.update(PLACE_LABEL);
+        context.update(presented);
+        context.sign().as_ref().first_chunk().copied()
     }
 
     /// Returns what a login with a token is checked against: the same on every node and each time.
@@ -76,6 +95,18 @@ mod tests {
             wrong[byte] ^= 1;
             assert!(!secret.is_hmac("id", &wrong), "byte {byte}");
         }
+    }
+
+    #[test]
+    fn each_hmac_has_a_place_that_only_the_key_tells() {
+        let (secret, other) = (TokenSecret::new("key"), TokenSecret::new("other"));
+        let (one, two) = (secret.hmac("id"), secret.hmac("ie"));
+        let place = secret.place_of(&one).unwrap();
+        assert_eq!(secret.place_of(&one), Some(place), "the same each time");
+        assert_ne!(secret.place_of(&two), Some(place));
+        assert_ne!(other.place_of(&one), Some(place));
+        assert_ne!(place[..], one[..place.len()], "it shows nothing of the secret");
+        assert_eq!((secret.place_of(&one[..63]), secret.place_of(&[])), (None, None));
     }
 
     #[test]

@@ -63,10 +63,13 @@ pub enum Reason {
     DefaultBesideRules,
     /// There is no rule for the resource.
     DefaultWithoutRules,
+    /// It is about the topic of the audit log, about which rules say nothing.
+    AuditTopic,
 }
 
 impl Reason {
-    const ALL: [Self; 4] = [Self::SuperUser, Self::Rule, Self::DefaultBesideRules, Self::DefaultWithoutRules];
+    const ALL: [Self; 5] =
+        [Self::SuperUser, Self::Rule, Self::DefaultBesideRules, Self::DefaultWithoutRules, Self::AuditTopic];
 }
 
 /// A decision, as the server that was asked makes it.
@@ -88,7 +91,7 @@ impl Verdict {
     pub fn encode(self) -> Bytes {
         let reason = Reason::ALL.iter().position(|reason| *reason == self.reason).unwrap_or_default();
         let flags = [self.is_allowed, self.is_partial, self.is_tried].map(u8::from);
-        // There are four reasons.
+        // There are five reasons.
         Bytes::copy_from_slice(&[flags[0], flags[1], flags[2], reason as u8])
     }
 
@@ -124,7 +127,7 @@ mod tests {
                 assert_eq!(Verdict::decode(&verdict.encode()), Some(verdict));
             }
         }
-        for wrong in [&[][..], &[1, 0, 0], &[1, 0, 0, 4], &[1, 0, 0, 0, 0]] {
+        for wrong in [&[][..], &[1, 0, 0], &[1, 0, 0, 5], &[1, 0, 0, 0, 0]] {
             assert_eq!(Verdict::decode(wrong), None, "{wrong:?}");
         }
     }

@@ -41,6 +41,7 @@ pub(crate) fn explain(
         Explained::Rule(acl) => (own_fields::Reason::Rule, Some(acl)),
         Explained::Default { has_rules: true } => (own_fields::Reason::DefaultBesideRules, None),
         Explained::Default { has_rules: false } => (own_fields::Reason::DefaultWithoutRules, None),
+        Explained::AuditTopic => (own_fields::Reason::AuditTopic, None),
     };
     let (is_allowed, is_partial) = (explained.is_allowed, explained.is_partial);
     let verdict = Verdict { is_allowed, is_partial, is_tried: explained.is_tried, reason };

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tailrace_config::ReplicaSelector;
 use tailrace_env::aside::Turn;
 use tailrace_env::sync::Notify;
-use tailrace_identity::acl::Operation;
+use tailrace_identity::acl::{AUDIT_TOPIC, Operation};
 use tailrace_kafka_wire::messages::fetch_request::FetchRequest;
 use tailrace_kafka_wire::messages::fetch_response::{
     AbortedTransaction as WireAbortedTransaction, EpochEndOffset, FetchResponse, FetchableTopicResponse,
@@ -246,10 +246,11 @@ impl Look {
                 _ => may_read(&topics, &rights, &want.topic),
             };
             last = Some((&want.topic, may_read));
-            let found = match may_read.and_then(|()| find(&topics, want)) {
-                Ok(handle) => look_at(&topics, &handle, want, self.left, self.nothing_yet, terms)?,
-                Err(code) => PartitionRead::error(code),
-            };
+            let found =
+                match may_read.and_then(|()| find(&topics, want)).and_then(|handle| open(&rights, handle)) {
+                    Ok(handle) => look_at(&topics, &handle, want, self.left, self.nothing_yet, terms)?,
+                    Err(code) => PartitionRead::error(code),
+                };
             self.left = self.left.saturating_sub(found.bytes());
             self.nothing_yet &= found.slice.is_none();
             self.found.push(found);
@@ -268,6 +269,14 @@ fn may_read(topics: &TopicTable, rights: &ApiRights<'_>, topic: &TopicKey) -> Re
             topics.by_id(*id).map_or(Ok(()), |topic| rights.topic(Operation::Read, topic.name.as_str()))
         }
     }
+}
+
+/// Refuses the audit log, which is closed also where there are no rules.
+fn open(rights: &ApiRights<'_>, handle: Arc<PartitionHandle>) -> Result<Arc<PartitionHandle>, ErrorCode> {
+    if rights.is_unlimited() && handle.id.topic.as_str() == AUDIT_TOPIC {
+        rights.topic(Operation::Read, AUDIT_TOPIC)?;
+    }
+    Ok(handle)
 }
 
 fn find(topics: &TopicTable, want: &PartitionWanted) -> Result<Arc<PartitionHandle>, ErrorCode> {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tailrace_identity::acl::Operation;
+use tailrace_identity::acl::{AUDIT_TOPIC, Operation};
 use tailrace_kafka_wire::messages::write_txn_markers_request::{WritableTxnMarker, WriteTxnMarkersRequest};
 use tailrace_kafka_wire::messages::write_txn_markers_response::{
     WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
@@ -98,6 +98,9 @@ async fn append_all(context: &Context, marker: WritableTxnMarker) -> (i64, Topic
 async fn append_one(context: &Context, topic: &str, index: i32, marker: TransactionMarker) -> Appended {
     if marker.producer_id.get() < 0 || marker.producer_epoch.get() < 0 {
         return Err(ErrorCode::InvalidRequest);
+    }
+    if topic == AUDIT_TOPIC {
+        return Err(ErrorCode::TopicAuthorizationFailed);
     }
     let node = context.node();
     let handle = online_by_name(&node.topics(), topic, index)?;

@@ -22,7 +22,8 @@ use tailrace_replication::raft::ReplicaOptions;
 use tailrace_types::{NodeId, usize_of};
 
 use crate::access::{
-    Access, AccessError, AccessMetrics, check_first_user, create_first_user, remove_expired,
+    Access, AccessError, AccessMetrics, check_first_user, create_first_user, fill_audit_topic,
+    finish_audit_topic, flush_audit_topic, remove_expired,
 };
 use crate::cleaner::Cleaner;
 use crate::cluster::{self, Addresses, ClusterError, Entered, LinkUser, Links, Own, Registration};
@@ -333,6 +334,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
     ]);
     tasks.extend(node.access.watch_token_keys().map(task::spawn));
     tasks.push(task::spawn(sweep_audit(Arc::clone(&node))));
+    tasks.push(task::spawn(fill_audit_topic(Arc::clone(&node))));
     Ok(RunningNode { node, addresses, tasks, _lock: lock })
 }
 
@@ -416,6 +418,7 @@ impl RunningNode {
     /// Has other nodes take over what this one leads, if there are others and the settings say so. Clients
     /// are served meanwhile.
     pub async fn hand_over(&self) {
+        flush_audit_topic(&self.node).await;
         if self.node.links.peers().is_some() && self.node.config().controlled_shutdown_enable {
             cluster::hand_over(&self.node, HAND_OVER_TIMEOUT).await;
         }
@@ -430,6 +433,7 @@ impl RunningNode {
     /// it by then. Returns how many partitions could not be closed cleanly. The next start recovers those.
     pub async fn stop(self) -> usize {
         self.begin_to_stop();
+        finish_audit_topic(&self.node).await;
         for task in &self.tasks {
             task.abort();
         }

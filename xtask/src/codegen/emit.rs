@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use super::layout::{Field, Kind, Message, Structure, Versions};
 use super::naming;
+use super::secrets::is_secret;
 use text::{HEADER, condition, in_words, line};
 
 use field::{default_value, has_plain_default, read, rust_type, write};
@@ -38,6 +39,9 @@ pub(super) fn message(message: &Message) -> String {
 
 fn imports(out: &mut String, message: &Message) {
     let fields = || message.structures.iter().flat_map(|structure| &structure.fields);
+    if message.structures.iter().any(has_secrets) {
+        line!(out, "use std::fmt;\n");
+    }
     if fields().any(|field| field.kind == Kind::Bytes) {
         line!(out, "use bytes::Bytes;\n");
     }
@@ -73,7 +77,8 @@ fn definition(out: &mut String, message: &Message, structure: &Structure) {
         line!(out, "/// Part of [`{}`], {}.", message.name, in_words(structure.versions));
     }
     let plain = structure.fields.iter().all(has_plain_default);
-    line!(out, "#[derive(Clone, Debug, {}PartialEq)]", if plain { "Default, " } else { "" });
+    let debug = if has_secrets(structure) { "" } else { "Debug, " };
+    line!(out, "#[derive(Clone, {debug}{}PartialEq)]", if plain { "Default, " } else { "" });
     line!(out, "pub struct {} {{", structure.name);
     for field in &structure.fields {
         line!(out, "/// {}", field_words(field, structure));
@@ -87,6 +92,32 @@ fn definition(out: &mut String, message: &Message, structure: &Structure) {
     if !plain {
         default_implementation(out, message, structure);
     }
+    if has_secrets(structure) {
+        debug_implementation(out, message, structure);
+    }
+}
+
+fn has_secrets(structure: &Structure) -> bool {
+    structure.fields.iter().any(|field| is_secret(&structure.name, &field.name))
+}
+
+/// Prints a `Debug` that shows no secret.
+fn debug_implementation(out: &mut String, message: &Message, structure: &Structure) {
+    let name = &structure.name;
+    line!(out, "impl fmt::Debug for {name} {{");
+    line!(out, "fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {{");
+    line!(out, "f.debug_struct(\"{name}\")");
+    for field in &structure.fields {
+        let value = match is_secret(name, &field.name) {
+            true => "format_args!(\"<hidden>\")".to_owned(),
+            false => format!("self.{}", naming::field(&field.name)),
+        };
+        line!(out, ".field(\"{}\", &{value})", naming::snake(&field.name));
+    }
+    if message.flexible_from.is_some() {
+        line!(out, ".field(\"unknown_tagged_fields\", &self.unknown_tagged_fields)");
+    }
+    line!(out, ".finish()\n}}\n}}\n");
 }
 
 fn default_implementation(out: &mut String, message: &Message, structure: &Structure) {

@@ -25,7 +25,7 @@ const FRAME_BYTES_MAX: u32 = 3 * crate::payload::PAYLOAD_BYTES_MAX as u32;
 const CLIENT_ID: &str = "tailrace-bench";
 
 /// User and mechanism of the login. Without a user there is no login.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Login {
     user: Option<String>,
     password: String,

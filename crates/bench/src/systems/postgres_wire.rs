@@ -25,7 +25,7 @@ pub(super) mod kind {
 }
 
 /// The credentials and parameters of a login.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Login {
     pub(super) user: String,
     pub(super) password: String,

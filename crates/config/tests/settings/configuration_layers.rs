@@ -234,6 +234,11 @@ fn what_does_not_fit_is_refused_with_what_to_do() {
         refusal(&[("log.retention.hour", "1")]),
         "Unknown broker config name: log.retention.hour (did you mean log.retention.hours?)"
     );
+    // A long name is cut, and compared with nothing.
+    let long = format!("log.retention.hours{}", "é".repeat(5_000));
+    let refused = refusal(&[(&long, "1")]);
+    assert!(refused.starts_with("Unknown broker config name: log.retention.hoursé"), "{refused}");
+    assert!(refused.ends_with("é...") && refused.len() < 140, "{refused}");
     assert_eq!(
         refusal(&[("remote.storage.enable", "false")]),
         "Unknown broker config name: remote.storage.enable (it is a topic config)"

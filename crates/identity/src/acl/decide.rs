@@ -59,6 +59,8 @@ pub enum Reason<'a> {
         /// Whether any rule is about the resource, for other users or operations.
         has_rules: bool,
     },
+    /// It is about the topic of the audit log, about which rules say nothing.
+    AuditTopic,
 }
 
 impl fmt::Display for Reason<'_> {
@@ -68,12 +70,17 @@ impl fmt::Display for Reason<'_> {
             Self::Rule(acl) => write!(f, "the rule: {acl}"),
             Self::Default { has_rules: true } => f.write_str("the default: no rule for the resource matches"),
             Self::Default { has_rules: false } => f.write_str("the default: the resource has no rules"),
+            Self::AuditTopic => f.write_str(
+                "the topic of the audit log: with ALTER on the cluster it can be read, and nobody can write it",
+            ),
         }
     }
 }
 
 impl<'a> Decision<'a> {
     pub(super) const SUPER_USER: Self = Self { allowed: true, reason: Reason::SuperUser };
+
+    pub(super) const OF_ADMINISTRATORS: Self = Self { allowed: false, reason: Reason::AuditTopic };
 
     pub(super) fn allow(acl: &'a Acl) -> Self {
         Self { allowed: true, reason: Reason::Rule(acl) }

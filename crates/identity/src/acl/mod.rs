@@ -8,6 +8,7 @@
 //! Deliberately not here: the roles of users, which API needs which operation (the fronts), and the log of
 //! decisions.
 
+mod audit_topic;
 mod check;
 mod codes;
 mod decide;
@@ -26,6 +27,7 @@ mod uses;
 
 use std::fmt;
 
+pub use audit_topic::AUDIT_TOPIC;
 pub use check::{AclError, NAME_BYTES_MAX, PRINCIPAL_BYTES_MAX};
 pub use codes::{Operation, PatternKind, Permission, ResourceKind};
 pub use decide::{Authorizer, Decision, Reason, Requester};
@@ -33,7 +35,7 @@ pub use filter::{AclFilter, KindFilter, PatternFilter};
 pub use subjects::{SubjectAccess, SubjectDecision};
 pub use super_users::{SuperUsers, SuperUsersError};
 pub use table::Acls;
-pub use uses::{Access, SubjectUse, TopicSubjects, is_for_replies, subject_of_topic};
+pub use uses::{Access, SubjectUse, TopicSubjects, is_silent, subject_of_topic};
 
 /// The name of the only resource of kind [`ResourceKind::Cluster`].
 pub const CLUSTER_NAME: &str = "kafka-cluster";

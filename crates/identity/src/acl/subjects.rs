@@ -20,6 +20,7 @@
 use std::borrow::Cow;
 use std::cell::LazyCell;
 
+use super::audit_topic::AUDIT_TOPIC;
 use super::decide::{Authorizer, Decision, Reason, Requester, mask};
 use super::lists::Listed;
 use super::uses::{Access, SubjectUse, TopicSubjects};
@@ -55,6 +56,9 @@ impl Authorizer {
         operation: Operation,
         topic: TopicSubjects<'_, B>,
     ) -> Decision<'_> {
+        if topic.name == AUDIT_TOPIC {
+            return self.audit_topic(who, operation);
+        }
         if self.is_super_user(who.user) {
             return Decision::SUPER_USER;
         }

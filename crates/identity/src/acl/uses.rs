@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::Operation;
+use super::audit_topic::AUDIT_TOPIC;
 use crate::rules::{Wild, covers};
 
 /// A way to use a subject, or the records of a topic.
@@ -68,7 +69,7 @@ impl<'a, B: AsRef<[u8]>> TopicSubjects<'a, B> {
             (Cow::Borrowed(name), false) => Cow::Borrowed(name.as_bytes()),
             (Cow::Owned(name), false) => Cow::Owned(name.into_bytes()),
         };
-        let implied = [false, true].into_iter().filter(move |_| !is_for_replies(self.name));
+        let implied = [false, true].into_iter().filter(move |_| !is_silent(self.name));
         bindings.chain(implied.map(own))
     }
 
@@ -79,7 +80,7 @@ impl<'a, B: AsRef<[u8]>> TopicSubjects<'a, B> {
         let below = || subject.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"."));
         let is_implied =
             || covers(name.as_bytes(), subject) || below().is_some_and(|rest| covers(b">", rest));
-        is_bound() || (!is_for_replies(self.name) && is_implied())
+        is_bound() || (!is_silent(self.name) && is_implied())
     }
 
     fn spoken(self) -> Cow<'a, str> {
@@ -87,10 +88,11 @@ impl<'a, B: AsRef<[u8]>> TopicSubjects<'a, B> {
     }
 }
 
-/// Reports whether a topic has the name of replies (`_INBOX`, `_R_`) or one below it. Its name is no subject
-/// then: replies to requests are not data, and rights on a topic must not decide on them.
-pub fn is_for_replies(topic: &str) -> bool {
-    matches!(topic.split('.').next(), Some("_INBOX" | "_R_"))
+/// Reports whether the name of a topic is no subject. That of replies (`_INBOX`, `_R_`), or one below it: they
+/// are not data, and rights on a topic must not decide on them. And that of the audit log, which NATS does not
+/// have.
+pub fn is_silent(topic: &str) -> bool {
+    topic == AUDIT_TOPIC || matches!(topic.split('.').next(), Some("_INBOX" | "_R_"))
 }
 
 /// Returns the subject of a topic's records that have no other one: the name of the topic. Kafka allows names

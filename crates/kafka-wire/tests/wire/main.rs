@@ -15,4 +15,5 @@ mod round_trip;
 mod schema;
 #[rustfmt::skip] // One field a line, as it is generated.
 mod schema_data;
+mod secrets;
 mod vectors;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tailrace_identity::acl::Acl;
+use tailrace_identity::acl::{AUDIT_TOPIC, Acl};
 use tailrace_identity::scram::{ScramMechanism, ScramVerifier};
 use tailrace_types::TimestampMs;
 
@@ -47,8 +47,9 @@ impl Command {
             | Self::RemoveExpired { .. }
             | Self::StoreAccountClaims { .. }
             | Self::DeleteAccountClaims { .. } => true,
-            Self::CreateTopic(_)
-            | Self::DeleteTopic { .. }
+            // A node of an older build would let everybody read it.
+            Self::CreateTopic(create) => create.name == AUDIT_TOPIC,
+            Self::DeleteTopic { .. }
             | Self::CreatePartitions { .. }
             | Self::AlterTopicConfigs { .. }
             | Self::AlterBrokerConfigs { .. }

@@ -129,6 +129,12 @@ pub enum ControlError {
         /// Its name.
         name: TopicName,
     },
+    /// `INVALID_CONFIG`.
+    #[error("the setting '{key}' of the topic of the audit log cannot be changed: only its retention can")]
+    AuditTopicConfig {
+        /// The setting.
+        key: String,
+    },
     /// `INVALID_CONFIG`: a change of the broker's settings would invalidate a topic.
     #[error("topic '{topic}': {error}")]
     TopicWouldBreak {
@@ -428,6 +434,7 @@ impl ControlError {
             Self::Config(_)
             | Self::SubjectsOverlap { .. }
             | Self::InternalTopicCaptures { .. }
+            | Self::AuditTopicConfig { .. }
             | Self::TopicWouldBreak { .. }
             | Self::NullAtCreation { .. }
             | Self::NotAList { .. } => Kind::InvalidConfig,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tailrace_config::{BrokerConfig, ConfigScope, DynamicConfigs, GroupConfig, TopicConfig};
+use tailrace_identity::acl::AUDIT_TOPIC;
 use tailrace_types::{NodeId, PartitionId, ProducerId, ReplicaId, TopicName};
 
 use super::command::{
@@ -227,8 +228,25 @@ fn alter_topic(image: &MetadataImage, name: &str, change: &ConfigChange) -> Reco
     if configs == topic.overrides {
         return Ok(Vec::new());
     }
+    check_audit_topic(&topic.name, &topic.overrides, &configs)?;
     check_configs(image, &topic.name, &configs)?;
     Ok(vec![MetadataRecord::TopicConfigs { id: topic.id, configs }])
+}
+
+/// Settings of the topic of the audit log that may be changed. Others could stop it.
+const AUDIT_TOPIC_SETTINGS: [&str; 2] = ["retention.bytes", "retention.ms"];
+
+fn check_audit_topic(
+    name: &TopicName,
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+) -> Result<(), ControlError> {
+    let is_changed = |key: &&String| before.get(*key) != after.get(*key);
+    let mut changed = before.keys().chain(after.keys()).filter(is_changed);
+    match changed.find(|key| !AUDIT_TOPIC_SETTINGS.contains(&key.as_str())) {
+        Some(key) if name.as_str() == AUDIT_TOPIC => Err(ControlError::AuditTopicConfig { key: key.clone() }),
+        _ => Ok(()),
+    }
 }
 
 fn alter_broker(

@@ -9,6 +9,7 @@ use tailrace_config::{
     BrokerConfig, ConfigError, DescribedConfig, GroupConfig, TopicConfig, describe_broker, describe_cluster,
     describe_group, describe_topic,
 };
+use tailrace_identity::acl::AUDIT_TOPIC;
 use tailrace_types::{
     NodeId, PartitionId, ProducerId, ReplicaId, TimestampMs, TopicId, TopicName, TopicPartition,
 };
@@ -32,7 +33,11 @@ pub const SHARE_GROUP_STATE_TOPIC: &str = "__share_group_state";
 pub fn is_internal_topic(name: &str) -> bool {
     matches!(
         name,
-        METADATA_TOPIC | CONSUMER_OFFSETS_TOPIC | TRANSACTION_STATE_TOPIC | SHARE_GROUP_STATE_TOPIC
+        METADATA_TOPIC
+            | CONSUMER_OFFSETS_TOPIC
+            | TRANSACTION_STATE_TOPIC
+            | SHARE_GROUP_STATE_TOPIC
+            | AUDIT_TOPIC
     )
 }
 
@@ -287,6 +292,7 @@ impl MetadataImage {
             CONSUMER_OFFSETS_TOPIC => self.broker.offsets_topic_replication_factor,
             TRANSACTION_STATE_TOPIC => self.broker.transaction_state_log_replication_factor,
             SHARE_GROUP_STATE_TOPIC => self.broker.share_coordinator_state_topic_replication_factor,
+            AUDIT_TOPIC => self.broker.tailrace_audit_log_topic_replication_factor,
             _ => self.broker.default_replication_factor,
         };
         configured.min(i16::try_from(self.live_nodes().len()).unwrap_or(i16::MAX)).max(1)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tailrace_identity::acl::AUDIT_TOPIC;
 use tailrace_metadata::*;
 use tailrace_types::{NodeId, PartitionId, ProducerId, TimestampMs, TopicId, TopicName};
 
@@ -99,7 +100,7 @@ fn names() {
 #[test]
 fn internal_topics() {
     let mut f = Fixture::new(&[]);
-    for name in [METADATA_TOPIC, CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC] {
+    for name in [METADATA_TOPIC, CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, AUDIT_TOPIC] {
         let words = format!("Topic '{name}' is internal: clients may neither create, delete nor extend it.");
         assert_eq!(f.refused_creation(name, |_| {}), words);
         let mut create = f.create(name);
@@ -109,6 +110,41 @@ fn internal_topics() {
         assert_eq!(f.refusal(&delete(name)), words);
         assert_eq!(f.refusal(&partitions(name, 5)), words);
     }
+}
+
+#[test]
+fn only_the_retention_of_the_audit_log_can_be_changed() {
+    let mut f = Fixture::new(&[]);
+    let mut create = f.create(AUDIT_TOPIC);
+    create.by = Requester::Broker;
+    f.run(&Command::CreateTopic(create)).unwrap();
+    let alter = |key: &str, value: &str| Command::AlterTopicConfigs {
+        topic: AUDIT_TOPIC.to_owned(),
+        change: ConfigChange::Incremental(vec![ConfigOp {
+            key: key.to_owned(),
+            action: ConfigAction::Set,
+            value: Some(value.to_owned()),
+        }]),
+    };
+    for (key, value) in [("retention.ms", "60000"), ("retention.bytes", "1000000")] {
+        f.run(&alter(key, value)).unwrap();
+    }
+    for (key, value) in [
+        ("cleanup.policy", "compact"),
+        ("max.message.bytes", "100"),
+        ("min.insync.replicas", "3"),
+        ("tailrace.subjects", "a.>"),
+    ] {
+        let words = format!(
+            "the setting '{key}' of the topic of the audit log cannot be changed: only its retention can"
+        );
+        assert_eq!(f.refusal(&alter(key, value)), words);
+    }
+    // Nor by a list of all settings that leaves out one.
+    let pairs = vec![("cleanup.policy".to_owned(), Some("compact".to_owned()))];
+    let replace =
+        Command::AlterTopicConfigs { topic: AUDIT_TOPIC.to_owned(), change: ConfigChange::Replace(pairs) };
+    assert!(f.refusal(&replace).contains("'cleanup.policy'"));
 }
 
 #[test]

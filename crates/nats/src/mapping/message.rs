@@ -1,7 +1,7 @@
 //! From a record to a NATS message.
 
 use tailrace_config::CapturedSubjects;
-use tailrace_identity::acl::{is_for_replies, subject_of_topic};
+use tailrace_identity::acl::{AUDIT_TOPIC, is_silent, subject_of_topic};
 use tailrace_nats_wire::{HEADER_LINE, Message, write_header};
 use tailrace_records::Record;
 use tailrace_subjects::{Dialect, Limits, PatternWord, Subject};
@@ -16,7 +16,7 @@ const KEPT_BYTES_MAX: usize = 64 * 1024;
 pub(crate) enum Undeliverable {
     /// With its headers, the record is larger than `tailrace.nats.max.payload.bytes`.
     TooLarge,
-    /// The topic's name would place the record among replies to requests.
+    /// The topic's name is no subject: it would place the record among replies to requests.
     Reserved,
 }
 
@@ -87,7 +87,10 @@ impl TopicSubjects {
         }
         first_words.sort();
         first_words.dedup();
-        let reserved = is_for_replies(topic);
+        if topic == AUDIT_TOPIC {
+            first_words.clear();
+        }
+        let reserved = is_silent(topic);
         Self { name: name.as_bytes().into(), reserved, bindings: bindings.clone(), first_words }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! With `tailrace.audit.log.file`, each event is a JSON object in a line of that file. Otherwise logins and
 //! refusals are events of the target `tailrace::audit` of the server's log, where changes are logged anyway.
+//! With `tailrace.audit.log.topic`, the same objects go to a topic, too.
 //! docs/security.md has the names of the members, which stay as they are.
 //!
 //! A stranger may cause as many events as it likes, so they are bounded ([`Bounds`]). Changes are not: who
@@ -19,6 +20,7 @@ use tailrace_identity::acl::{Operation, ResourceKind};
 
 use super::audit_bounds::{Bounds, Key, LeftOut};
 use super::audit_file::AuditFile;
+use super::audit_queue::{AuditQueue, Waiting};
 use super::metrics::AccessMetrics;
 use crate::caller::Caller;
 
@@ -115,6 +117,8 @@ fn bounded(text: &str) -> String {
 pub(crate) struct Audit {
     bounds: Mutex<Bounds>,
     file: Option<AuditFile>,
+    /// `None` if events go to no topic.
+    topic: Option<Arc<AuditQueue>>,
     metrics: Arc<AccessMetrics>,
 }
 
@@ -128,7 +132,13 @@ impl Audit {
         let open = || AuditFile::open(path, bytes_max, files, lost);
         let file = (!config.tailrace_audit_log_file.is_empty()).then(open).transpose();
         let file = file.map_err(|error| AuditFileError { path: path.to_owned(), error })?;
-        Ok(Self { bounds: Mutex::default(), file, metrics: Arc::clone(metrics) })
+        let topic = config.tailrace_audit_log_topic.then(|| Arc::new(AuditQueue::new(metrics)));
+        Ok(Self { bounds: Mutex::default(), file, topic, metrics: Arc::clone(metrics) })
+    }
+
+    /// Returns the events that wait for the topic. `None` if events go to no topic.
+    pub(super) fn queue(&self) -> Option<Arc<AuditQueue>> {
+        self.topic.clone()
     }
 
     /// Reports whether an event of this caller is written. Otherwise counts it.
@@ -145,7 +155,7 @@ impl Audit {
         if !self.admits("refusal", caller, now) {
             return;
         }
-        let Some(file) = &self.file else {
+        if self.file.is_none() {
             let message = match by {
                 RefusedBy::Rules => "refused by the rules",
                 RefusedBy::TriedRules => "would be refused by the rules",
@@ -155,46 +165,42 @@ impl Audit {
                 target: "tailrace::audit", %caller, %operation, resource = %kind, name = %name.escape_debug(), %reason,
                 "{message}"
             );
-            return;
-        };
+        }
         let outcome = match by {
             RefusedBy::Rules | RefusedBy::Permissions => "refused",
             RefusedBy::TriedRules => "tried",
         };
-        self.offer(
-            file,
-            &Event {
-                operation: Some(operation.to_string()),
-                resource: Some(kind.to_string()),
-                name: Some(bounded(name)),
-                reason: Some(bounded(&reason.to_string())),
-                ..Event::of("refusal", outcome, caller)
-            },
-        );
+        self.offer(|| Event {
+            operation: Some(operation.to_string()),
+            resource: Some(kind.to_string()),
+            name: Some(bounded(name)),
+            reason: Some(bounded(&reason.to_string())),
+            ..Event::of("refusal", outcome, caller)
+        });
     }
 
     pub(super) fn login_failed(&self, caller: &Caller, mechanism: &str, reason: &dyn Display, now: Duration) {
         if !self.admits("login", caller, now) {
             return;
         }
-        let Some(file) = &self.file else {
+        if self.file.is_none() {
             tracing::info!(target: "tailrace::audit", %caller, mechanism, %reason, "a login failed");
-            return;
-        };
-        let (mechanism, reason) = (Some(mechanism.to_owned()), Some(bounded(&reason.to_string())));
-        self.offer(file, &Event { mechanism, reason, ..Event::of("login", "failed", caller) });
+        }
+        self.offer(|| {
+            let (mechanism, reason) = (Some(mechanism.to_owned()), Some(bounded(&reason.to_string())));
+            Event { mechanism, reason, ..Event::of("login", "failed", caller) }
+        });
     }
 
     pub(super) fn login(&self, caller: &Caller, mechanism: &str, now: Duration) {
         if !self.admits("login", caller, now) {
             return;
         }
-        let Some(file) = &self.file else {
+        if self.file.is_none() {
             tracing::info!(target: "tailrace::audit", %caller, mechanism, "logged in");
-            return;
-        };
+        }
         let mechanism = Some(mechanism.to_owned());
-        self.offer(file, &Event { mechanism, ..Event::of("login", "succeeded", caller) });
+        self.offer(|| Event { mechanism, ..Event::of("login", "succeeded", caller) });
     }
 
     /// Writes how many events were left out, once their windows are over.
@@ -203,42 +209,59 @@ impl Audit {
             let of = key.as_ref().map_or("any", |key| key.event);
             let principal = key.as_ref().map_or("any", |key| key.principal.as_str());
             let address = key.as_ref().and_then(|key| key.address).map(|address| address.to_string());
-            match &self.file {
-                None => tracing::info!(
+            if self.file.is_none() {
+                tracing::info!(
                     target: "tailrace::audit", of, principal = %principal.escape_debug(), ?address, count,
                     "events were left out"
-                ),
-                Some(file) => self.offer(
-                    file,
-                    &Event {
-                        time_ms: wall_clock().0,
-                        event: "left_out",
-                        outcome: of,
-                        principal: principal.to_owned(),
-                        address,
-                        count: Some(count),
-                        ..Event::default()
-                    },
-                ),
+                );
             }
+            self.offer(|| Event {
+                time_ms: wall_clock().0,
+                event: "left_out",
+                outcome: of,
+                principal: principal.to_owned(),
+                address,
+                count: Some(count),
+                ..Event::default()
+            });
         }
     }
 
-    fn offer(&self, file: &AuditFile, event: &Event) {
-        if let Err(json) = file.offer(event.to_json()) {
+    /// Queues an event of a client for the file and the topic. Makes it only if there is one of them.
+    fn offer(&self, event: impl FnOnce() -> Event) {
+        if !self.is_kept() {
+            return;
+        }
+        let event = event();
+        let json = event.to_json();
+        self.offer_to_topic(&event, &json, false);
+        if let Some(Err(json)) = self.file.as_ref().map(|file| file.offer(json)) {
             fall_back(&self.metrics, &json);
         }
     }
 
-    /// Begins to record a change. Dropping it unfinished records that its outcome is unknown. `None` if no
-    /// file is named: the controller logs changes.
+    /// Reports whether events go anywhere but to the server's log.
+    fn is_kept(&self) -> bool {
+        self.file.is_some() || self.topic.is_some()
+    }
+
+    fn offer_to_topic(&self, event: &Event, json: &str, is_change: bool) {
+        if let Some(topic) = &self.topic {
+            topic.offer(Waiting { principal: event.principal.clone(), json: json.to_owned() }, is_change);
+        }
+    }
+
+    /// Begins to record a change. Dropping it unfinished records that its outcome is unknown. `None` if there
+    /// is neither a file nor a topic: the controller logs changes.
     pub(crate) fn change<'a>(
         &'a self,
         caller: &Caller,
         change: impl Display,
         details: Vec<String>,
     ) -> Option<PendingChange<'a>> {
-        let file = self.file.as_ref()?;
+        if !self.is_kept() {
+            return None;
+        }
         let left_out = details.len().saturating_sub(DETAILS_MAX);
         let mut details: Vec<_> = details.iter().take(DETAILS_MAX).map(|text| bounded(text)).collect();
         if left_out > 0 {
@@ -246,10 +269,10 @@ impl Audit {
         }
         let change = Some(bounded(&change.to_string()));
         let event = Event { change, details, ..Event::of("change", "unknown", caller) };
-        Some(PendingChange { audit: self, file, event: Some(event) })
+        Some(PendingChange { audit: self, event: Some(event) })
     }
 
-    /// Writes what is queued. Later events are not written.
+    /// Writes what is queued for the file. Later events are not written.
     pub(crate) async fn close(&self) {
         if let Some(file) = &self.file {
             file.close().await;
@@ -260,7 +283,6 @@ impl Audit {
 /// A change whose outcome is not known yet.
 pub(crate) struct PendingChange<'a> {
     audit: &'a Audit,
-    file: &'a AuditFile,
     event: Option<Event>,
 }
 
@@ -271,17 +293,28 @@ impl PendingChange<'_> {
         self.event.iter_mut().for_each(|event| event.outcome = "done");
     }
 
-    /// Records the outcome. Waits if the disk is slow.
+    /// Records the outcome. Waits if the disk is slow, and never for the topic.
     pub(crate) async fn ended(mut self, outcome: &'static str, reason: Option<String>) {
         let Some(event) = self.event.as_mut() else { return };
         (event.outcome, event.reason) = (outcome, reason.map(|reason| bounded(&reason)));
+        let Some(file) = &self.audit.file else { return };
         let json = event.to_json();
         // Until the line is queued, a drop still records the change.
-        let queued = self.file.put_change(json).await;
-        self.event = None;
+        let queued = file.put_change(json).await;
+        let Some(event) = self.event.take() else { return };
+        self.audit.recorded(&event, queued);
+    }
+}
+
+impl Audit {
+    /// Counts a change that the file took, or did not, and queues it for the topic.
+    fn recorded(&self, change: &Event, queued: Result<(), String>) {
+        if self.topic.is_some() {
+            self.offer_to_topic(change, &change.to_json(), true);
+        }
         match queued {
-            Ok(()) => self.audit.metrics.audited("written"),
-            Err(json) => fall_back(&self.audit.metrics, &json),
+            Ok(()) => self.metrics.audited("written"),
+            Err(json) => fall_back(&self.metrics, &json),
         }
     }
 }
@@ -289,10 +322,8 @@ impl PendingChange<'_> {
 impl Drop for PendingChange<'_> {
     fn drop(&mut self) {
         let Some(event) = self.event.take() else { return };
-        match self.file.offer_change(event.to_json()) {
-            Ok(()) => self.audit.metrics.audited("written"),
-            Err(json) => fall_back(&self.audit.metrics, &json),
-        }
+        let queued = self.audit.file.as_ref().map_or(Ok(()), |file| file.offer_change(event.to_json()));
+        self.audit.recorded(&event, queued);
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use tailrace_identity::Principal;
 use tailrace_identity::acl::{
-    ANONYMOUS, Access, Authorizer, CLUSTER_NAME, Decision, Operation, Requester, ResourceKind, TopicSubjects,
+    ANONYMOUS, AUDIT_TOPIC, Access, Authorizer, CLUSTER_NAME, Decision, Operation, Requester, ResourceKind,
+    TopicSubjects,
 };
 use tailrace_metadata::MetadataImage;
 
@@ -46,13 +47,17 @@ impl DescribableTopics {
     pub fn has(&self, name: &str) -> bool {
         let (who, operation, kind) = (requester(&self.caller), Operation::Describe, ResourceKind::Topic);
         let question = Question { who, operation, kind, name };
-        self.rules.allows(&question, || &self.authorizer) || self.rules.is_tried()
+        self.rules.allows(&question, || &self.authorizer) || self.rules.only_tries(kind, name)
     }
 }
 
 /// The bits of all operations on a topic, a group or the cluster, as Kafka's answers have them.
 fn all_operations(kind: ResourceKind) -> i32 {
     kind.operations().iter().fold(0, |mask, operation| mask | 1 << operation.code())
+}
+
+fn is_audit_topic(kind: ResourceKind, name: &str) -> bool {
+    kind == ResourceKind::Topic && name == AUDIT_TOPIC
 }
 
 pub(super) fn requester(caller: &Caller) -> Requester<'_> {
@@ -116,6 +121,11 @@ impl Rules {
         self.image.broker().tailrace_authorizer_report_only
     }
 
+    /// Reports whether the rules are only tried for this resource. The audit log is always closed.
+    pub(super) fn only_tries(&self, kind: ResourceKind, name: &str) -> bool {
+        self.is_tried() && !is_audit_topic(kind, name)
+    }
+
     fn topic<'n>(&'n self, name: &'n str) -> TopicSubjects<'n, impl AsRef<[u8]> + use<'n>> {
         let bindings = self.image.topic(name).map(|topic| topic.config.tailrace_subjects.patterns());
         TopicSubjects { name, bindings: bindings.unwrap_or_default() }
@@ -133,7 +143,7 @@ impl Rights<'_> {
     /// A name that no topic has is decided like a topic without bindings: authorization comes before
     /// existence.
     pub fn may(&self, operation: Operation, kind: ResourceKind, name: &str) -> bool {
-        let Some(rules) = &self.rules else { return true };
+        let Some(rules) = &self.rules else { return !self.is_closed(kind, name) };
         let question = Question { who: requester(self.caller), operation, kind, name };
         let authorizer = || rules.authorizer(&self.node.access);
         if rules.allows(&question, authorizer) {
@@ -143,15 +153,22 @@ impl Rights<'_> {
         // The log tells the reason, which is not remembered.
         let decision = rules.decide(&question, authorizer());
         self.tell(rules, decision, operation, kind, name);
-        decision.allowed || rules.is_tried()
+        decision.allowed || rules.only_tries(kind, name)
     }
 
     /// Like [`Rights::may`], for what the caller did not ask for by name: a refusal leaves it out of a list,
     /// and is neither logged nor counted.
     pub fn sees(&self, operation: Operation, kind: ResourceKind, name: &str) -> bool {
-        let Some(rules) = &self.rules else { return true };
+        let Some(rules) = &self.rules else { return !self.is_closed(kind, name) };
         let question = Question { who: requester(self.caller), operation, kind, name };
-        rules.allows(&question, || rules.authorizer(&self.node.access)) || rules.is_tried()
+        rules.allows(&question, || rules.authorizer(&self.node.access)) || rules.only_tries(kind, name)
+    }
+
+    /// Reports whether this is the audit log of an earlier time with rules. Without rules, nobody is an
+    /// administrator, so it is closed to all clients.
+    fn is_closed(&self, kind: ResourceKind, name: &str) -> bool {
+        is_audit_topic(kind, name)
+            && matches!(self.caller.principal(), Principal::Anonymous | Principal::User(_))
     }
 
     /// Reports whether the caller may do this to the cluster.
@@ -190,8 +207,8 @@ impl Rights<'_> {
 
     /// Returns the operations that the caller may do, as the bits of Kafka's answers.
     pub fn operations(&self, kind: ResourceKind, name: &str) -> i32 {
-        let Some(rules) = self.rules.as_ref().filter(|rules| !rules.is_tried()) else {
-            return all_operations(kind);
+        let Some(rules) = self.rules.as_ref().filter(|rules| !rules.only_tries(kind, name)) else {
+            return if self.is_closed(kind, name) && self.rules.is_none() { 0 } else { all_operations(kind) };
         };
         let (who, authorizer) = (requester(self.caller), rules.authorizer(&self.node.access));
         match kind {
@@ -220,7 +237,10 @@ impl Rights<'_> {
             return;
         }
         access.metrics.denied.inc();
-        let by = if rules.is_tried() { audit::RefusedBy::TriedRules } else { audit::RefusedBy::Rules };
+        let by = match rules.only_tries(kind, name) {
+            true => audit::RefusedBy::TriedRules,
+            false => audit::RefusedBy::Rules,
+        };
         let refusal = audit::Refusal { caller: self.caller, operation, kind, name, by };
         access.audit.refused(&refusal, &decision.reason, access.now());
     }

@@ -41,6 +41,8 @@ pub enum Explained {
         /// Whether any rule is about the resource.
         has_rules: bool,
     },
+    /// It is about the topic of the audit log, about which rules say nothing.
+    AuditTopic,
 }
 
 /// A decision and its reason.
@@ -86,8 +88,14 @@ impl Node {
             Reason::SuperUser => Explained::SuperUser,
             Reason::Rule(acl) => Explained::Rule(acl.clone()),
             Reason::Default { has_rules } => Explained::Default { has_rules },
+            Reason::AuditTopic => Explained::AuditTopic,
         };
         let is_partial = access == SubjectAccess::Filtered;
-        Some(Explanation { is_allowed: decision.allowed, is_partial, is_tried: rules.is_tried(), reason })
+        Some(Explanation {
+            is_allowed: decision.allowed,
+            is_partial,
+            is_tried: rules.only_tries(kind, name),
+            reason,
+        })
     }
 }

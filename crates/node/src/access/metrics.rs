@@ -31,6 +31,7 @@ pub(crate) struct AccessMetrics {
     decisions: Family<ResultLabel, Counter>,
     token_keys: Family<ResultLabel, Counter>,
     audit_events: Family<ResultLabel, Counter>,
+    audit_topic_events: Family<ResultLabel, Counter>,
     pub(super) allowed: Counter,
     pub(super) denied: Counter,
     quota_violations: Family<QuotaLabel, Counter>,
@@ -48,6 +49,7 @@ impl Default for AccessMetrics {
             decisions,
             token_keys: Family::default(),
             audit_events: Family::default(),
+            audit_topic_events: Family::default(),
             allowed,
             denied,
             quota_violations: Family::default(),
@@ -72,6 +74,16 @@ impl AccessMetrics {
     /// not take it, so it is in the server's log).
     pub(super) fn audited(&self, result: &'static str) {
         self.audit_events.get_or_create(&ResultLabel { result }).inc();
+    }
+
+    /// Counts events that were meant for the topic of the audit log: `written` or `lost`.
+    pub(super) fn audited_in_topic(&self, result: &'static str, events: u64) {
+        self.audit_topic_events.get_or_create(&ResultLabel { result }).inc_by(events);
+    }
+
+    #[cfg(test)]
+    pub(super) fn count_in_topic(&self, result: &'static str) -> u64 {
+        self.audit_topic_events.get_or_create(&ResultLabel { result }).get()
     }
 
     /// Counts a violation of a quota, unless the client is not held up for it.
@@ -100,6 +112,11 @@ impl AccessMetrics {
             "audit_events",
             "Events of the audit log, by result: written, left out because there were too many, or lost to the file",
             self.audit_events.clone(),
+        );
+        r.register(
+            "audit_topic_events",
+            "Events for the topic of the audit log, by result: written, or lost because it did not take them",
+            self.audit_topic_events.clone(),
         );
         r.register(
             "quota_violations",

@@ -9,6 +9,8 @@
 mod audit;
 mod audit_bounds;
 mod audit_file;
+mod audit_queue;
+mod audit_topic;
 mod bindings;
 mod buckets;
 mod changes;
@@ -46,6 +48,7 @@ use tailrace_metadata::MetadataImage;
 
 use self::audit::Audit;
 pub use self::audit::AuditFileError;
+pub(crate) use self::audit_topic::{fill_audit_topic, finish_audit_topic, flush_audit_topic};
 pub(crate) use self::changes::end_change;
 pub use self::decide::{DescribableTopics, Rights};
 use self::delegation::Delegation;

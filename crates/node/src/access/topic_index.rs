@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
 use tailrace_config::TopicConfig;
-use tailrace_identity::acl::{TopicSubjects, is_for_replies, subject_of_topic};
+use tailrace_identity::acl::{TopicSubjects, is_silent, subject_of_topic};
 use tailrace_metadata::MetadataImage;
 use tailrace_subjects::{Dialect, Limits, Pattern, PatternWord, TextError, TupleSpace};
 use tailrace_types::TopicName;
@@ -70,7 +70,7 @@ impl Entry {
     fn new(name: &TopicName, config: &Arc<TopicConfig>) -> Self {
         let spoken = subject_of_topic(name.as_str());
         let implied = [spoken.to_string(), format!("{spoken}.>")];
-        let implied = implied.iter().filter(|_| !is_for_replies(name.as_str()));
+        let implied = implied.iter().filter(|_| !is_silent(name.as_str()));
         let implied = implied.filter_map(|text| Pattern::parse(Dialect::Nats, text, &limits()).ok());
         let patterns = config.tailrace_subjects.patterns().iter().cloned().chain(implied).collect();
         Self { name: name.clone(), config: Arc::clone(config), patterns }

@@ -121,22 +121,60 @@ fn text(question: &Question, decision: &Decision) -> String {
                 true => "rules are only tried (tailrace.authorizer.report.only): nothing is refused\n",
                 false => "",
             };
-            format!("{result}: {asked}\n{}\n{tried}", reason(question, verdict.reason, rule.as_ref()))
+            format!("{result}: {asked}\n{}\n{tried}", reason(question, verdict, rule.as_ref()))
         }
     }
 }
 
-fn reason(question: &Question, reason: Reason, rule: Option<&Rule>) -> String {
-    match (reason, rule) {
-        (Reason::SuperUser, _) => "the user is one of super.users".to_owned(),
-        (Reason::Rule, Some(rule)) if rule.kind != question.resource.kind => {
+fn reason(question: &Question, verdict: &Verdict, rule: Option<&Rule>) -> String {
+    let Question { principal, resource, .. } = question;
+    match (verdict.reason, rule) {
+        (Reason::SuperUser, _) => {
+            format!("{} is one of super.users, who may do everything: rules do not count", shown(principal))
+        }
+        (Reason::Rule, Some(rule)) if rule.kind != resource.kind => {
             format!("rule: {rule}; it counts because topics and subjects share their records")
         }
         (Reason::Rule, Some(rule)) => format!("rule: {rule}"),
         (Reason::Rule, None) => "a rule that the server does not name".to_owned(),
-        (Reason::DefaultBesideRules, _) => "default: no rule matches".to_owned(),
-        (Reason::DefaultWithoutRules, _) => {
-            "default: there is no rule for it (allow.everyone.if.no.acl.found)".to_owned()
+        (Reason::AuditTopic, _) => {
+            "this is the topic of the audit log: super users and users with alter on the \
+             cluster may read it, nobody may write or delete it, and rules for topics do not count"
+                .to_owned()
+        }
+        (Reason::DefaultBesideRules, _) => default_beside_rules(question),
+        (Reason::DefaultWithoutRules, _) => default_without_rules(question, verdict),
+    }
+}
+
+fn default_beside_rules(Question { operation, resource, .. }: &Question) -> String {
+    let none = "none of them matches this user, address and operation";
+    match resource.kind {
+        Kind::SUBJECT => format!(
+            "default: there are rules for this subject, for its topic, or for other subjects that the user may \
+             {operation}, and none of them allows this one"
+        ),
+        Kind::TOPIC => format!(
+            "default: there are rules for this topic or its subjects, and {none}; those for subjects count if they \
+             cover all subjects of the topic"
+        ),
+        kind => format!("default: there are rules for this {kind}, and {none}"),
+    }
+}
+
+fn default_without_rules(Question { operation, resource, .. }: &Question, verdict: &Verdict) -> String {
+    const EVERYONE: &str = "allow.everyone.if.no.acl.found";
+    let (kind, is_allowed) = (resource.kind, verdict.is_allowed);
+    if kind != Kind::SUBJECT {
+        return format!("default: there is no rule for this {kind}, and {EVERYONE} is {is_allowed}");
+    }
+    match is_allowed {
+        true => format!(
+            "default: no topic has this subject, and no rule says which subjects the user may {operation}, so these \
+             are all; or a topic has it, no rule is about either, and {EVERYONE} is true"
+        ),
+        false => {
+            format!("default: a topic has this subject, there is no rule for either, and {EVERYONE} is false")
         }
     }
 }
@@ -151,6 +189,7 @@ fn to_json(question: &Question, decision: &Decision) -> Value {
         Some(Reason::SuperUser) => "super-user",
         Some(Reason::Rule) => "rule",
         Some(Reason::DefaultBesideRules | Reason::DefaultWithoutRules) => "default",
+        Some(Reason::AuditTopic) => "audit-topic",
     };
     json!({
         "allowed": verdict.is_none_or(|verdict| verdict.is_allowed),
@@ -198,6 +237,54 @@ mod tests {
         let json = to_json(&asked(Kind::TOPIC, "t"), &Decision::By(verdict, Some(rule)));
         assert_eq!((&json["allowed"], &json["reason"]), (&json!(false), &json!("rule")));
         assert_eq!((&json["report_only"], &json["rule"]["resource_type"]), (&json!(true), &json!("subject")));
+    }
+
+    #[test]
+    fn every_default_says_which_setting_or_which_other_rules_decide() {
+        let said = |kind, is_allowed, reason| {
+            let verdict = Verdict { is_allowed, is_partial: false, is_tried: false, reason };
+            text(&asked(kind, "x"), &Decision::By(verdict, None))
+        };
+        for (kind, is_allowed, reason, words) in [
+            (Kind::TOPIC, true, Reason::SuperUser, "User:a is one of super.users, who may do everything"),
+            (
+                Kind::GROUP,
+                false,
+                Reason::DefaultWithoutRules,
+                "no rule for this group, and allow.everyone.if.no.acl.found is false",
+            ),
+            (
+                Kind::TOPIC,
+                true,
+                Reason::DefaultWithoutRules,
+                "no rule for this topic, and allow.everyone.if.no.acl.found is true",
+            ),
+            (
+                Kind::GROUP,
+                false,
+                Reason::DefaultBesideRules,
+                "there are rules for this group, and none of them matches",
+            ),
+            (Kind::TOPIC, false, Reason::DefaultBesideRules, "count if they cover all subjects of the topic"),
+            (
+                Kind::SUBJECT,
+                true,
+                Reason::DefaultWithoutRules,
+                "no rule says which subjects the user may read",
+            ),
+            (
+                Kind::SUBJECT,
+                false,
+                Reason::DefaultWithoutRules,
+                "a topic has this subject, there is no rule for either",
+            ),
+            (Kind::SUBJECT, false, Reason::DefaultBesideRules, "none of them allows this one"),
+            (Kind::TOPIC, false, Reason::AuditTopic, "this is the topic of the audit log"),
+        ] {
+            let said = said(kind, is_allowed, reason);
+            assert!(said.contains(words), "{said}");
+            assert!(said.starts_with(if is_allowed { "allowed" } else { "denied" }), "{said}");
+        }
     }
 
     #[test]

@@ -78,11 +78,11 @@ fn the_rule_that_decides_is_explained() {
         ),
         (
             &["--user", "admin", "--operation", "alter", "--cluster"],
-            "allowed: User:admin alter cluster\nthe user is one of super.users\n",
+            "allowed: User:admin alter cluster\nUser:admin is one of super.users, who may do everything: rules do not count\n",
         ),
         (
             &["--user", "shop", "--operation", "read", "--group", "g"],
-            "denied: User:shop read group g\ndefault: there is no rule for it (allow.everyone.if.no.acl.found)\n",
+            "denied: User:shop read group g\ndefault: there is no rule for this group, and allow.everyone.if.no.acl.found is false\n",
         ),
     ] {
         assert_eq!(output(&[&["acl", "explain"][..], question].concat()), expected);

@@ -330,3 +330,35 @@ fn a_pattern_is_bound_with_a_rule_that_covers_it() {
     let ruled = authorizer(&["subject:a.b User:other allow read"], true);
     assert!(!ruled.binding(&who("u"), Access::Read, b"a.>").allowed, "a subject of the pattern has a rule");
 }
+
+#[test]
+fn rules_for_topics_and_subjects_do_not_open_the_audit_log_and_nobody_changes_it() {
+    let rules = [
+        "topic:* User:all allow all",
+        "topic:__tailrace_audit_log User:all allow all",
+        "subject:> User:all allow read",
+        "subject:> User:all allow write",
+        "cluster:kafka-cluster User:admin allow alter",
+        "cluster:kafka-cluster User:barred allow alter",
+        "cluster:kafka-cluster User:barred deny alter",
+        "cluster:kafka-cluster User:cluster allow cluster-action",
+    ];
+    let topic = TopicSubjects { name: AUDIT_TOPIC, bindings: &[] as &[&[u8]] };
+    for allow_everyone in [false, true] {
+        let authorizer = authorizer(&rules, allow_everyone);
+        for operation in ResourceKind::Topic.operations() {
+            let reads = matches!(
+                operation,
+                Operation::Read | Operation::Describe | Operation::DescribeConfigs | Operation::AlterConfigs
+            );
+            for (user, may_read) in
+                [("all", false), ("admin", true), ("root", true), ("barred", false), ("cluster", false)]
+            {
+                let decision = authorizer.topic_by_kafka(&who(user), *operation, topic);
+                assert_eq!(decision.allowed, reads && may_read, "{user} {operation}");
+            }
+        }
+        assert_eq!(authorizer.topic_operations(&who("all"), topic), 0);
+    }
+    assert!(is_silent(AUDIT_TOPIC) && is_silent("_INBOX.a") && !is_silent("__tailrace_audit_log.a"));
+}
