@@ -1,5 +1,6 @@
 //! Decisions on publications, subscriptions and deliveries of NATS clients.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 
 use tailrace_identity::acl::{
@@ -88,10 +89,9 @@ impl Rights<'_> {
         self.topics().of_subject(subject).is_ok_and(|topics| !topics.is_empty())
     }
 
-    /// Reports whether a key is a subject of a topic that also has this subject. A record with the key then
-    /// replaces, or deletes, what was published there.
-    pub fn is_key_of_topic(&self, subject: &[u8], key: &[u8]) -> bool {
-        self.topics().have_one_topic(subject, key)
+    /// Returns the subjects of what a record with this key replaces, or deletes, in the topics of a subject.
+    pub fn replaced_by_key<'k>(&self, subject: &[u8], key: &'k [u8]) -> Vec<Cow<'k, [u8]>> {
+        self.topics().replaced(subject, key)
     }
 
     fn topics(&self) -> Arc<TopicIndex> {

@@ -1,5 +1,6 @@
 //! An index of the topics by the NATS subjects of their records.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
@@ -154,10 +155,25 @@ impl TopicIndex {
         Ok(overlapping.map(Entry::subjects))
     }
 
-    /// Reports whether some topic has both subjects.
-    pub(super) fn have_one_topic(&self, one: &[u8], other: &[u8]) -> bool {
-        let (Ok(ones), Ok(others)) = (self.numbers_of(one), self.numbers_of(other)) else { return false };
-        ones.intersection(&others).next().is_some()
+    /// Returns the subjects of what a record with this key replaces, or deletes, in the topics of a subject: the
+    /// key itself where it is a subject of the topic, and `TOPIC.KEY` in a compacted topic, where any other key
+    /// stands for that subject. A key of which no subject can be made stands for the topic's name there.
+    pub(super) fn replaced<'k>(&self, subject: &[u8], key: &'k [u8]) -> Vec<Cow<'k, [u8]>> {
+        let Ok(numbers) = self.numbers_of(subject) else { return Vec::new() };
+        let of_key = self.numbers_of(key).unwrap_or_default();
+        let replaced = numbers.into_iter().filter_map(|number| {
+            let topic = &self.topics[number];
+            if of_key.contains(&number) {
+                return Some(Cow::Borrowed(key));
+            }
+            topic.config.cleanup_policy.compact.then(|| {
+                let name = subject_of_topic(topic.name.as_str());
+                let below = [name.as_bytes(), b".", key].concat();
+                let is_subject = self.numbers_of(&below).is_ok_and(|found| found.contains(&number));
+                Cow::Owned(if is_subject { below } else { name.as_bytes().to_vec() })
+            })
+        });
+        replaced.collect()
     }
 
     fn numbers_of(&self, subject: &[u8]) -> Result<BTreeSet<usize>, TextError> {

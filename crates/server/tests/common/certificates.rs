@@ -45,15 +45,27 @@ impl Authority {
 
     /// The same, with this common name.
     pub fn issue_to(&self, name: &str, purpose: ExtendedKeyUsagePurpose, common_name: &str) {
+        self.issue_as(name, &Self::params(purpose, common_name));
+    }
+
+    /// The same, valid from the beginning of one year to that of another.
+    pub fn issue_valid(&self, name: &str, purpose: ExtendedKeyUsagePurpose, (from, to): (i32, i32)) {
+        let mut params = Self::params(purpose, "test");
+        params.not_before = rcgen::date_time_ymd(from, 1, 1);
+        params.not_after = rcgen::date_time_ymd(to, 1, 1);
+        self.issue_as(name, &params);
+    }
+
+    fn params(purpose: ExtendedKeyUsagePurpose, common_name: &str) -> CertificateParams {
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut params = CertificateParams::new(names).expect("legal names");
         params.distinguished_name = DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, common_name);
         params.extended_key_usages = vec![purpose];
-        self.issue_as(name, &params);
+        params
     }
 
-    /// The same, with these parameters.
+    /// Issues a certificate with these parameters.
     pub fn issue_as(&self, name: &str, params: &CertificateParams) {
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");

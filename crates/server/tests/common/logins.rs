@@ -143,16 +143,12 @@ impl Begun {
     pub(crate) async fn finish(self, client: &mut Client, password: &str) -> SaslAuthenticateResponse {
         let Self { mechanism, first, server } = self;
         let salted = salted(mechanism, password, &server.salt, server.iterations);
-        let client_key = mac(mechanism, &salted, b"Client Key");
-        let mut last = ClientFinal {
+        let last = ClientFinal {
             channel_binding: "biws".to_owned(),
             nonce: server.nonce.clone(),
             proof: vec![0; mechanism.hash_bytes()].into(),
         };
-        let said = [&first.bare(), &server.message(), &last.without_proof()].map(String::as_str).join(",");
-        let signature = mac(mechanism, &hash(mechanism, &client_key), said.as_bytes());
-        last.proof =
-            client_key.iter().zip(&signature).map(|(key, sign)| key ^ sign).collect::<Vec<_>>().into();
+        let (last, said) = proven(mechanism, &first.bare(), &server, last, &salted);
         let answer = token(client, last.message()).await.unwrap();
         if answer.error_code == 0 {
             let expected = mac(mechanism, &mac(mechanism, &salted, b"Server Key"), said.as_bytes());
@@ -160,4 +156,19 @@ impl Begun {
         }
         answer
     }
+}
+
+/// Puts the proof into a client's final message, whatever else it says. Also returns what the proof is of.
+pub(crate) fn proven(
+    mechanism: ScramMechanism,
+    bare: &str,
+    server: &ServerFirst,
+    mut last: ClientFinal,
+    salted: &[u8],
+) -> (ClientFinal, String) {
+    let client_key = mac(mechanism, salted, b"Client Key");
+    let said = [bare, &server.message(), &last.without_proof()].join(",");
+    let signature = mac(mechanism, &hash(mechanism, &client_key), said.as_bytes());
+    last.proof = client_key.iter().zip(&signature).map(|(key, sign)| key ^ sign).collect::<Vec<_>>().into();
+    (last, said)
 }

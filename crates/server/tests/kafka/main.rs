@@ -17,6 +17,7 @@ mod group_configs;
 mod groups;
 mod kafka_reads_our_groups;
 mod listeners;
+mod login_attacks;
 mod logins;
 mod logins_by_certificate;
 mod logins_by_token;

@@ -1,6 +1,7 @@
 //! Plain and real NATS clients, against a server in this process. One binary, for the same reason as `kafka`.
 
 mod accounts;
+mod attacks;
 mod audit;
 mod auth;
 mod callout;
@@ -13,6 +14,7 @@ mod cluster_capture;
 mod common;
 mod conversation;
 mod crossing;
+mod every_way;
 mod limits;
 mod live;
 mod monitoring;

@@ -36,7 +36,7 @@ const RULES: [(&str, &str); 6] = [
 
 const VIOLATION: &str = "-ERR 'Authorization Violation'";
 
-type Line = Lines<TcpStream>;
+pub(crate) type Line = Lines<TcpStream>;
 pub(crate) type Rule<'a> = (&'a str, Permission, Operation, ResourceKind, &'a str);
 
 /// A server with rules, the user alice, and a client of Kafka that may do everything.
@@ -46,7 +46,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    async fn new(settings: &[(&str, &str)]) -> Self {
+    pub(crate) async fn new(settings: &[(&str, &str)]) -> Self {
         let server = TestServer::with(&[&RULES, settings].concat()).await;
         let admin = loop {
             let mut client = server.connect().await;
@@ -103,13 +103,13 @@ impl World {
         }
     }
 
-    async fn stranger(&self) -> Line {
+    pub(crate) async fn stranger(&self) -> Line {
         let mut lines = Lines::over(TcpStream::connect(self.server.nats()).await.unwrap());
         lines.info().await;
         lines
     }
 
-    async fn user(&self, name: &str, password: &str) -> Line {
+    pub(crate) async fn user(&self, name: &str, password: &str) -> Line {
         let mut lines = self.stranger().await;
         let options =
             format!("\"verbose\":false,\"headers\":true,\"user\":\"{name}\",\"pass\":\"{password}\"");
@@ -117,7 +117,7 @@ impl World {
         lines
     }
 
-    async fn alice(&self) -> Line {
+    pub(crate) async fn alice(&self) -> Line {
         let mut lines = self.user("alice", "p").await;
         assert!(lines.until_pong().await.is_empty());
         lines
@@ -129,12 +129,12 @@ impl World {
     }
 
     /// Number of records in the only partition of a topic.
-    async fn records(&mut self, topic: &str) -> usize {
+    pub(crate) async fn records(&mut self, topic: &str) -> usize {
         self.admin.read_all(topic, 0, 0).await.len()
     }
 
     /// Waits until a topic has so many records. A PONG does not wait for what is captured.
-    async fn until_records(&mut self, topic: &str, count: usize) {
+    pub(crate) async fn until_records(&mut self, topic: &str, count: usize) {
         let began = Instant::now();
         while self.records(topic).await != count {
             assert!(began.elapsed() < PATIENCE, "{topic} has no {count} records");
@@ -144,27 +144,27 @@ impl World {
     }
 }
 
-fn refused(subject: &str) -> String {
+pub(crate) fn refused(subject: &str) -> String {
     format!("-ERR 'Permissions Violation for Publish to \"{subject}\"'")
 }
 
-fn deaf(subject: &str) -> String {
+pub(crate) fn deaf(subject: &str) -> String {
     format!("-ERR 'Permissions Violation for Subscription to \"{subject}\"'")
 }
 
-async fn says(lines: &mut Line, text: &str) -> Vec<String> {
+pub(crate) async fn says(lines: &mut Line, text: &str) -> Vec<String> {
     lines.send(text).await;
     // A client without a CONNECT also gets an +OK for each line.
     lines.until_pong().await.into_iter().filter(|line| line != "+OK").collect()
 }
 
 /// Publishes an empty message.
-async fn publish(lines: &mut Line, subject: &str) -> Vec<String> {
+pub(crate) async fn publish(lines: &mut Line, subject: &str) -> Vec<String> {
     says(lines, &format!("PUB {subject} 0\r\n\r\n")).await
 }
 
 /// Returns the subjects of the messages among these lines.
-fn heard(lines: &[String]) -> Vec<&str> {
+pub(crate) fn heard(lines: &[String]) -> Vec<&str> {
     let messages = lines.iter().filter(|line| line.starts_with("MSG ") || line.starts_with("HMSG "));
     messages.map(|line| line.split(' ').nth(1).unwrap()).collect()
 }

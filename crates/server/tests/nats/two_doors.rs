@@ -49,12 +49,12 @@ const RULES: [Rule<'static>; 11] = [
 /// Subjects of messages by NATS.
 const SUBJECTS: [&str; 8] = ["a", "a.k", "a.b.c", "x.1", "x.k", "c.d", "c.d.key", "free"];
 
-fn words(text: &str) -> Vec<&str> {
+pub(crate) fn words(text: &str) -> Vec<&str> {
     text.split('.').collect()
 }
 
 /// Whether some subject has both patterns.
-fn collide(one: &[&str], other: &[&str]) -> bool {
+pub(crate) fn collide(one: &[&str], other: &[&str]) -> bool {
     match (one, other) {
         ([">"], [_, ..]) | ([_, ..], [">"]) => true,
         ([], []) => true,
@@ -64,7 +64,7 @@ fn collide(one: &[&str], other: &[&str]) -> bool {
 }
 
 /// Whether the first pattern has all subjects of the second.
-fn covers(one: &[&str], other: &[&str]) -> bool {
+pub(crate) fn covers(one: &[&str], other: &[&str]) -> bool {
     match (one, other) {
         ([">"], [_, ..]) => true,
         ([], []) => true,
@@ -145,10 +145,10 @@ impl Course {
 }
 
 /// Random numbers, the same in each run.
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+    pub(crate) fn roll(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % sides
     }

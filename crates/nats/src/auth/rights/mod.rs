@@ -116,14 +116,15 @@ impl SubjectRights {
     }
 
     /// Reports whether a message with this subject may have this key. A key that is a subject of the same
-    /// topic must be one that the connection may publish to.
+    /// topic must be one that the connection may publish to. In a compacted topic, so must the subject of what
+    /// the key replaces.
     pub(crate) fn may_use_key(&self, subject: &[u8], key: &[u8]) -> bool {
         let Some(node) = self.node.upgrade() else { return false };
         let rights = node.rights(&self.caller);
-        let may_write = || rights.subject(publishing(key)) == SubjectAccess::Allowed;
-        (!rights.is_key_of_topic(subject, key) || self.may_publish(key))
+        let may_write = |key: &[u8]| rights.subject(publishing(key)) == SubjectAccess::Allowed;
+        rights.replaced_by_key(subject, key).iter().all(|replaced| self.may_publish(replaced))
             && self.images(ShareKind::Service, subject, |image| {
-                !rights.is_key_of_topic(image, key) || may_write()
+                rights.replaced_by_key(image, key).iter().all(|replaced| may_write(replaced))
             })
     }
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use tailrace_identity::acl::{Acl, Operation, PatternKind, Permission, ResourceKind};
-use tailrace_metadata::{Command, CreateTopic, Requester};
+use tailrace_metadata::{Command, ConfigAction, ConfigChange, ConfigOp, CreateTopic, Requester};
 use tailrace_node::{Door, RunningNode};
 use tailrace_types::TopicId;
 use tempfile::TempDir;
@@ -206,6 +206,27 @@ async fn a_key_that_is_a_subject_of_the_topic_must_be_one_that_the_client_may_pu
     assert!(rights.may_use_key(b"orders.a", b"any text") && rights.may_use_key(b"orders.a", b"orders.a"));
     assert!(!rights.may_use_key(b"orders.a", b"orders.b") && !rights.may_use_key(b"orders.a", b"o.x"));
     assert!(rights.may_use_key(b"orders.a", b"plain.k"), "a subject of another topic");
+}
+
+/// There, a record with a key deletes the older one with it, whatever the subjects of both are.
+#[tokio::test]
+async fn in_a_compacted_topic_every_key_stands_for_a_subject() {
+    let world = World::new(&[]).await;
+    let rights = world.rights("alice");
+    world.add(&[(Allow, Write, Subject, "orders.a"), (Allow, Write, Subject, "orders.mine")]).await;
+    assert!(rights.may_use_key(b"orders.a", b"b"), "nothing is deleted by its key");
+    let compact = ConfigOp {
+        key: "cleanup.policy".to_owned(),
+        action: ConfigAction::Set,
+        value: Some("compact".to_owned()),
+    };
+    let change = ConfigChange::Incremental(vec![compact]);
+    world.execute(Command::AlterTopicConfigs { topic: "orders".to_owned(), change }).await;
+    assert!(!rights.may_use_key(b"orders.a", b"b"), "it replaces what is heard as orders.b");
+    assert!(!rights.may_use_key(b"orders.a", b"no subject"), "it replaces what is heard as orders");
+    assert!(rights.may_use_key(b"orders.a", b"mine") && rights.may_use_key(b"orders.a", b"orders.a"));
+    world.add(&[(Allow, Write, Topic, "orders")]).await;
+    assert!(rights.may_use_key(b"orders.a", b"b") && rights.may_use_key(b"orders.a", b"no subject"));
 }
 
 #[tokio::test]

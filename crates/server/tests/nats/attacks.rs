@@ -1,0 +1,164 @@
+//! Attacks on the NATS door that became advisories elsewhere, with users and rules of the cluster. See
+//! docs/security-tests.md.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use tailrace_identity::acl::{Operation, Permission, ResourceKind};
+use tokio::net::TcpStream;
+
+use crate::common::TestServer;
+use crate::common::lines::Lines;
+use crate::rights::{Line, World, heard, publish, refused, says};
+use Operation::{Read, Write};
+use Permission::Allow;
+use ResourceKind::{Subject, Topic};
+
+const VIOLATION: &str = "-ERR 'Authorization Violation'";
+
+async fn stranger(server: &TestServer) -> Line {
+    let mut lines = Lines::over(TcpStream::connect(server.nats()).await.unwrap());
+    lines.info().await;
+    lines
+}
+
+/// CVE-2023-47090: a user of the system account alone made all others a guest that nobody had named.
+#[tokio::test]
+async fn there_is_no_guest_that_the_file_does_not_name() {
+    let (system, app) = ("[[accounts]]\nname = \"$SYS\"\n", "[[accounts]]\nname = \"APP\"\n");
+    let user =
+        |account: &str| format!("[[users]]\nuser = \"u\"\npassword = \"p\"\naccount = \"{account}\"\n");
+    for users in [system.to_owned() + &user("$SYS"), [system, app].concat() + &user("APP")] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("users.toml");
+        std::fs::write(&path, &users).unwrap();
+        let server = TestServer::with(&[("tailrace.nats.users.file", path.to_str().unwrap())]).await;
+        for first in
+            ["CONNECT {}\r\n", "CONNECT {\"user\":\"\"}\r\n", "PUB a 0\r\n\r\n", "SUB > 1\r\n", "PING\r\n"]
+        {
+            let mut lines = stranger(&server).await;
+            lines.send(first).await;
+            assert_eq!(lines.until_end().await, [VIOLATION], "{first}: {users}");
+        }
+    }
+}
+
+/// CVE-2026-33249: the server sent traces to any subject. Acknowledgements, errors and traces that a client asks
+/// for go to no subject that it may neither use nor hear.
+#[tokio::test]
+async fn the_server_says_nothing_where_the_client_may_not() {
+    let mut world = World::with_topics(&[("orders", "orders.>")]).await;
+    world
+        .add(&[
+            ("alice", Allow, Write, Topic, "orders"),
+            ("alice", Allow, Write, Subject, "mine.>"),
+            ("alice", Allow, Read, Subject, "_INBOX_alice.>"),
+        ])
+        .await;
+    let mut victim = world.user("admin", "open sesame").await;
+    assert!(says(&mut victim, "SUB victim.> 1\r\nSUB _INBOX_bob.> 2\r\n").await.is_empty());
+    let mut alice = world.stranger().await;
+    let login = "\"user\":\"alice\",\"pass\":\"p\",\"no_responders\":true,\"headers\":true";
+    alice.send(&format!("CONNECT {{\"verbose\":false,{login}}}\r\n")).await;
+    assert!(says(&mut alice, "SUB _INBOX_alice.> 1\r\n").await.is_empty());
+
+    let trace = "NATS/1.0\r\nNats-Trace-Dest: victim.trace\r\n\r\n";
+    let traced = format!("HPUB mine.a {0} {0}\r\n{trace}\r\n", trace.len());
+    assert_eq!(says(&mut alice, &traced).await, [refused("victim.trace")]);
+    for reply in ["victim.a", "_INBOX_bob.1"] {
+        // Nobody listens, and a topic that acknowledges.
+        let said =
+            says(&mut alice, &format!("PUB mine.b {reply} 0\r\n\r\nPUB orders.a {reply} 0\r\n\r\n")).await;
+        assert!(said.iter().all(|line| !line.starts_with("MSG") && !line.starts_with("HMSG")), "{said:?}");
+    }
+    world.until_records("orders", 2).await;
+    assert!(heard(&victim.until_pong().await).is_empty());
+    // Her own replies come.
+    alice.send("PUB mine.b _INBOX_alice.1 0\r\n\r\nPUB orders.a _INBOX_alice.2 0\r\n\r\n").await;
+    let mut own = Vec::new();
+    while own.len() < 2 {
+        let line = alice.line().await.unwrap();
+        own.extend(heard(&[line]).into_iter().map(str::to_owned));
+    }
+    own.sort();
+    assert_eq!(own, ["_INBOX_alice.1", "_INBOX_alice.2"]);
+    assert!(heard(&victim.until_pong().await).is_empty());
+}
+
+/// CVE-2025-30215 and others: subjects of the server told of, and did, what the client had no right to. Users
+/// outside the system account hear none of its events, and only ask about themselves. There is no JetStream API.
+#[tokio::test]
+async fn the_servers_own_subjects_tell_users_nothing_of_others() {
+    let mut world = World::with_topics(&[("hidden", "hidden.>")]).await;
+    world.admin.produce("hidden", 0, &[1]).await;
+    let mut alice = world.alice().await;
+    says(&mut alice, "SUB $SYS.> 1\r\nSUB $JS.> 2\r\nSUB _INBOX.> 3\r\n").await;
+    // Things happen that the system account hears of.
+    let mut other = world.user("alice", "wrong").await;
+    assert_eq!(other.until_end().await, [VIOLATION]);
+    drop(world.user("admin", "open sesame").await);
+    let asked = [
+        "$SYS.REQ.SERVER.PING.VARZ",
+        "$SYS.REQ.SERVER.PING.CONNZ",
+        "$SYS.REQ.SERVER.PING.SUBSZ",
+        "$SYS.REQ.ACCOUNT.$SYS.CONNZ",
+        "$SYS.REQ.CLAIMS.LIST",
+        "$JS.API.INFO",
+        "$JS.API.STREAM.NAMES",
+        "$JS.API.STREAM.MSG.GET.hidden",
+        "$JS.API.DIRECT.GET.hidden",
+        "$JS.API.CONSUMER.CREATE.hidden",
+    ];
+    for (number, subject) in asked.into_iter().enumerate() {
+        says(&mut alice, &format!("PUB {subject} _INBOX.{number} 2\r\n{{}}\r\n")).await;
+    }
+    // An answer would be made by a task of its own.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let lines = alice.until_pong().await;
+    let about_others = ["hidden", "admin", "\"total\"", "\"connections\":[", "VARZ", "wrong"];
+    let told = lines.iter().find(|line| {
+        about_others.iter().any(|word| line.contains(word))
+            && !line.contains("alice")
+            && !line.starts_with("MSG $")
+    });
+    assert_eq!(told, None, "{lines:?}");
+    assert_eq!(world.records("hidden").await, 1);
+}
+
+/// The WebSocket is a NATS door on the port for pages. It asks for the same users and rules.
+#[tokio::test]
+async fn a_websocket_has_the_rules_of_the_other_doors() {
+    let mut world = World::new(&[("tailrace.nats.authentication", "required")]).await;
+    world.admin.create_topic("orders", 1, &[("tailrace.subjects", "orders.>")]).await;
+    let address = format!("ws://{}", world.server.http());
+    let connect = async |options: async_nats::ConnectOptions| {
+        options.connection_timeout(Duration::from_secs(5)).connect(&address).await
+    };
+    let user = |password: &str| {
+        async_nats::ConnectOptions::with_user_and_password("alice".to_owned(), password.to_owned())
+    };
+    assert!(connect(async_nats::ConnectOptions::new()).await.is_err(), "without a login");
+    assert!(connect(user("wrong")).await.is_err());
+    let alice = connect(user("p")).await.unwrap();
+    let mut admin = world.user("admin", "open sesame").await;
+    assert!(says(&mut admin, "SUB orders.> 1\r\nSUB echo 2\r\n").await.is_empty());
+    let mut all = alice.subscribe(">").await.unwrap();
+    alice.publish("orders.a", "x".into()).await.unwrap();
+    alice.publish("echo", "x".into()).await.unwrap();
+    alice.flush().await.unwrap();
+    let next = async |all: &mut async_nats::Subscriber| {
+        use futures_util::StreamExt;
+        let message = tokio::time::timeout(crate::common::PATIENCE, all.next()).await;
+        message.unwrap().unwrap().subject.to_string()
+    };
+    assert_eq!(next(&mut all).await, "echo");
+    assert!(publish(&mut admin, "orders.secret").await.iter().any(|line| line.contains("orders.secret")));
+    assert!(publish(&mut admin, "last").await.is_empty());
+    assert_eq!(next(&mut all).await, "last", "she may not read the topic");
+    world.until_records("orders", 1).await;
+    world.add(&[("alice", Allow, Write, Topic, "orders")]).await;
+    alice.publish("orders.b", "x".into()).await.unwrap();
+    alice.flush().await.unwrap();
+    world.until_records("orders", 2).await;
+}
