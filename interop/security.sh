@@ -3,13 +3,14 @@
 #
 # A server that requires a login and asks its rules. Kafka's console tools make users (kafka-configs), rules
 # (kafka-acls) and delegation tokens (kafka-delegation-tokens). confluent-kafka, kafka-python, aiokafka,
-# franz-go, sarama, kafkajs and Kafka's Java client log in and may do what the rules say and nothing else. At
-# the end a user is removed while its client works.
+# franz-go, sarama, kafkajs and Kafka's Java client log in and may do what the rules say and nothing else. A
+# user is removed while its client works. At the end two nodes have four listeners each, PLAINTEXT, SSL,
+# SASL_PLAINTEXT and SASL_SSL, beside their port for nodes, and clients come by each of them.
 #
 # --full: the last four with every mechanism, transactions, removed users and certificates, and beside a
 # server with TLS whose logins last three seconds. Without it each of them has one mechanism.
-# --target kafka: the same against Kafka 4.3.1 with StandardAuthorizer, which proves the tests. Without TLS
-# and removed users: Kafka lets those stay.
+# --target kafka: the same against Kafka 4.3.1 with StandardAuthorizer, which proves the tests. Without TLS,
+# listeners and removed users: Kafka lets those stay.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export SECURITY_TARGET=tailrace
@@ -98,8 +99,8 @@ CONFIG
 }
 if [ "$SECURITY_TARGET" = kafka ]; then serve_kafka; else serve server; fi
 export BOOTSTRAP=$ADDRESS SECURITY_FOLDER=$TMP
+[ "$SECURITY_TARGET" = kafka ] || "$INTEROP/nats/certificates.sh" "$TMP" > "$TMP/certificates.log" 2>&1 || die "no certificates: $(tail -3 "$TMP/certificates.log")"
 if [ "${SECURITY_MODE:-}" = full ] && [ "$SECURITY_TARGET" = tailrace ]; then
-  "$INTEROP/nats/certificates.sh" "$TMP" > "$TMP/certificates.log" 2>&1 || die "no certificates: $(tail -3 "$TMP/certificates.log")"
   cat "$TMP/client.key" "$TMP/client.pem" > "$TMP/both.pem"
   serve tls tailrace.kafka.tls=true "tailrace.tls.certificate.file=$TMP/server.pem" "tailrace.tls.key.file=$TMP/server.key" "tailrace.tls.ca.file=$TMP/ca.pem" \
     tailrace.tls.client.auth=required 'ssl.principal.mapping.rules=RULE:^CN=interop client$/certified/' connections.max.reauth.ms=3000
@@ -199,6 +200,7 @@ users_tool; acls_tool; console_tools; tokens_tool; login_tools
 "$PYTHON" "$INTEROP/python/security.py" || FAILED=$((FAILED + 1))
 "$PYTHON" "$INTEROP/python/security_clients.py" || FAILED=$((FAILED + 1))
 [ "$SECURITY_TARGET" = kafka ] || removed_user
+[ "$SECURITY_TARGET" = kafka ] || "$PYTHON" "$INTEROP/python/security_listeners.py" || FAILED=$((FAILED + 1))
 grep -q 'alice-secret\|admin-secret\|bob-secret\|fleet-secret\|interop-secret' "$TMP"/*.log && { echo "FAIL a password is in the log"; FAILED=$((FAILED + 1)); }
 [ "$FAILED" = 0 ] || { echo "--- last lines of the server's log"; tail -20 "$TMP/server.log"; }
 [ "$FAILED" = 0 ]

@@ -291,3 +291,65 @@ fn a_service_is_imported_under_a_local_subject_with_its_words_in_another_order()
     let wild = text.replace("of.b", "of.*");
     assert!(Users::new(RANDOM).read(&wild).unwrap_err().reason.contains("without wildcards"));
 }
+
+/// CVE-2021-38153: passwords were compared byte by byte. Everything that a client presents is compared by
+/// `is_same_secret`, or by ring, in constant time.
+#[test]
+fn no_secret_is_compared_with_an_operator() {
+    const SECRETS: [&str; 6] = ["stored_key", "server_key", "salted_password", "password", "proof", "hmac"];
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let names_secret = |side: &str| {
+        let words = side.split(|letter: char| !is_word(u8::try_from(letter).unwrap_or(b' ')));
+        words.clone().any(|word| SECRETS.contains(&word)) && !words.clone().any(|word| word == "len")
+    };
+    let (mut folders, mut files) =
+        (vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))], 0);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+            // Keys there are public ones. Tests compare with what they expect.
+            if path.is_dir() && name != "tests" && name != "nats_accounts" {
+                folders.push(path);
+            } else if name.ends_with(".rs") && name != "tests.rs" {
+                files += 1;
+                let text = std::fs::read_to_string(&path).unwrap();
+                let product = text.split("#[cfg(test)]").next().unwrap();
+                for line in product.lines().filter(|line| !line.trim_start().starts_with("//")) {
+                    for operator in [" == ", " != "] {
+                        let Some((left, right)) = line.split_once(operator) else { continue };
+                        let near = |side: &str, is_left: bool| {
+                            let ends = |letter: char| " (){};,|&!".contains(letter);
+                            let side = side.trim_matches(ends);
+                            let word =
+                                if is_left { side.rsplit(ends).next() } else { side.split(ends).next() };
+                            word.is_some_and(names_secret)
+                        };
+                        assert!(!near(left, true) && !near(right, false), "{}: {line}", path.display());
+                    }
+                }
+            }
+        }
+    }
+    assert!(files > 40, "{files}");
+}
+
+/// docs/security-tests.md names a file below crates/ and then tests in it, again and again.
+#[test]
+fn the_tests_that_the_page_about_attacks_names_exist() {
+    let root = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let page = std::fs::read_to_string(root.join("docs/security-tests.md")).unwrap();
+    let (mut file, mut tests) = (String::new(), 0);
+    for quoted in page.split('`').skip(1).step_by(2) {
+        if quoted.starts_with("fuzz/") || quoted.starts_with("interop/") {
+            assert!(root.join(quoted).exists(), "{quoted}");
+        } else if quoted.ends_with(".rs") {
+            file = std::fs::read_to_string(root.join("crates").join(quoted))
+                .unwrap_or_else(|_| panic!("{quoted}"));
+        } else if quoted.len() > 12 && quoted.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_') {
+            assert!(file.contains(&format!("fn {quoted}(")), "{quoted}");
+            tests += 1;
+        }
+    }
+    assert!(tests > 80, "{tests}");
+}

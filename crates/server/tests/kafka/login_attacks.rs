@@ -215,6 +215,29 @@ async fn what_is_sent_along_with_a_login_is_carried_out_only_if_the_login_succee
     assert!(image.topic("never").is_none() && image.topic("made").is_some());
 }
 
+/// Whatever is asked before the login, and in its middle, the connection ends before a byte of it is read. That
+/// includes requests that no server has.
+#[tokio::test]
+async fn no_request_of_any_api_is_answered_before_the_login() {
+    const OF_LOGINS: [i16; 3] = [17, 18, 36];
+    let server = server(&[]).await;
+    let before = server.node().image();
+    for key in (-1..=100).filter(|key| !OF_LOGINS.contains(key)) {
+        for (number, version) in [0, 1, 5, 9, 13].into_iter().enumerate() {
+            let mut client = server.connect().await;
+            // One of them in the middle of a login.
+            if number == 2 {
+                assert_eq!(handshake(&mut client, Sha256.name()).await, 0);
+            }
+            let header =
+                [&i16::to_be_bytes(key)[..], &i16::to_be_bytes(version), &[0, 0, 0, 7, 0, 0]].concat();
+            let frame = [&header[..], &[0; 48]].concat();
+            assert_eq!(client.raw(&frame).await, None, "key {key}, version {version}");
+        }
+    }
+    assert!(std::sync::Arc::ptr_eq(&before, &server.node().image()));
+}
+
 /// Connects from another address of this machine.
 async fn from(address: Ipv4Addr, to: SocketAddr) -> Client {
     let socket = TcpSocket::new_v4().unwrap();

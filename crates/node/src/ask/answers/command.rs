@@ -53,7 +53,7 @@ mod tests {
     use tailrace_metadata::{
         Command, ConfigAction, ConfigChange, ConfigOp, ControlErrorKind, CreateTopic, Requester,
     };
-    use tailrace_types::{TimestampMs, TopicId};
+    use tailrace_types::{NodeId, TimestampMs, TopicId};
     use tempfile::TempDir;
 
     use super::*;
@@ -123,6 +123,45 @@ mod tests {
         rig.allow(Operation::Create, ResourceKind::Topic, "t").await;
         assert_eq!(rig.passed_on("u", create("t", None)).await, None);
         assert_eq!(rig.passed_on("u", create("other", None)).await, refused);
+        rig.running.stop().await;
+    }
+
+    /// Whatever a client may ask for, and in whose name: the controller decides by its own rules.
+    #[tokio::test]
+    async fn each_kind_of_command_is_refused_without_its_right() {
+        use tailrace_identity::scram::ScramMechanism;
+        use tailrace_metadata::{BrokerScope, ScramChange, TopicRef};
+        let rig = Rig::new().await;
+        assert_eq!(rig.passed_on("root", create("t", None)).await, None);
+        let (now, none) = (TimestampMs(0), ConfigChange::Incremental(Vec::new()));
+        let name = || "t".to_owned();
+        let user = |by: &str| ("v".to_owned(), format!("User:{by}"));
+        let mut commands = vec![
+            create("u", None),
+            Command::DeleteTopic { topic: TopicRef::Name(name()), by: Requester::Client },
+            Command::CreatePartitions { topic: name(), count: 9, assignment: None, by: Requester::Client },
+            Command::AlterTopicConfigs { topic: name(), change: none.clone() },
+            Command::AlterGroupConfigs { group: "g".to_owned(), change: none.clone() },
+            Command::AlterBrokerConfigs { scope: BrokerScope::Cluster, change: none },
+            Command::UpdateFeatures(Vec::new()),
+            Command::RemoveNode { node: NodeId(7) },
+            Command::CreateAcls(Vec::new()),
+            Command::DeleteAcls(Vec::new()),
+            Command::RemoveUser { user: "v".to_owned() },
+        ];
+        // Also in the name of one who may.
+        for by in ["u", "root"] {
+            let (user, by) = user(by);
+            let (change, disabled) = (ScramChange::Delete { mechanism: ScramMechanism::Sha256 }, true);
+            commands.push(Command::DisableUser { user: user.clone(), disabled, by: by.clone(), now });
+            commands.push(Command::AlterScramCredential { user, change, by, now });
+        }
+        let before = rig.running.node().image();
+        for command in commands {
+            let found = rig.passed_on("u", command.clone()).await;
+            assert_eq!(found, Some(ControlErrorKind::NotAuthorized), "{command:?}");
+        }
+        assert!(std::sync::Arc::ptr_eq(&before, &rig.running.node().image()));
         rig.running.stop().await;
     }
 

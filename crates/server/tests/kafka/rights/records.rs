@@ -4,18 +4,20 @@ use tailrace_identity::acl::Operation::{Describe, Read, Write};
 use tailrace_identity::acl::ResourceKind::{Group, Topic, TransactionalId};
 use tailrace_kafka_wire::ErrorCode::{
     self, ClusterAuthorizationFailed, InvalidTopicException, OperationNotAttempted, TopicAuthorizationFailed,
-    TransactionalIdAuthorizationFailed,
+    TransactionalIdAuthorizationFailed, UnknownTopicOrPartition,
 };
 use tailrace_kafka_wire::messages::add_partitions_to_txn_request::{
     AddPartitionsToTxnRequest, AddPartitionsToTxnTopic,
 };
-use tailrace_kafka_wire::messages::{InitProducerIdRequest, ProduceRequest};
+use tailrace_kafka_wire::messages::{CreateTopicsRequest, InitProducerIdRequest, ProduceRequest};
+use tailrace_kafka_wire::request_frame;
 use tailrace_records::BatchOptions;
 use tailrace_types::{ProducerEpoch, ProducerId};
+use tokio::io::AsyncWriteExt;
 
 use super::Rig;
 use crate::common::rig::{fetch_request, only_answer, produce_request};
-use crate::common::{Client, OK, batch, error};
+use crate::common::{Client, OK, batch, error, topic};
 
 async fn end_of(client: &mut Client, topic: &str) -> i64 {
     let mut request = fetch_request(topic, 0, 0);
@@ -99,6 +101,7 @@ async fn a_client_without_acks_is_cut_off() {
     assert_eq!(end_of(&mut rig.admin, "t").await, 0);
 }
 
+/// In Kafka the client id `__admin_client`, which anybody can choose, opens them.
 #[tokio::test]
 async fn internal_topics_are_not_written_by_anybody() {
     let mut rig = Rig::new().await;
@@ -114,11 +117,22 @@ async fn internal_topics_are_not_written_by_anybody() {
         ..Default::default()
     };
     rig.admin.call(4, &request).await;
-    if rig.server.node().image().topic("__consumer_offsets").is_some() {
-        let answer =
-            rig.admin.produce_batch("__consumer_offsets", 0, batch(BatchOptions::default(), &[1])).await;
-        assert_eq!(error(answer.error_code), InvalidTopicException);
+    for name in ["__consumer_offsets", "__transaction_state", "__share_group_state"] {
+        rig.admin
+            .call(7, &CreateTopicsRequest { topics: vec![topic(name, 1, &[])], ..Default::default() })
+            .await;
+        for client_id in ["test", "__admin_client"] {
+            let request = produce_request(name, 0, -1, batch(BatchOptions::default(), &[1]));
+            let frame = request_frame(1, Some(client_id), 9, &request).unwrap().into_bytes().unwrap();
+            rig.admin.stream().write_all(&frame).await.unwrap();
+            let (_, answer) = rig.admin.answer::<ProduceRequest>(9).await;
+            let code = error(answer.responses[0].partition_responses[0].error_code);
+            let is_there = rig.server.node().image().topic(name).is_some();
+            let expected = if is_there { InvalidTopicException } else { UnknownTopicOrPartition };
+            assert_eq!(code, expected, "{name} by {client_id}");
+        }
     }
+    assert!(rig.server.node().image().topic("__consumer_offsets").is_some(), "there was nothing to write to");
 }
 
 #[tokio::test]
