@@ -4,9 +4,6 @@
 use super::decide::{Authorizer, Decision, Reason, Requester};
 use super::{CLUSTER_NAME, Operation, ResourceKind};
 
-/// Name of the topic with the audit log.
-pub const AUDIT_TOPIC: &str = "__tailrace_audit_log";
-
 impl Authorizer {
     /// Decides on an operation on the topic of the audit log. Super users, and users with ALTER on the
     /// cluster, may read and describe it, and change its settings, of which the controller lets them change

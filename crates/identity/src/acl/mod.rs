@@ -27,7 +27,6 @@ mod uses;
 
 use std::fmt;
 
-pub use audit_topic::AUDIT_TOPIC;
 pub use check::{AclError, NAME_BYTES_MAX, PRINCIPAL_BYTES_MAX};
 pub use codes::{Operation, PatternKind, Permission, ResourceKind};
 pub use decide::{Authorizer, Decision, Reason, Requester};
@@ -35,7 +34,7 @@ pub use filter::{AclFilter, KindFilter, PatternFilter};
 pub use subjects::{SubjectAccess, SubjectDecision};
 pub use super_users::{SuperUsers, SuperUsersError};
 pub use table::Acls;
-pub use uses::{Access, SubjectUse, TopicSubjects, is_silent, subject_of_topic};
+pub use uses::{AUDIT_TOPIC, Access, SubjectUse, TopicSubjects, is_silent, subject_of_topic};
 
 /// The name of the only resource of kind [`ResourceKind::Cluster`].
 pub const CLUSTER_NAME: &str = "kafka-cluster";

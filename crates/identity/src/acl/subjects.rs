@@ -20,10 +20,9 @@
 use std::borrow::Cow;
 use std::cell::LazyCell;
 
-use super::audit_topic::AUDIT_TOPIC;
 use super::decide::{Authorizer, Decision, Reason, Requester, mask};
 use super::lists::Listed;
-use super::uses::{Access, SubjectUse, TopicSubjects};
+use super::uses::{AUDIT_TOPIC, Access, SubjectUse, TopicSubjects};
 use super::{Operation, ResourceKind};
 
 /// What may be done with a subject.

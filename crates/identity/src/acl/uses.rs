@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 
 use super::Operation;
-use super::audit_topic::AUDIT_TOPIC;
 use crate::rules::{Wild, covers};
+
+/// Name of the topic with the audit log.
+pub const AUDIT_TOPIC: &str = "__tailrace_audit_log";
 
 /// A way to use a subject, or the records of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

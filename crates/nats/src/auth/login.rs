@@ -5,7 +5,10 @@ use std::fmt::{self, Display};
 use tailrace_identity::nats_accounts::jwt::{KeyKind, Nkey};
 use tailrace_nats_wire::ConnectOptions;
 
-use super::given;
+/// Treats an empty text like a missing one.
+pub(super) fn given(text: &Option<String>) -> Option<&str> {
+    text.as_deref().filter(|text| !text.is_empty())
+}
 
 /// The mechanism of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

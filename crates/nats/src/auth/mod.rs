@@ -13,6 +13,7 @@
 mod admission;
 mod callout;
 mod certificate;
+mod certificate_setting;
 mod clock;
 mod decisions;
 mod error;
@@ -48,6 +49,7 @@ pub(crate) use callout::Callouts;
 pub use error::AuthError;
 pub use follow::follow_access;
 pub use follow_claims::follow_claims;
+use login::given;
 pub(crate) use login::{Mechanism, Refused};
 use operator::Claimed;
 pub(crate) use operator::Operator;
@@ -100,7 +102,7 @@ impl Auth {
         if let Some(warning) = operator.as_ref().and_then(|_| unreachable_topics(config)) {
             tracing::warn!("{warning}");
         }
-        certificate::check(config, &users)?;
+        certificate_setting::check(config, &users)?;
         let callouts = match users.callout().is_some() || operator.is_some() {
             false => None,
             true => Some(Callouts::new(users.callout().cloned()).ok_or(AuthError::NoKeys)?),
@@ -470,7 +472,7 @@ fn check_accounts(
         ("tailrace.nats.user", config.tailrace_nats_user.is_empty()),
         ("tailrace.nats.nkey", config.tailrace_nats_nkey.is_empty()),
         ("tailrace.nats.users.file", config.tailrace_nats_users_file.is_empty()),
-        (certificate::SETTING, !config.tailrace_nats_tls_verify_and_map),
+        (certificate_setting::SETTING, !config.tailrace_nats_tls_verify_and_map),
     ];
     match excluded.iter().find(|(_, is_empty)| !is_empty) {
         None => Ok(()),
@@ -504,11 +506,6 @@ fn add_settings(users: &mut Users, config: &BrokerConfig) -> Result<(), AuthErro
         users.set_key(&config.tailrace_nats_nkey).map_err(wrong("tailrace.nats.nkey"))?;
     }
     Ok(())
-}
-
-/// Treats an empty text like a missing one.
-fn given(text: &Option<String>) -> Option<&str> {
-    text.as_deref().filter(|text| !text.is_empty())
 }
 
 /// Returns a challenge: 128 random bits as text.

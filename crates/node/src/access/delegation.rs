@@ -140,9 +140,10 @@ mod tests {
         node.execute(caller, extend).await.unwrap();
         assert!(node.token_of_hmac(&hmac).is_none(), "it has ended");
         assert!(node.token_of_hmac(&node.token_hmac(&ids[8]).unwrap()).is_some());
-        let index = node.access.delegation.index.lock();
-        assert_eq!((index.ids.len(), index.places.len()), (19, 19), "what has ended is forgotten");
-        drop(index);
+        {
+            let index = node.access.delegation.index.lock();
+            assert_eq!((index.ids.len(), index.places.len()), (19, 19), "what has ended is forgotten");
+        }
         running.stop().await;
     }
 }

@@ -242,7 +242,7 @@ async fn only_administrators_see_and_read_the_topic_whatever_the_rules_for_topic
         assert_eq!(alter(administrator, "cleanup.policy", "compact").await, INVALID_CONFIG);
         assert_eq!(alter(administrator, "tailrace.subjects", "a.>").await, INVALID_CONFIG);
     }
-    assert_eq!(server.node().image().topic(AUDIT).unwrap().config.retention_ms, 86_400_000);
+    assert_eq!(server.node().image().topic(AUDIT).unwrap().config.retention_ms, Some(86_400_000));
 }
 
 #[tokio::test]
