@@ -227,7 +227,9 @@ impl Auth {
                 user.name().map_or_else(|| client.clone(), |name| client.clone().as_user(name.clone()));
             SubjectRights::new(&asker.node, caller, images)
         });
-        Permissions::new(user, rights, login, account)
+        let has_topics = account == self.topics_account;
+        let permissions = Permissions::new(user, rights, login, account);
+        if has_topics { permissions.with_topics(&asker.node) } else { permissions }
     }
 
     /// The accounts of the users file, or of the operator.

@@ -2,12 +2,14 @@
 //! decisions, and the requests it may answer. Lists and rules must both allow what a client does.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+
 use tailrace_env::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tailrace_identity::acl::SubjectAccess;
 use tailrace_identity::{ResponseLimits, Rules, User};
+use tailrace_node::Node;
 use tailrace_node::access::LoggedIn;
 
 use crate::account::GLOBAL;
@@ -33,6 +35,8 @@ pub(crate) struct Permissions {
     user: Arc<User>,
     /// `None` if no rules decide, and everything that the lists allow is allowed.
     rights: Option<SubjectRights>,
+    /// Where the topics are, if the user's lists decide which keys records may have.
+    topics: Option<Weak<Node>>,
     /// The login of a user of the cluster.
     login: Option<LoggedIn>,
     /// How the user has proved to be that one. `None` for guests.
@@ -80,6 +84,12 @@ impl Permissions {
     /// How the user has proved to be that one. `None` for guests.
     pub(super) fn mechanism(&self) -> Option<Mechanism> {
         self.mechanism
+    }
+
+    /// Has the user's lists decide which keys records may have, too: a record with a key replaces what has it.
+    pub(super) fn with_topics(self, node: &Weak<Node>) -> Self {
+        let is_restricted = self.rules().is_some_and(Rules::restricts_publishing);
+        Self { topics: is_restricted.then(|| Weak::clone(node)), ..self }
     }
 
     /// Makes them those of a user with claims.
@@ -136,10 +146,22 @@ impl Permissions {
         self.rights.as_ref().map_or(ReplyRight::Acknowledged, |rights| rights.reply(reply))
     }
 
+    /// Reports whether replies and keys have to be checked.
+    pub(crate) fn limits_replies_or_keys(&self) -> bool {
+        self.rights.is_some() || self.topics.is_some()
+    }
+
     /// Reports whether a message with this subject may have this key. `subject` is one that the connection
     /// may publish to.
     pub(crate) fn may_use_key(&self, subject: &[u8], key: &[u8]) -> bool {
         self.rights.as_ref().is_none_or(|rights| rights.may_use_key(subject, key))
+            && self.list_key(subject, key)
+    }
+
+    fn list_key(&self, subject: &[u8], key: &[u8]) -> bool {
+        let (Some(node), Some(rules)) = (&self.topics, self.rules()) else { return true };
+        let Some(node) = node.upgrade() else { return false };
+        node.replaced_by_key(subject, key).iter().all(|replaced| rules.may_publish(replaced))
     }
 
     /// Reports whether the rules of the cluster, and not the user's own lists, forbid to publish.

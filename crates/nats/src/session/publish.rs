@@ -182,11 +182,11 @@ impl Session {
             && !reserved::is_subject(subject)
     }
 
-    /// Checks the reply subject and the key of a message by the rules of the cluster. Returns whether topics
-    /// may acknowledge it. `None`, after an error was sent, if the client may not publish it.
+    /// Checks the reply subject of a message by the rules of the cluster, and its key by the user's lists, too.
+    /// Returns whether topics may acknowledge it. `None`, after an error was sent, if the client may not publish it.
     #[inline]
     fn may_reply_and_use_key(&self, message: &Message<'_>) -> Option<bool> {
-        match self.permissions.as_ref().filter(|permissions| permissions.has_rights()) {
+        match self.permissions.as_ref().filter(|permissions| permissions.limits_replies_or_keys()) {
             None => Some(true),
             Some(permissions) => self.check_reply_and_key(permissions, message),
         }

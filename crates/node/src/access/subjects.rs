@@ -49,6 +49,12 @@ impl Node {
         std::ptr::eq(image.as_ptr(), Arc::as_ptr(&self.controller.image_now()))
     }
 
+    /// Returns the subjects of what a record with this key replaces, or deletes, in the topics of a subject. With
+    /// or without rules.
+    pub fn replaced_by_key<'k>(&self, subject: &[u8], key: &'k [u8]) -> Vec<Cow<'k, [u8]>> {
+        self.access.topics(&self.image()).replaced(subject, key)
+    }
+
     /// Returns the versions of what decisions on subjects depend on.
     pub fn subject_versions(&self) -> SubjectVersions {
         let image = self.image();

@@ -126,6 +126,46 @@ async fn the_servers_own_subjects_tell_users_nothing_of_others() {
     assert_eq!(world.records("hidden").await, 1);
 }
 
+/// A user may publish one subject of a topic. A key is no way to replace or delete what has another one, whether
+/// the lists of the user decide alone or together with rules.
+#[tokio::test]
+async fn a_key_is_no_way_around_the_lists_of_a_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("users.toml");
+    let users =
+        "[[users]]\nuser = \"bob\"\npassword = \"p\"\npublish = { allow = [\"orders.a\", \"last.a\"] }\n";
+    std::fs::write(&path, users).unwrap();
+    let file = [("tailrace.nats.users.file", path.to_str().unwrap())];
+    let by_lists = TestServer::with(&file).await;
+    let mut by_rules = World::new(&file).await;
+    by_rules.add(&[("bob", Allow, Write, Topic, "orders"), ("bob", Allow, Write, Topic, "last")]).await;
+    for (server, admin) in
+        [(&by_lists, &mut by_lists.connect().await), (&by_rules.server, &mut by_rules.admin)]
+    {
+        admin.create_topic("orders", 1, &[("tailrace.subjects", "orders.>")]).await;
+        let compact = [("tailrace.subjects", "last.>"), ("cleanup.policy", "compact")];
+        admin.create_topic("last", 1, &compact).await;
+        let mut bob = stranger(server).await;
+        bob.send("CONNECT {\"verbose\":false,\"headers\":true,\"user\":\"bob\",\"pass\":\"p\"}\r\n").await;
+        for (subject, key, refusal) in [
+            ("orders.a", "Kafka-Key: orders.b", Some("orders.b")),
+            ("orders.a", "Kafka-Key-Base64: b3JkZXJzLmI", Some("orders.b")),
+            ("orders.a", "Kafka-Key: orders.a", None),
+            ("orders.a", "Kafka-Key: text", None),
+            ("last.a", "Kafka-Key: last.b", Some("last.b")),
+            ("last.a", "Kafka-Key: text", Some("text")),
+            ("last.a", "Kafka-Key: a", None),
+        ] {
+            for null in ["", "Kafka-Value: null\r\n"] {
+                let head = format!("NATS/1.0\r\n{key}\r\n{null}\r\n");
+                let said = says(&mut bob, &format!("HPUB {subject} {0} {0}\r\n{head}\r\n", head.len())).await;
+                let expected: Vec<_> = refusal.into_iter().map(refused).collect();
+                assert_eq!(said, expected, "{subject} {key} {null}");
+            }
+        }
+    }
+}
+
 /// The WebSocket is a NATS door on the port for pages. It asks for the same users and rules.
 #[tokio::test]
 async fn a_websocket_has_the_rules_of_the_other_doors() {

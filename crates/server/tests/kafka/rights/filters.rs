@@ -3,13 +3,17 @@
 use tailrace_identity::acl::Operation::{Describe, Read, Write};
 use tailrace_identity::acl::ResourceKind::{Group, Topic, TransactionalId};
 use tailrace_kafka_wire::ErrorCode::{GroupAuthorizationFailed, TopicAuthorizationFailed};
+use tailrace_kafka_wire::messages::add_partitions_to_txn_request::{
+    AddPartitionsToTxnRequest, AddPartitionsToTxnTopic,
+};
 use tailrace_kafka_wire::messages::consumer_group_heartbeat_request::ConsumerGroupHeartbeatRequest;
 use tailrace_kafka_wire::messages::offset_commit_request::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
 use tailrace_kafka_wire::messages::offset_fetch_request::{OffsetFetchRequest, OffsetFetchRequestGroup};
 use tailrace_kafka_wire::messages::{
-    ConsumerGroupDescribeRequest, InitProducerIdRequest, ListGroupsRequest, ListTransactionsRequest,
+    ConsumerGroupDescribeRequest, DescribeTransactionsRequest, InitProducerIdRequest, ListGroupsRequest,
+    ListTransactionsRequest,
 };
 
 use super::{Rig, of_cluster};
@@ -109,6 +113,44 @@ async fn transactional_ids_are_listed_that_may_be_described() {
     let states = client.call(1, &request).await.transaction_states;
     assert_eq!(states.iter().map(|state| state.transactional_id.as_str()).collect::<Vec<_>>(), ["y"]);
     assert_eq!(rig.admin.call(1, &request).await.transaction_states.len(), 2);
+}
+
+#[tokio::test]
+async fn a_transaction_is_described_with_the_topics_that_may_be_described() {
+    let mut rig = prepared().await;
+    let id = "x".to_owned();
+    let request = InitProducerIdRequest {
+        transactional_id: Some(id.clone()),
+        transaction_timeout_ms: 60_000,
+        ..Default::default()
+    };
+    let producer = rig.admin.call(4, &request).await;
+    assert_eq!(error(producer.error_code), OK);
+    let topic = |name: &str| AddPartitionsToTxnTopic {
+        name: name.to_owned(),
+        partitions: vec![0],
+        ..Default::default()
+    };
+    let request = AddPartitionsToTxnRequest {
+        v3_and_below_transactional_id: id.clone(),
+        v3_and_below_producer_id: producer.producer_id,
+        v3_and_below_producer_epoch: producer.producer_epoch,
+        v3_and_below_topics: vec![topic("t"), topic("u")],
+        ..Default::default()
+    };
+    for topic in rig.admin.call(3, &request).await.results_by_topic_v3_and_below {
+        assert_eq!(error(topic.results_by_partition[0].partition_error_code), OK);
+    }
+    rig.allow(&[(Describe, TransactionalId, "x"), (Describe, Topic, "u")]).await;
+    let request = DescribeTransactionsRequest { transactional_ids: vec![id], ..Default::default() };
+    let topics = async |client: &mut Client| {
+        let state = client.call(0, &request).await.transaction_states.remove(0);
+        assert_eq!(error(state.error_code), OK);
+        state.topics.into_iter().map(|topic| topic.topic).collect::<Vec<_>>()
+    };
+    let mut client = rig.anonymous().await;
+    assert_eq!(topics(&mut client).await, ["u"]);
+    assert_eq!(topics(&mut rig.admin).await, ["t", "u"]);
 }
 
 fn joins(group: &str) -> ConsumerGroupHeartbeatRequest {

@@ -119,7 +119,7 @@ fn names(name: &str) -> Vec<String> {
 }
 
 /// Rights of the table that no case here has, and the test that asks for each.
-const ELSEWHERE: [(&str, &str, &str, &str); 20] = [
+const ELSEWHERE: [(&str, &str, &str, &str); 21] = [
     (
         "Produce",
         "WRITE transactional id",
@@ -159,6 +159,12 @@ const ELSEWHERE: [(&str, &str, &str, &str); 20] = [
     ("CreateDelegationToken", "CREATE_TOKENS user", TOKENS, OF_OTHERS),
     ("DescribeDelegationToken", "DESCRIBE delegation token", TOKENS, OF_OTHERS),
     ("DescribeDelegationToken", "DESCRIBE_TOKENS user", TOKENS, OF_OTHERS),
+    (
+        "DescribeTransactions",
+        "DESCRIBE topic",
+        FILTERS,
+        "a_transaction_is_described_with_the_topics_that_may_be_described",
+    ),
     (
         "ListTransactions",
         "DESCRIBE transactional id",

@@ -77,6 +77,11 @@ pub(super) fn cases() -> Vec<Case> {
             },
             |a| a.error_code
         ),
+        Case {
+            name: "ShareAcknowledge of a record",
+            rights: vec![(Read, Group, G), (Read, Topic, T)],
+            call: |client, id| Box::pin(acknowledged(client, id)),
+        },
         case!(
             "DescribeShareGroupOffsets",
             [(Describe, Group, G), (Describe, Topic, T)],
@@ -127,4 +132,43 @@ pub(super) fn cases() -> Vec<Case> {
             |a| first([a.error_code].into_iter().chain(a.responses.iter().map(|topic| topic.error_code)))
         ),
     ]
+}
+
+/// Opens a session, and acknowledges a record in it, which need not have been acquired.
+async fn acknowledged(client: &mut Client, topic_id: [u8; 16]) -> ErrorCode {
+    let (group_id, member_id) =
+        (Some(G.to_owned()), Some(TopicId(tailrace_env::random::bytes16()).to_string()));
+    let begun = ShareFetchRequest {
+        group_id: group_id.clone(),
+        member_id: member_id.clone(),
+        max_bytes: 1 << 20,
+        topics: vec![share_fetch_request::FetchTopic {
+            topic_id,
+            partitions: vec![Default::default()],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    client.call(1, &begun).await;
+    let batch =
+        share_acknowledge_request::AcknowledgementBatch { acknowledge_types: vec![1], ..Default::default() };
+    let partition = share_acknowledge_request::AcknowledgePartition {
+        acknowledgement_batches: vec![batch],
+        ..Default::default()
+    };
+    let topic = share_acknowledge_request::AcknowledgeTopic {
+        topic_id,
+        partitions: vec![partition],
+        ..Default::default()
+    };
+    let request = ShareAcknowledgeRequest {
+        group_id,
+        member_id,
+        share_session_epoch: 1,
+        topics: vec![topic],
+        ..Default::default()
+    };
+    let answer = client.call(1, &request).await;
+    let partitions = answer.responses.iter().map(|topic| topic.partitions[0].error_code);
+    error(first([answer.error_code].into_iter().chain(partitions)))
 }
