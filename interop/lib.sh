@@ -2,6 +2,7 @@
 # suite. Packages come from the registries that the clients (pip, go, mvn, npm) are configured to use.
 INTEROP=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd) ROOT=$(cd "$INTEROP/.." && pwd)
 PYTHON=$INTEROP/python/.venv/bin/python GO_NATS_BIN=$INTEROP/go/target/interop-nats GO_JOB_BIN=$INTEROP/go/target/natsjob
+export GO_NATSCREDS_BIN=$INTEROP/go/target/natscreds
 export GO_BIN=$INTEROP/go/target/interop GO_MEMBER_BIN=$INTEROP/go/target/member GO_SECURITY_BIN=$INTEROP/go/target/security
 export KAFKA_LIBS=$INTEROP/java/target/libs
 NATS_SERVER_VERSION=v2.15.2
@@ -30,7 +31,7 @@ go_is_here() {
   local dir=$INTEROP/go
   newer "$dir/target/stamp" "$dir" || return 0
   mkdir -p "$dir/target"
-  (cd "$dir" && retry quiet target/log go build -o target/interop . && retry quiet target/log go build -o target/interop-nats ./nats && retry quiet target/log go build -o target/natsjob ./natsjob && retry quiet target/log go build -o target/member ./member && retry quiet target/log go build -o target/security ./security) && touch "$dir/target/stamp"
+  (cd "$dir" && retry quiet target/log go build -o target/interop . && retry quiet target/log go build -o target/interop-nats ./nats && retry quiet target/log go build -o target/natsjob ./natsjob && retry quiet target/log go build -o target/member ./member && retry quiet target/log go build -o target/security ./security && retry quiet target/log go build -o target/natscreds ./natscreds && retry quiet target/log go build -o target/natsbeside ./natsbeside) && touch "$dir/target/stamp"
 }
 java_is_here() { # Kafka's jars (broker, tools, clients) and the compiled tests
   local dir=$INTEROP/java

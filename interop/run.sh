@@ -36,7 +36,7 @@ if [ "${INTEROP_NODES:-1}" -gt 1 ]; then
   SUITES=("${SUITES[@]/#raw/}")
 fi
 
-needs() { case $1 in tools|group-tools|raw) echo java ;; mixed) echo python go java ;; groups|transactions) echo python go java js ;; streams) echo python java ;; *) echo "${1#nats-}" ;; esac; }
+needs() { case $1 in tools|group-tools|raw) echo java ;; nats-*) echo "${1#nats-} go" ;; mixed) echo python go java ;; groups|transactions) echo python go java js ;; streams) echo python java ;; *) echo "${1#nats-}" ;; esac; }
 install_for() { local what; for what in $(needs "$1"); do "install_$what" || return 1; done; }
 suite_python() { "$PYTHON" "$INTEROP/python/main.py"; }
 suite_go() { "$GO_BIN"; }

@@ -9,14 +9,14 @@
 #   server.sh restart STATE [TERM|KILL]    stop, then again
 #
 # The state folder has the addresses: addr (Kafka), nats, ws (of WebSocket), http; and what NATS_FRONT makes:
-# ca.pem, client.pem, client.key, seed.
+# ca.pem, client.pem, client.key, seed; and of creds, what go/natscreds makes.
 #
 # With INTEROP_NODES=3 tailrace is a cluster of three nodes, and the addresses are those of the first one;
 # stop and again apply to all of them. The others are in STATE/node2 and so on, with the same files.
 #
 # Environment: TAILRACE_BIN, TAILRACE_ARGS (more arguments for `tailrace serve`), KAFKA_LIBS, KAFKA_EXTRA
 # (more properties), NATS_SERVER_BIN, NATS_FRONT (how clients may connect to NATS: plain, user, token, nkey,
-# tls, tls-verify, tls-first). Deliberately absent: any knowledge of tests.
+# creds, tls, tls-verify, tls-first). Deliberately absent: any knowledge of tests.
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 KAFKA_LIBS=${KAFKA_LIBS:-$HERE/java/target/libs}
@@ -46,6 +46,7 @@ front() { if [ -f "$state/front" ]; then say front; else echo "${NATS_FRONT:-pla
 make_front() {
   case $1 in
     nkey) [ -f "$state/nkey" ] || python3 "$HERE/nats/nkey.py" "$state/seed" > "$state/nkey" ;;
+    creds) [ -f "$state/operator.jwt" ] || "${GO_NATSCREDS_BIN:-$HERE/go/target/natscreds}" "$state" ;;
     tls*) [ -f "$state/ca.pem" ] || "$HERE/nats/certificates.sh" "$state" >> "$state/log" 2>&1 || die "no certificates: $(tail -3 "$state/log")" ;;
   esac
 }
@@ -56,6 +57,7 @@ tailrace_front() {
     user) echo "tailrace.nats.user=alice tailrace.nats.password=s3cret" ;;
     token) echo "tailrace.nats.token=open-sesame" ;;
     nkey) echo "tailrace.nats.nkey=$(say nkey)" ;;
+    creds) echo "tailrace.nats.operator.file=$state/operator.jwt tailrace.nats.operator.accounts.file=$state/accounts.jwt" ;;
     tls) echo "$tls" ;;
     tls-verify) echo "$tls tailrace.tls.ca.file=$state/ca.pem tailrace.tls.client.auth=required" ;;
     tls-first) echo "$tls tailrace.nats.tls.handshake.first=true" ;;
@@ -69,6 +71,7 @@ nats_front() {
     user) echo 'authorization { user: alice, password: s3cret }' ;;
     token) echo 'authorization { token: open-sesame }' ;;
     nkey) echo "authorization { users: [ { nkey: $(say nkey) } ] }" ;;
+    creds) cat "$state/resolver.conf" ;;
     tls) echo "tls { $tls }" ;;
     tls-verify) echo "tls { $tls, ca_file: \"$state/ca.pem\", verify: true }" ;;
     tls-first) echo "tls { $tls, handshake_first: true }" ;;

@@ -5,7 +5,7 @@ const assert = require('assert/strict')
 const { execFileSync } = require('child_process')
 const fs = require('fs')
 const tcp = require('@nats-io/transport-node')
-const { wsconnect, nkeyAuthenticator, headers, Empty, NoRespondersError, RequestError } = require('@nats-io/nats-core')
+const { wsconnect, credsAuthenticator, nkeyAuthenticator, headers, Empty, NoRespondersError, RequestError } = require('@nats-io/nats-core')
 const WebSocket = require('ws')
 
 const smoke = process.env.INTEROP_MODE === 'smoke'
@@ -52,9 +52,12 @@ const overWebSocket = compression => ({
   })
 })
 
-async function refused(what, action) {
+async function refused(what, action, kind) {
   let connection
-  try { connection = await action() } catch { return }
+  try { connection = await action() } catch (error) {
+    if (kind) assert.equal(error.name, kind, `${what}: ${error}`)
+    return
+  }
   await connection.close()
   throw new Error(`${what}: the connection succeeded`)
 }
@@ -249,6 +252,23 @@ async function serverTests() {
   await run(true, 'nkey', () => withFront('nkey', async (servers, folder) => {
     await works(await tcp.connect({ servers, authenticator: nkeyAuthenticator(new TextEncoder().encode(said('seed', folder))) }))
     await refused('no key', () => tcp.connect({ servers, ...once }))
+  }))
+  await run(true, 'credentials files', () => withFront('creds', async (servers, folder) => {
+    const file = name => ({ servers, authenticator: credsAuthenticator(fs.readFileSync(`${folder}/${name}.creds`)) })
+    await works(await tcp.connect(file('good')))
+    const scoped = await tcp.connect(file('scoped'))
+    const inside = scoped.subscribe('scoped.x')
+    scoped.publish('scoped.x', 'yes')
+    assert.deepEqual(texts(await take(inside, 1)), ['yes'])
+    const told = []
+    ;(async () => { for await (const event of scoped.status()) told.push(String(event.error)) })()
+    scoped.publish('other.x', 'no')
+    await scoped.flush()
+    await eventually("the scope's refusal", () => told.some(text => text.includes('Permissions Violation for Publish to "other.x"')))
+    await scoped.close()
+    for (const name of ['revoked', 'expired', 'stranger', 'forged']) await refused(name, () => tcp.connect({ ...file(name), ...once }), 'AuthorizationError')
+    await refused('no claims', () => tcp.connect({ servers, ...once }), 'AuthorizationError')
+    await refused('a password', () => tcp.connect({ servers, user: 'alice', pass: 's3cret', ...once }), 'AuthorizationError')
   }))
   await run(true, 'TLS', () => withFront('tls', async (servers, folder) => {
     await works(await tcp.connect({ servers, tls: { caFile: `${folder}/ca.pem` } }))

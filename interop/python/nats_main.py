@@ -313,6 +313,28 @@ async def token():
         await refused(Error, "a wrong token", f"nats://{f.address}", token="open-barley")
 
 
+async def credentials():
+    with Front("creds") as f:
+        url = f"nats://{f.address}"
+        await works(await connect(url, user_credentials=f"{f.state}/good.creds"))
+        said_of = []
+
+        async def complaint(error):
+            said_of.append(str(error))
+        scoped = await connect(url, user_credentials=f"{f.state}/scoped.creds", error_cb=complaint)
+        inside = await scoped.subscribe("scoped.x")
+        await scoped.publish("scoped.x", b"yes")
+        same((await inside.next_msg(WAIT_S)).data, b"yes", "inside the scope")
+        await scoped.publish("other.x", b"no")
+        await flushed(scoped)
+        await until(lambda: any("permissions violation for publish to \"other.x\"" in text.lower() for text in said_of), "the scope's refusal")
+        await scoped.close()
+        for name in "revoked", "expired", "stranger", "forged":
+            await refused(Error, name, url, user_credentials=f"{f.state}/{name}.creds")
+        await refused(Error, "no claims", url)
+        await refused(Error, "a password", url, user="alice", password="s3cret")
+
+
 async def nkey():
     with Front("nkey") as f:
         await works(await connect(f"nats://{f.address}", nkeys_seed=f"{f.state}/seed"))
@@ -355,6 +377,7 @@ test(True, "a restart of the server", reconnect)
 test(True, "user and password", user_and_password)
 test(False, "token", token)
 test(True, "nkey", nkey)
+test(True, "credentials files", credentials)
 test(True, "TLS", tls)
 test(False, "TLS with a client's certificate", tls_client_certificate)
 test(False, "TLS before the INFO", tls_first)

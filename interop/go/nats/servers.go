@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,6 +20,7 @@ func serverTests() {
 	run(true, "user and password", userAndPassword)
 	run(false, "token", token)
 	run(true, "nkey", nkey)
+	run(true, "credentials files", credentials)
 	run(true, "TLS", tlsRequired)
 	run(false, "TLS with a client's certificate", tlsVerified)
 	run(false, "TLS before the INFO", tlsFirst)
@@ -95,6 +97,26 @@ func nkey() {
 		wrong := nats.Nkey(said(folder, "nkey"), func([]byte) ([]byte, error) { return make([]byte, 64), nil })
 		refused(nats.ErrAuthorization, "a wrong signature", address, wrong)
 		refused(nats.ErrAuthorization, "no signature", address)
+	})
+}
+
+func credentials() {
+	withFront("creds", func(address, folder string) {
+		file := func(name string) nats.Option { return nats.UserCredentials(folder + "/" + name + ".creds") }
+		works(connectTo(address, file("good")))
+		scoped := connectTo(address, file("scoped"))
+		defer scoped.Close()
+		sub := subscribe(scoped, "scoped.x")
+		ok(scoped.Publish("scoped.x", nil), "publish")
+		next(sub)
+		ok(scoped.Publish("other.x", nil), "publish")
+		ok(scoped.Flush(), "flush")
+		check(scoped.LastError() != nil && strings.Contains(scoped.LastError().Error(), `Permissions Violation for Publish to "other.x"`), "outside the scope: %v", scoped.LastError())
+		for _, name := range []string{"revoked", "expired", "stranger", "forged"} {
+			refused(nats.ErrAuthorization, name, address, file(name))
+		}
+		refused(nats.ErrAuthorization, "no claims", address)
+		refused(nats.ErrAuthorization, "a password", address, nats.UserInfo("alice", "s3cret"))
 	})
 }
 

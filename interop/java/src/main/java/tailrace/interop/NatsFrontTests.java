@@ -29,6 +29,24 @@ final class NatsFrontTests {
             works(options("nats://" + address).authHandler(Nats.staticCredentials(null, said(state, "seed").toCharArray())));
             refused("nothing", options("nats://" + address));
         }));
+        run(true, "credentials files", () -> front("creds", (address, state) -> {
+            works(credentials(address, state, "good"));
+            var told = new java.util.concurrent.LinkedBlockingQueue<String>();
+            ErrorListener listener = new ErrorListener() {
+                @Override public void errorOccurred(Connection connection, String error) { told.add(error); }
+            };
+            try (Connection scoped = Nats.connect(credentials(address, state, "scoped").errorListener(listener).build())) {
+                Subscription inside = scoped.subscribe("scoped.x");
+                scoped.publish("scoped.x", bytes("yes"));
+                same(text(next(inside)), "yes", "inside the scope");
+                scoped.publish("other.x", bytes("no"));
+                String error = told.poll(20, java.util.concurrent.TimeUnit.SECONDS);
+                if (error == null || !error.toLowerCase().contains("permissions violation for publish to \"other.x\"")) throw new AssertionError("outside the scope: " + error);
+            }
+            for (String name : new String[] {"revoked", "expired", "stranger", "forged"}) refusedLogin(name, credentials(address, state, name));
+            refusedLogin("no claims", options("nats://" + address));
+            refusedLogin("a password", options("nats://" + address).userInfo("alice".toCharArray(), "s3cret".toCharArray()));
+        }));
         run(true, "TLS", () -> front("tls", (address, state) -> {
             works(options("nats://" + address).sslContext(tls(state, false)));
             works(options("tls://" + address).sslContext(tls(state, false)));
@@ -57,6 +75,18 @@ final class NatsFrontTests {
             Subscription s = nc.subscribe("java.works");
             nc.publish("java.works", bytes("yes"));
             same(text(next(s)), "yes", "a message");
+        }
+    }
+
+    private static Options.Builder credentials(String address, String state, String name) {
+        return options("nats://" + address).authHandler(Nats.credentials(state + "/" + name + ".creds"));
+    }
+
+    private static void refusedLogin(String what, Options.Builder options) throws Exception {
+        try (Connection nc = Nats.connect(options.build())) {
+            throw new AssertionError(what + ": the connection succeeded");
+        } catch (AuthenticationException expected) {
+            if (!expected.getMessage().toLowerCase().contains("authorization violation")) throw new AssertionError(what + ": " + expected.getMessage());
         }
     }
 
