@@ -31,6 +31,7 @@ mod connection;
 mod dues;
 mod fan_out;
 mod front;
+mod go_time;
 mod input;
 mod limits;
 mod link_user;

@@ -8,9 +8,9 @@ use tailrace_env::time::WallTime;
 use parking_lot::Mutex;
 
 use super::connection_info::{ConnInfo, describe, user_of};
-use super::go_time;
 use crate::client::Client;
 use crate::close::CloseReason;
+use crate::go_time;
 
 /// Closed connections that are remembered, of about half a kilobyte each. nats-server remembers 10,000.
 const CLOSED_MAX: usize = 1024;

@@ -5,9 +5,9 @@ use tailrace_env::time::WallTime;
 
 use serde::Serialize;
 
-use super::go_time;
 use super::subscription_info::SubscriptionInfo;
 use crate::client::{Client, TransportKind};
+use crate::go_time;
 
 /// One connection, with nats-server's field names in its order.
 #[derive(Clone, Debug, Serialize)]

@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use super::closed::{Closed, ClosedList};
 use super::connection_info::{ConnInfo, describe, subscriptions_of, user_of};
-use super::go_time;
 use super::options::{ConnectionState, Options, Sort};
 use super::query::{BadQuery, Query};
 use super::subscription_info::SubscriptionInfo;
 use super::subscriptions::of_clients;
 use crate::client::Client;
 use crate::front::NatsFront;
+use crate::go_time;
 
 /// The page.
 #[derive(Debug, Serialize)]

@@ -8,7 +8,6 @@
 mod closed;
 mod connection_info;
 mod connections;
-mod go_time;
 mod options;
 mod others;
 mod page;
@@ -25,10 +24,10 @@ use tailrace_env::task;
 
 use serde::Serialize;
 
-pub(crate) use self::go_time::rfc3339;
 use self::page::{PATHS, Page, UNCOUNTED};
 use self::query::{BadQuery, Query};
 pub use self::remembered::Monitor;
+pub(crate) use crate::go_time::rfc3339;
 use crate::server::NatsServer;
 
 /// The answer to a request.

@@ -6,10 +6,10 @@ use tailrace_env::time::WallTime;
 
 use serde_json::{Value, json};
 
-use super::go_time;
 use super::query::{BadQuery, Query};
 use super::subscriptions::statistics;
 use crate::front::NatsFront;
+use crate::go_time;
 use crate::routes::RemoteNode;
 
 /// The first fields of every page.

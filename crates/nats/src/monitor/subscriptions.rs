@@ -10,11 +10,11 @@ use tailrace_env::time::WallTime;
 use serde::Serialize;
 use tailrace_subjects::Snapshot;
 
-use super::go_time;
 use super::query::{BadQuery, LIMIT_DEFAULT, LIMIT_MAX, Query};
 use super::subscription_info::SubscriptionInfo;
 use crate::account::Account;
 use crate::front::NatsFront;
+use crate::go_time;
 use crate::subscription::ClientSubscription;
 use crate::target::Target;
 

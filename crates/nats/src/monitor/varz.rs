@@ -6,9 +6,10 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use tailrace_nats_wire::ServerInfo;
 
+use super::process;
 use super::remembered::Monitor;
-use super::{go_time, process};
 use crate::close::CloseReason;
+use crate::go_time;
 use crate::server::NatsServer;
 use tailrace_env::metrics::ReasonLabel;
 
