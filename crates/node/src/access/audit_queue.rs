@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     fn event(number: usize, bytes: usize) -> Waiting {
-        Waiting { principal: "User:a".to_owned(), json: format!("{number:0>bytes$}") }
+        Waiting { principal: "User:a".to_owned(), json: number.to_string() + &"x".repeat(bytes) }
     }
 
     fn queue() -> (AuditQueue, Arc<AccessMetrics>) {
