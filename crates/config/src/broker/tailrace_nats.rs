@@ -124,6 +124,10 @@ macro_rules! tailrace_nats_settings {
         /// File with the claims (JWT) of accounts, one on each line, signed by the operator. It is
         /// read at the start, and again when it changes.
         tailrace_nats_operator_accounts_file: String = K::new("tailrace.nats.operator.accounts.file", Text).default("");
+        /// File with the claims (JWT) of a user, a bearer, as whom NATS clients are checked whose CONNECT has
+        /// no claims (nats-server's `default_sentinel`), so that an auth callout can decide about them. Needs
+        /// tailrace.nats.operator.file. Empty: such clients are refused.
+        tailrace_nats_operator_sentinel_file: String = K::new("tailrace.nats.operator.sentinel.file", Text).default("");
         /// The NATS account in which topics live: what Kafka clients produce is heard there, and what is
         /// published there is captured. Users of the cluster belong to it. Other accounts reach topics by
         /// imports.

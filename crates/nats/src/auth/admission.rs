@@ -15,9 +15,9 @@ use tailrace_nats_wire::{ConnectOptions, HEADER_LINE, Message};
 
 use super::callout::{Callouts, Service, seed};
 use super::clock::now_s;
-use super::login::{Mechanism, Refused};
+use super::login::{Mechanism, Refused, given};
 use super::operator::Claimed;
-use super::{Asker, Permissions, given};
+use super::{Asker, Permissions};
 use crate::burst::Burst;
 use crate::client::{Client, TransportKind};
 use crate::front::NatsFront;
@@ -168,6 +168,7 @@ fn question(
     let [jwt, nkey, signature, auth_token, user, pass] =
         [&connect.jwt, &connect.nkey, &connect.sig, &connect.auth_token, &connect.user, &connect.pass]
             .map(text);
+    let sentinel = front.auth().operator().and_then(|operator| operator.sentinel()).unwrap_or_default();
     // As in nats-server: the key or the name that was presented, or else the key of the claims.
     let presented = [nkey.as_str(), &user, claims.map_or("", UserClaims::subject)];
     let presented = presented.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
@@ -190,7 +191,7 @@ fn question(
             nonce: if signature.is_empty() { "" } else { nonce },
         },
         options: Options {
-            jwt: &jwt,
+            jwt: if jwt.is_empty() { sentinel } else { &jwt },
             nkey: &nkey,
             signature: &signature,
             auth_token: &auth_token,

@@ -9,9 +9,9 @@ use tailrace_identity::certificate_names::NatsNames;
 use tailrace_nats_wire::ConnectOptions;
 use tailrace_node::access::CertificateRefused;
 
-use super::login::{Mechanism, Refused};
+use super::login::{Mechanism, Refused, given};
 use super::permissions::Permissions;
-use super::{Asker, Auth, given};
+use super::{Asker, Auth};
 
 impl Auth {
     /// Lets a client in by its certificate. As in nats-server, a user who also has a password must present

@@ -44,6 +44,14 @@ pub enum AuthError {
         /// What is wrong.
         reason: ClaimError,
     },
+    /// The claims of clients that present none cannot be used.
+    #[error("{} (tailrace.nats.operator.sentinel.file): {reason}", .path.display())]
+    Sentinel {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// A setting means nothing without another one.
     #[error("{key}: {other} must be set with it")]
     Alone {

@@ -5,11 +5,6 @@ use std::fmt::{self, Display};
 use tailrace_identity::nats_accounts::jwt::{KeyKind, Nkey};
 use tailrace_nats_wire::ConnectOptions;
 
-/// Treats an empty text like a missing one.
-pub(super) fn given(text: &Option<String>) -> Option<&str> {
-    text.as_deref().filter(|text| !text.is_empty())
-}
-
 /// The mechanism of a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mechanism {
@@ -71,6 +66,11 @@ impl Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)
     }
+}
+
+/// Treats an empty text like a missing one.
+pub(super) fn given(text: &Option<String>) -> Option<&str> {
+    text.as_deref().filter(|text| !text.is_empty())
 }
 
 /// Describes the user that a CONNECT names. A key is shown only if it is a public one: a client may send its

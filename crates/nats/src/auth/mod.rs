@@ -13,7 +13,6 @@
 mod admission;
 mod callout;
 mod certificate;
-mod certificate_setting;
 mod clock;
 mod decisions;
 mod error;
@@ -24,6 +23,7 @@ mod login;
 mod operator;
 mod permissions;
 mod rights;
+mod settings;
 mod turn;
 
 use std::path::PathBuf;
@@ -34,8 +34,8 @@ use tailrace_env::sync::{Semaphore, oneshot};
 use tailrace_env::time::Duration;
 use tailrace_env::{random, thread};
 use tailrace_identity::acl::Access;
-use tailrace_identity::nats_accounts::jwt::{Connection, KeyKind, Nkey, Presented, UserClaims};
-use tailrace_identity::nats_accounts::{AccountName, AccountTable};
+use tailrace_identity::nats_accounts::AccountTable;
+use tailrace_identity::nats_accounts::jwt::{Connection, Presented, UserClaims};
 use tailrace_identity::{Check, Credential, Denied, SlowCheck, User, UserName, Users};
 use tailrace_metadata::MetadataImage;
 use tailrace_nats_wire::ConnectOptions;
@@ -98,11 +98,7 @@ impl Auth {
             file::load(&mut users, PathBuf::from(&config.tailrace_nats_users_file))?;
         }
         let operator = Operator::load(config)?;
-        check_accounts(config, &users, operator.as_deref())?;
-        if let Some(warning) = operator.as_ref().and_then(|_| unreachable_topics(config)) {
-            tracing::warn!("{warning}");
-        }
-        certificate_setting::check(config, &users)?;
+        settings::check(config, &users, operator.as_deref())?;
         let callouts = match users.callout().is_some() || operator.is_some() {
             false => None,
             true => Some(Callouts::new(users.callout().cloned()).ok_or(AuthError::NoKeys)?),
@@ -304,7 +300,7 @@ impl Auth {
         nonce: &str,
         asker: &Asker,
     ) -> Result<Arc<Permissions>, Refused> {
-        let Some(token) = given(&connect.jwt) else {
+        let Some(token) = given(&connect.jwt).or_else(|| operator.sentinel()) else {
             return Err(Refused::new(Mechanism::Jwt, Denied::NoCredentials));
         };
         let claims = UserClaims::read(token).map_err(|reason| Refused::new(Mechanism::Jwt, reason))?;
@@ -448,50 +444,6 @@ impl Asker {
             node.not_permitted(caller, access, subject);
         }
     }
-}
-
-/// Checks the settings that name accounts, and those that an operator excludes.
-fn check_accounts(
-    config: &BrokerConfig,
-    users: &Users,
-    operator: Option<&Operator>,
-) -> Result<(), AuthError> {
-    const TOPICS: &str = "tailrace.nats.topics.account";
-    const OPERATOR: &str = "tailrace.nats.operator.file";
-    let topics = config.tailrace_nats_topics_account.as_str();
-    let wrong = |reason: String| AuthError::Account { key: TOPICS, reason };
-    AccountName::new(topics).map_err(|reason| wrong(reason.to_string()))?;
-    if operator.is_none() {
-        if !config.tailrace_nats_websocket_jwt_cookie.is_empty() {
-            let key = "tailrace.nats.websocket.jwt.cookie";
-            return Err(AuthError::Alone { key, other: OPERATOR });
-        }
-        let is_known = topics == GLOBAL || users.accounts().account(topics).is_some();
-        return is_known.then_some(()).ok_or_else(|| wrong(format!("there is no account {topics}")));
-    }
-    let excluded = [
-        ("tailrace.nats.token", config.tailrace_nats_token.is_empty()),
-        ("tailrace.nats.user", config.tailrace_nats_user.is_empty()),
-        ("tailrace.nats.nkey", config.tailrace_nats_nkey.is_empty()),
-        ("tailrace.nats.users.file", config.tailrace_nats_users_file.is_empty()),
-        (certificate_setting::SETTING, !config.tailrace_nats_tls_verify_and_map),
-    ];
-    match excluded.iter().find(|(_, is_empty)| !is_empty) {
-        None => Ok(()),
-        Some((other, _)) => Err(AuthError::WithOperator { key: OPERATOR, other }),
-    }
-}
-
-/// Returns a warning if, with an operator, no NATS client can be in the account that has the topics: with one,
-/// accounts have public keys for names.
-fn unreachable_topics(config: &BrokerConfig) -> Option<String> {
-    let topics = config.tailrace_nats_topics_account.as_str();
-    Nkey::parse_as(KeyKind::Account, topics).is_err().then(|| {
-        format!(
-            "no NATS client can reach topics: with tailrace.nats.operator.file, tailrace.nats.topics.account must \
-             be the public key of an account (A...), and not {topics:?}"
-        )
-    })
 }
 
 fn add_settings(users: &mut Users, config: &BrokerConfig) -> Result<(), AuthError> {

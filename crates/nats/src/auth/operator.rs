@@ -24,6 +24,7 @@ use super::file;
 
 const OPERATOR: &str = "tailrace.nats.operator.file";
 const ACCOUNTS: &str = "tailrace.nats.operator.accounts.file";
+const SENTINEL: &str = "tailrace.nats.operator.sentinel.file";
 
 /// How the token of a JWT begins: `{"` in base64.
 const TOKEN_START: &str = "eyJ";
@@ -37,6 +38,8 @@ pub(crate) struct Operator {
     /// The file with the claims of accounts, and what it looked like when it was read.
     accounts_file: Option<PathBuf>,
     seen: Mutex<Option<FileStamp>>,
+    /// The claims of clients that present none.
+    sentinel: Option<String>,
 }
 
 /// Where claims come from. Of two claims of an account the newer one is in force.
@@ -89,9 +92,11 @@ impl Operator {
     /// Reads the files of the settings. `None` if no operator is set. Blocks.
     pub(super) fn load(config: &BrokerConfig) -> Result<Option<Arc<Self>>, AuthError> {
         if config.tailrace_nats_operator_file.is_empty() {
-            return match config.tailrace_nats_operator_accounts_file.is_empty() {
-                true => Ok(None),
-                false => Err(AuthError::Alone { key: ACCOUNTS, other: OPERATOR }),
+            let alone = |key| Err(AuthError::Alone { key, other: OPERATOR });
+            return match () {
+                () if !config.tailrace_nats_operator_accounts_file.is_empty() => alone(ACCOUNTS),
+                () if !config.tailrace_nats_operator_sentinel_file.is_empty() => alone(SENTINEL),
+                () => Ok(None),
             };
         }
         let path = PathBuf::from(&config.tailrace_nats_operator_file);
@@ -105,6 +110,7 @@ impl Operator {
             sources: Mutex::default(),
             accounts_file: accounts_file.filter(|path| !path.as_os_str().is_empty()),
             seen: Mutex::default(),
+            sentinel: sentinel(&config.tailrace_nats_operator_sentinel_file)?,
         };
         operator.read_accounts()?;
         Ok(Some(Arc::new(operator)))
@@ -233,6 +239,11 @@ impl Operator {
         self.known.store(Arc::new(Known { claims, table: Arc::new(table), version }));
     }
 
+    /// The claims (JWT) of clients that present none, if they are checked as somebody.
+    pub(super) fn sentinel(&self) -> Option<&str> {
+        self.sentinel.as_deref()
+    }
+
     /// Decides whether a client is let in by its claims.
     pub(super) fn admit(
         &self,
@@ -307,6 +318,27 @@ impl Operator {
             Some(_) => Err(UserDenied::AccountExpired),
             None => Err(UserDenied::NoAccount { account: account.clone() }),
         }
+    }
+}
+
+/// Reads the claims of clients that present none. They must be those of a bearer: nobody could sign for it.
+fn sentinel(path: &str) -> Result<Option<String>, AuthError> {
+    if path.is_empty() {
+        return Ok(None);
+    }
+    let path = Path::new(path);
+    let wrong = |reason: &dyn std::fmt::Display| AuthError::Sentinel {
+        path: path.to_owned(),
+        reason: reason.to_string(),
+    };
+    let mut tokens = tokens_of(SENTINEL, path)?;
+    let (Some(token), true) = (tokens.pop(), tokens.is_empty()) else {
+        return Err(wrong(&"expected the claims (JWT) of one user"));
+    };
+    match UserClaims::read(&token) {
+        Ok(claims) if claims.is_bearer() => Ok(Some(token)),
+        Ok(_) => Err(wrong(&"the user must be a bearer")),
+        Err(reason) => Err(wrong(&reason)),
     }
 }
 

@@ -4,6 +4,7 @@ use tailrace_env::time::Duration;
 
 use tailrace_config::DynamicConfigs;
 
+use super::settings::unreachable_topics;
 use super::*;
 use tailrace_identity::nats_accounts::jwt::ConnectionKind;
 

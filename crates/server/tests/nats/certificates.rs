@@ -136,20 +136,11 @@ async fn who(lines: &mut Talker) -> (String, String) {
 #[tokio::test]
 async fn the_certificate_names_the_user_of_the_file_with_its_permissions_and_account() {
     let world = World::new(USERS, &[]).await;
-    let plain = (DnType::CommonName, "nobody");
+    let plain = [(DnType::CommonName, "nobody")];
     for (params, expected) in [
-        (
-            named(std::slice::from_ref(&plain), &[dns("app.example"), email("alice@example.org")]),
-            "alice@example.org",
-        ),
-        (
-            named(std::slice::from_ref(&plain), &[uri("spiffe://example/app"), dns("app.example")]),
-            "app.example",
-        ),
-        (
-            named(std::slice::from_ref(&plain), &[uri("spiffe://example/app"), dns("other")]),
-            "spiffe://example/app",
-        ),
+        (named(&plain, &[dns("app.example"), email("alice@example.org")]), "alice@example.org"),
+        (named(&plain, &[uri("spiffe://example/app"), dns("app.example")]), "app.example"),
+        (named(&plain, &[uri("spiffe://example/app"), dns("other")]), "spiffe://example/app"),
         (
             named(&[(DnType::OrganizationName, "Example"), (DnType::CommonName, "turned")], &[]),
             "O=Example,CN=turned",

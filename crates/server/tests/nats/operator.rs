@@ -70,7 +70,7 @@ impl World {
         token(&self.operator, &account.public_key(), "account", nats, json!({}))
     }
 
-    fn write(&self, name: &str, tokens: &[String]) -> String {
+    pub(crate) fn write(&self, name: &str, tokens: &[String]) -> String {
         let (path, new) = (self.folder.path().join(name), self.folder.path().join("new"));
         std::fs::write(&new, tokens.join("\n")).unwrap();
         std::fs::rename(new, &path).unwrap();
@@ -83,10 +83,14 @@ impl World {
         self.write("accounts.jwt", &tokens)
     }
 
-    pub(crate) async fn start(&self, account: Value, more: &[(&str, &str)]) -> TestServer {
+    pub(crate) fn write_operator(&self) -> String {
         let nats = json!({ "system_account": self.system.public_key() });
         let own = token(&self.operator, &self.operator.public_key(), "operator", nats, json!({}));
-        let operator = self.write("operator.jwt", &[own]);
+        self.write("operator.jwt", &[own])
+    }
+
+    pub(crate) async fn start(&self, account: Value, more: &[(&str, &str)]) -> TestServer {
+        let operator = self.write_operator();
         let accounts = self.write_accounts(account);
         let settings = [
             ("tailrace.nats.operator.file", &*operator),
@@ -335,7 +339,7 @@ async fn the_system_account_hears_of_connections_and_asks_the_server() {
 }
 
 /// Returns why a server with these settings does not start.
-async fn refusal(world: &World, settings: &[(&str, &str)]) -> String {
+pub(crate) async fn refusal(world: &World, settings: &[(&str, &str)]) -> String {
     let data = world.folder.path().join("data").display().to_string();
     let ports = ["kafka", "nats", "http"].map(|name| (name, "127.0.0.1:0"));
     let folder = [("data.dir", &*data)];

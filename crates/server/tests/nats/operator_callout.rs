@@ -6,9 +6,9 @@
 use nkeys::KeyPair;
 use serde_json::{Value, json};
 
-use crate::callout::{question, say};
+use crate::callout::{self, question, say};
 use crate::common::TestServer;
-use crate::operator::{Talker, World, connect, login, token, user_of};
+use crate::operator::{Talker, World, connect, login, refusal, token, user_of};
 
 const VIOLATION: &str = "-ERR 'Authorization Violation'";
 
@@ -157,4 +157,33 @@ async fn changed_claims_hold_for_users_whom_a_service_has_let_in() {
     // The account has no service any more: who came by it comes again.
     world.write_accounts(json!({}));
     assert_eq!(clients[0].until_end().await, [VIOLATION]);
+}
+
+#[tokio::test]
+async fn clients_without_claims_are_asked_about_as_the_sentinel() {
+    let (world, service, sentinel) = (World::new(), KeyPair::new_user(), KeyPair::new_user());
+    let nats = json!({ "bearer_token": true, "pub": { "deny": [">"] }, "sub": { "deny": [">"] } });
+    let jwt = world.user(&sentinel, nats, json!({}));
+    let file = world.write("sentinel.jwt", std::slice::from_ref(&jwt));
+    let setting = ("tailrace.nats.operator.sentinel.file", &*file);
+    let server = world.start(authorization(&service, &[]), &[setting]).await;
+    let mut lines = serve(&server, &world, &service).await;
+    let mut client = callout::connect(&server, "\"user\":\"bob\",\"pass\":\"p\"").await;
+    let (asked, reply) = question(&mut lines).await;
+    let options = &asked["nats"]["connect_opts"];
+    assert_eq!((&options["user"], &options["pass"]), (&"bob".into(), &"p".into()));
+    assert_eq!((&options["jwt"], &asked["nats"]["client_info"]["user"]), (&jwt.into(), &"bob".into()));
+    let says = json!({ "jwt": placed(&world.account, &asked, json!({})) });
+    say(&mut lines, &reply, &answer(&world.account, &asked, says)).await;
+    assert_eq!(who(&mut client).await.0, format!("{}/alice", world.account.public_key()));
+    // Claims that are wrong are not replaced.
+    assert_eq!(connect(&server, "x", None).await.until_end().await, [VIOLATION]);
+    // The sentinel must be a bearer.
+    let file = world.write("other.jwt", &[world.user(&sentinel, json!({}), json!({}))]);
+    let operator = world.write_operator();
+    let settings = [("tailrace.nats.operator.file", &*operator), (setting.0, &*file)];
+    let error = refusal(&world, &settings).await;
+    assert!(error.contains("the user must be a bearer"), "{error}");
+    let error = refusal(&world, &[(setting.0, &*file)]).await;
+    assert!(error.contains("tailrace.nats.operator.file must be set"), "{error}");
 }

@@ -59,6 +59,11 @@ impl UserClaims {
         &self.token.name
     }
 
+    /// Reports whether the user need not sign a nonce.
+    pub fn is_bearer(&self) -> bool {
+        self.token.body.bearer_token
+    }
+
     /// Returns the tags, which the issuer has chosen.
     pub fn tags(&self) -> &[String] {
         &self.token.body.tags
