@@ -49,8 +49,8 @@ impl Node {
         std::ptr::eq(image.as_ptr(), Arc::as_ptr(&self.controller.image_now()))
     }
 
-    /// Returns the subjects of what a record with this key replaces, or deletes, in the topics of a subject. With
-    /// or without rules.
+    /// Returns the subjects of what a record with this key replaces, or deletes, in the topics of a subject.
+    /// With or without rules.
     pub fn replaced_by_key<'k>(&self, subject: &[u8], key: &'k [u8]) -> Vec<Cow<'k, [u8]>> {
         self.access.topics(&self.image()).replaced(subject, key)
     }

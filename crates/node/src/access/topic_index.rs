@@ -155,9 +155,10 @@ impl TopicIndex {
         Ok(overlapping.map(Entry::subjects))
     }
 
-    /// Returns the subjects of what a record with this key replaces, or deletes, in the topics of a subject: the
-    /// key itself where it is a subject of the topic, and `TOPIC.KEY` in a compacted topic, where any other key
-    /// stands for that subject. A key of which no subject can be made stands for the topic's name there.
+    /// Returns the subjects of what a record with this key replaces, or deletes, in the topics of a subject:
+    /// the key itself where it is a subject of the topic, and `TOPIC.KEY` in a compacted topic, where any
+    /// other key stands for that subject. A key of which no subject can be made stands for the topic's name
+    /// there.
     pub(super) fn replaced<'k>(&self, subject: &[u8], key: &'k [u8]) -> Vec<Cow<'k, [u8]>> {
         let Ok(numbers) = self.numbers_of(subject) else { return Vec::new() };
         let of_key = self.numbers_of(key).unwrap_or_default();

@@ -1,5 +1,6 @@
-//! Attacks on logins: names of others, repeated messages, guesses, logins that stop halfway, what is sent along
-//! with them, and settings that would make the server read files or load code. See docs/security-tests.md.
+//! Attacks on logins: names of others, repeated messages, guesses, logins that stop halfway, what is sent
+//! along with them, and settings that would make the server read files or load code. See
+//! docs/security-tests.md.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -104,8 +105,8 @@ fn base64_of(text: &str) -> String {
     base64::engine::general_purpose::STANDARD.encode(text)
 }
 
-/// CVE-2017-12610: the name of another. CVE-2024-56128: the nonce was not compared. The password is right in all
-/// of these.
+/// CVE-2017-12610: the name of another. CVE-2024-56128: the nonce was not compared. The password is right in
+/// all of these.
 #[tokio::test]
 async fn a_login_with_scram_fails_by_each_field_that_is_not_as_it_must_be() {
     let server = server(&[]).await;
@@ -215,8 +216,8 @@ async fn what_is_sent_along_with_a_login_is_carried_out_only_if_the_login_succee
     assert!(image.topic("never").is_none() && image.topic("made").is_some());
 }
 
-/// Whatever is asked before the login, and in its middle, the connection ends before a byte of it is read. That
-/// includes requests that no server has.
+/// Whatever is asked before the login, and in its middle, the connection ends before a byte of it is read.
+/// That includes requests that no server has.
 #[tokio::test]
 async fn no_request_of_any_api_is_answered_before_the_login() {
     const OF_LOGINS: [i16; 3] = [17, 18, 36];
@@ -265,8 +266,8 @@ async fn stop_halfway(server: &TestServer) -> Vec<Client> {
     all
 }
 
-/// Places are few here. Without a login they come free after its time, and meanwhile others are not in need of
-/// them.
+/// Places are few here. Without a login they come free after its time, and meanwhile others are not in need
+/// of them.
 #[tokio::test]
 async fn logins_that_stop_halfway_take_the_places_of_their_address_only_and_not_for_long() {
     let server = server(&[
@@ -339,8 +340,8 @@ async fn each_guess_of_an_address_waits_longer_whichever_door_it_knocks_at() {
     assert_eq!(plain(&mut server.connect().await, "alice", PASSWORD).await.error_code, 0);
 }
 
-/// CVE-2023-25194, CVE-2025-27818 and others: settings made servers load code, and read files and addresses of
-/// the client's choice. Settings that can be changed over the wire name none of these.
+/// CVE-2023-25194, CVE-2025-27818 and others: settings made servers load code, and read files and addresses
+/// of the client's choice. Settings that can be changed over the wire name none of these.
 #[tokio::test]
 async fn no_setting_that_clients_can_change_names_code_a_file_or_an_address() {
     let server = server(&[]).await;

@@ -44,8 +44,8 @@ async fn there_is_no_guest_that_the_file_does_not_name() {
     }
 }
 
-/// CVE-2026-33249: the server sent traces to any subject. Acknowledgements, errors and traces that a client asks
-/// for go to no subject that it may neither use nor hear.
+/// CVE-2026-33249: the server sent traces to any subject. Acknowledgements, errors and traces that a client
+/// asks for go to no subject that it may neither use nor hear.
 #[tokio::test]
 async fn the_server_says_nothing_where_the_client_may_not() {
     let mut world = World::with_topics(&[("orders", "orders.>")]).await;
@@ -87,7 +87,8 @@ async fn the_server_says_nothing_where_the_client_may_not() {
 }
 
 /// CVE-2025-30215 and others: subjects of the server told of, and did, what the client had no right to. Users
-/// outside the system account hear none of its events, and only ask about themselves. There is no JetStream API.
+/// outside the system account hear none of its events, and only ask about themselves. There is no JetStream
+/// API.
 #[tokio::test]
 async fn the_servers_own_subjects_tell_users_nothing_of_others() {
     let mut world = World::with_topics(&[("hidden", "hidden.>")]).await;
@@ -126,8 +127,8 @@ async fn the_servers_own_subjects_tell_users_nothing_of_others() {
     assert_eq!(world.records("hidden").await, 1);
 }
 
-/// A user may publish one subject of a topic. A key is no way to replace or delete what has another one, whether
-/// the lists of the user decide alone or together with rules.
+/// A user may publish one subject of a topic. A key is no way to replace or delete what has another one,
+/// whether the lists of the user decide alone or together with rules.
 #[tokio::test]
 async fn a_key_is_no_way_around_the_lists_of_a_user() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,11 @@
-//! Every way into a topic and out of it, at both doors, under random rules. A plain list of the rules says for each
-//! of them whether it must work. No way does what the rules refuse, and none is closed that they allow.
+//! Every way into a topic and out of it, at both doors, under random rules. A plain list of the rules says
+//! for each of them whether it must work. No way does what the rules refuse, and none is closed that they
+//! allow.
 //!
-//! Ways in: Produce (with a key, and with a subject in a header), PUB, HPUB with another key, tombstones, reply
-//! subjects, and services that another account imports. Ways out: Fetch, subscriptions (plain, wide, in a queue
-//! group), and streams that another account imports. `two_doors` changes rules while messages are on their way.
+//! Ways in: Produce (with a key, and with a subject in a header), PUB, HPUB with another key, tombstones,
+//! reply subjects, and services that another account imports. Ways out: Fetch, subscriptions (plain, wide, in
+//! a queue group), and streams that another account imports. `two_doors` changes rules while messages are on
+//! their way.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -334,8 +336,8 @@ impl Doors {
         (count, refusals[0] + refusals[1])
     }
 
-    /// Waits until the topics have all messages that were allowed, and checks that they have no others, now or
-    /// of earlier rules.
+    /// Waits until the topics have all messages that were allowed, and checks that they have no others, now
+    /// or of earlier rules.
     async fn await_logs(&mut self, ways: &[Way], state: &State) {
         let (began, way) =
             (Instant::now(), |tag: &String| ways[(tag.parse::<usize>().unwrap() - 1) % ways.len()]);

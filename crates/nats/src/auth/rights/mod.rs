@@ -116,8 +116,8 @@ impl SubjectRights {
     }
 
     /// Reports whether a message with this subject may have this key. A key that is a subject of the same
-    /// topic must be one that the connection may publish to. In a compacted topic, so must the subject of what
-    /// the key replaces.
+    /// topic must be one that the connection may publish to. In a compacted topic, so must the subject of
+    /// what the key replaces.
     pub(crate) fn may_use_key(&self, subject: &[u8], key: &[u8]) -> bool {
         let Some(node) = self.node.upgrade() else { return false };
         let rights = node.rights(&self.caller);
