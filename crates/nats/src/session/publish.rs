@@ -182,8 +182,8 @@ impl Session {
             && !reserved::is_subject(subject)
     }
 
-    /// Checks the reply subject of a message by the rules of the cluster, and its key by the user's lists, too.
-    /// Returns whether topics may acknowledge it. `None`, after an error was sent, if the client may not
+    /// Checks the reply subject of a message by the rules of the cluster, and its key by the user's lists,
+    /// too. Returns whether topics may acknowledge it. `None`, after an error was sent, if the client may not
     /// publish it.
     #[inline]
     fn may_reply_and_use_key(&self, message: &Message<'_>) -> Option<bool> {
