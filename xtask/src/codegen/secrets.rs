@@ -1,5 +1,5 @@
-//! The fields of messages that hold secrets. Their text in `Debug` hides them, so that no log, panic or failed
-//! test can show one (CVE-2026-33558: Kafka wrote requests with secrets into its log).
+//! The fields of messages that hold secrets. Their text in `Debug` hides them, so that no log, panic or
+//! failed test can show one (CVE-2026-33558: Kafka wrote requests with secrets into its log).
 
 use super::layout::Message;
 

@@ -12,11 +12,11 @@ macro_rules! tailrace_first_settings {
             .between(65_536, 1 << 40);
         /// Number of renamed files of the audit log that are kept. The oldest is deleted.
         tailrace_audit_log_files: u32 = K::new("tailrace.audit.log.files", Int).default("10").count("files").between(1, 1000);
-        /// Whether the events of the audit log also go to the topic __tailrace_audit_log, which only users with
-        /// ALTER on the cluster can read. Needs authorizer.class.name. Set it on all nodes.
+        /// Whether the events of the audit log also go to the topic __tailrace_audit_log, which only users
+        /// with ALTER on the cluster can read. Needs authorizer.class.name. Set it on all nodes.
         tailrace_audit_log_topic: bool = K::new("tailrace.audit.log.topic", Boolean).default("false");
-        /// Replication factor of the topic of the audit log when it is created. If there are fewer nodes, each
-        /// node gets a replica.
+        /// Replication factor of the topic of the audit log when it is created. If there are fewer nodes,
+        /// each node gets a replica.
         tailrace_audit_log_topic_replication_factor: i16 = K::new("tailrace.audit.log.topic.replication.factor", Short)
             .default("3").count("replicas").at_least(1);
         /// Size of the topic of the audit log above which its oldest events are deleted, when it is created.

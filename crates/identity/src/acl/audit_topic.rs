@@ -1,5 +1,5 @@
-//! The topic of the audit log. Rules for topics, and for subjects, say nothing about it: a rule for all topics
-//! must not open it, and an administrator must not be able to change what was recorded.
+//! The topic of the audit log. Rules for topics, and for subjects, say nothing about it: a rule for all
+//! topics must not open it, and an administrator must not be able to change what was recorded.
 
 use super::decide::{Authorizer, Decision, Reason, Requester};
 use super::{CLUSTER_NAME, Operation, ResourceKind};

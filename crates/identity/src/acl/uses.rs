@@ -90,9 +90,9 @@ impl<'a, B: AsRef<[u8]>> TopicSubjects<'a, B> {
     }
 }
 
-/// Reports whether the name of a topic is no subject. That of replies (`_INBOX`, `_R_`), or one below it: they
-/// are not data, and rights on a topic must not decide on them. And that of the audit log, which NATS does not
-/// have.
+/// Reports whether the name of a topic is no subject. That of replies (`_INBOX`, `_R_`), or one below it:
+/// they are not data, and rights on a topic must not decide on them. And that of the audit log, which NATS
+/// does not have.
 pub fn is_silent(topic: &str) -> bool {
     topic == AUDIT_TOPIC || matches!(topic.split('.').next(), Some("_INBOX" | "_R_"))
 }

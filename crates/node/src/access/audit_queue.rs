@@ -1,7 +1,8 @@
 //! The events that wait for the topic of the audit log. Nothing here waits or writes: `audit_topic` takes the
 //! events and stores them.
 //!
-//! As with the file, events of clients may take half of the room, so that changes by administrators find some.
+//! As with the file, events of clients may take half of the room, so that changes by administrators find
+//! some.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -27,8 +27,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Time for which a batch is tried. Then its events are lost to the topic.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Time for which the topic is not created because fewer nodes are there than it is to have replicas: those of
-/// a new cluster come one after the other.
+/// Time for which the topic is not created because fewer nodes are there than it is to have replicas: those
+/// of a new cluster come one after the other.
 const WAIT_FOR_NODES: Duration = Duration::from_secs(30);
 
 /// Time for which a stopping node tries to store what waits.

@@ -34,8 +34,8 @@ impl Node {
         self.access.delegation.secret().map(|secret| secret.hmac(id))
     }
 
-    /// Returns the token with this secret. It may have expired. Takes a microsecond for each token that is new
-    /// since the last question, so it must not run on an event loop.
+    /// Returns the token with this secret. It may have expired. Takes a microsecond for each token that is
+    /// new since the last question, so it must not run on an event loop.
     pub fn token_of_hmac(&self, hmac: &[u8]) -> Option<Arc<StoredToken>> {
         self.access.delegation.token_of_hmac(self.image().access(), hmac)
     }
