@@ -21,6 +21,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("identity", &[]),
     ("metadata", &["config", "identity", "subjects"]),
     ("coordination", &["metadata", "config", "records"]),
+    // State machines of streams and consumers.
+    ("jetstream", &["subjects"]),
     // What a node needs from the world.
     ("env", &[]),
     // The real world.
