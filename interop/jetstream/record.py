@@ -53,7 +53,10 @@ class Recorder:
         self.server, self.out = server, open(path, "w")
 
     def write(self, line):
-        self.out.write(json.dumps(line, ensure_ascii=True, separators=(",", ":")) + "\n")
+        """One line. Runs of a letter are written as ~LETTER*COUNT~."""
+        text = json.dumps(line, ensure_ascii=True, separators=(",", ":"))
+        text = re.sub(r"([a-z])\1{99,}", lambda run: "~%s*%d~" % (run[1], len(run[0])), text)
+        self.out.write(text + "\n")
 
     def reset(self):
         """An account without streams."""
@@ -80,7 +83,7 @@ class Recorder:
     def publish(self, subject, headers="", payload=""):
         """One message, with its acknowledgement."""
         block = "NATS/1.0\r\n" + headers + "\r\n" if headers else ""
-        answer = self.server.request(subject, payload.encode(), block or None, timeout=2)
+        answer = self.server.request(subject, payload.encode(), block or None, timeout=1)
         self.write({"p": subject, "h": block, "m": payload, "a": None if answer is None else parse(answer)})
 
 

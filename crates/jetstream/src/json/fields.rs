@@ -12,10 +12,9 @@ macro_rules! fields {
                 cursor: &mut $crate::json::Cursor<'_>,
                 report: &mut $crate::json::Report,
             ) -> Result<bool, $crate::json::Abort> {
-                use $crate::json::Decode;
                 match name {
                     $($name => {
-                        report.within($name, |report| self.$field.decode($go_type, cursor, report))?;
+                        report.within($name, |report| $crate::json::Decode::decode(&mut self.$field, $go_type, cursor, report))?;
                         return Ok(true);
                     })*
                     _ => {}
