@@ -10,10 +10,12 @@
 //! - [`publish`]: the headers of a published message, and the order of checks.
 //! - [`transform`]: subject transforms.
 //! - [`contents`]: the messages and subjects of a stream.
+//! - [`consumer`]: the state machine of a consumer.
 //! - [`error`]: the errors of the API.
 //! - [`limits`]: the bounds of everything that a request may hold.
 
 pub mod api;
+pub mod consumer;
 pub mod consumer_config;
 pub mod contents;
 pub mod error;

@@ -1,0 +1,212 @@
+//! Advisories and metrics of a consumer.
+
+use serde_json::{Map, Value, json};
+
+use super::ack::Names;
+
+/// Something that happened, published as a core message under `$JS.EVENT`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Advisory {
+    /// A message was delivered as often as allowed, and not acknowledged.
+    MaxDeliver {
+        /// The message.
+        stream_seq: u64,
+        /// How often it was delivered.
+        deliveries: u32,
+    },
+    /// A client refused a message for now.
+    Nak(Refused),
+    /// A message will not be delivered again: a client said so, or it was deleted.
+    Terminated {
+        /// Which.
+        message: Refused,
+        /// Why. Empty: not told.
+        reason: String,
+    },
+    /// A sample of acknowledgements.
+    Ack {
+        /// Which.
+        message: Refused,
+        /// How long the client took, in ns.
+        ack_time_ns: i64,
+    },
+    /// A client has got the pin.
+    Pinned {
+        /// Its group.
+        group: String,
+        /// The pin.
+        pin: String,
+    },
+    /// A client has lost the pin.
+    Unpinned {
+        /// Its group.
+        group: String,
+        /// True if by request, false if by timeout.
+        admin: bool,
+    },
+    /// The consumer was paused, or goes on.
+    Pause {
+        /// Which of the two.
+        paused: bool,
+        /// Until when, in ns. `None`: it is not.
+        until_ns: Option<i64>,
+    },
+}
+
+/// A delivery that an advisory tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The delivery's number.
+    pub consumer_seq: u64,
+    /// The message.
+    pub stream_seq: u64,
+    /// How often it was delivered.
+    pub deliveries: u64,
+}
+
+/// What all advisories begin and end with.
+#[derive(Clone, Copy, Debug)]
+pub struct Envelope<'a> {
+    /// A unique id of 22 characters.
+    pub id: &'a str,
+    /// The time, in ns.
+    pub now_ns: i64,
+    /// The JetStream domain.
+    pub domain: Option<&'a str>,
+}
+
+impl Advisory {
+    /// Returns the subject after `$JS.EVENT.` and before the names, and the type.
+    fn kind(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::MaxDeliver { .. } => ("ADVISORY.CONSUMER.MAX_DELIVERIES", "advisory.v1.max_deliver"),
+            Self::Nak(_) => ("ADVISORY.CONSUMER.MSG_NAKED", "advisory.v1.nak"),
+            Self::Terminated { .. } => ("ADVISORY.CONSUMER.MSG_TERMINATED", "advisory.v1.terminated"),
+            Self::Ack { .. } => ("METRIC.CONSUMER.ACK", "metric.v1.consumer_ack"),
+            Self::Pinned { .. } => ("ADVISORY.CONSUMER.PINNED", "advisory.v1.consumer_group_pinned"),
+            Self::Unpinned { .. } => ("ADVISORY.CONSUMER.UNPINNED", "advisory.v1.consumer_group_unpinned"),
+            Self::Pause { .. } => ("ADVISORY.CONSUMER.PAUSE", "advisory.v1.consumer_pause"),
+        }
+    }
+
+    /// Returns the subject to publish to.
+    pub fn subject(&self, names: &Names) -> String {
+        format!("$JS.EVENT.{}.{}.{}", self.kind().0, names.stream, names.consumer)
+    }
+
+    /// Returns the body.
+    pub fn json(&self, names: &Names, envelope: &Envelope<'_>) -> String {
+        let mut fields = Map::new();
+        let mut put = |name: &str, value: Value| {
+            fields.insert(name.to_owned(), value);
+        };
+        put("type", format!("io.nats.jetstream.{}", self.kind().1).into());
+        put("id", envelope.id.into());
+        put("timestamp", rfc3339(envelope.now_ns).into());
+        put("stream", (*names.stream).into());
+        put("consumer", (*names.consumer).into());
+        if let Some(domain) = envelope.domain {
+            put("domain", domain.into());
+        }
+        let own = self.fields();
+        fields.extend(own);
+        Value::Object(fields).to_string()
+    }
+
+    fn fields(&self) -> Map<String, Value> {
+        let value = match self {
+            Self::MaxDeliver { stream_seq, deliveries } => {
+                json!({"stream_seq": stream_seq, "deliveries": deliveries})
+            }
+            Self::Nak(message) => message.json(),
+            Self::Terminated { message, reason } => {
+                let mut value = message.json();
+                if let (false, Some(fields)) = (reason.is_empty(), value.as_object_mut()) {
+                    fields.insert("reason".into(), reason.as_str().into());
+                }
+                value
+            }
+            Self::Ack { message, ack_time_ns } => {
+                let mut value = message.json();
+                if let Some(fields) = value.as_object_mut() {
+                    fields.insert("ack_time".into(), (*ack_time_ns).into());
+                }
+                value
+            }
+            Self::Pinned { group, pin } => json!({"group": group, "pinned_id": pin}),
+            Self::Unpinned { group, admin } => {
+                json!({"group": group, "reason": if *admin { "admin" } else { "timeout" }})
+            }
+            Self::Pause { paused, until_ns } => {
+                let until = until_ns.map_or_else(|| "0001-01-01T00:00:00Z".to_owned(), rfc3339);
+                json!({"paused": paused, "pause_until": until})
+            }
+        };
+        match value {
+            Value::Object(fields) => fields,
+            _ => Map::new(),
+        }
+    }
+}
+
+impl Refused {
+    fn json(self) -> Value {
+        json!({"consumer_seq": self.consumer_seq, "stream_seq": self.stream_seq, "deliveries": self.deliveries})
+    }
+}
+
+/// Writes a time as Go does: UTC, nanoseconds without trailing zeros.
+fn rfc3339(ns: i64) -> String {
+    let (seconds, fraction) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000));
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Days to a date of the Gregorian calendar, after Howard Hinnant: eras of 400 years that begin in March.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (hour, minute) = (second / 3_600, second / 60 % 60);
+    let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}", second % 60);
+    if fraction > 0 {
+        let digits = format!(".{fraction:09}");
+        text.push_str(digits.trim_end_matches('0'));
+    }
+    text.push('Z');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_go_writes_them() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339(1_709_210_096_120_000_000), "2024-02-29T12:34:56.12Z");
+        assert_eq!(rfc3339(1_767_225_599_000_000_001), "2025-12-31T23:59:59.000000001Z");
+    }
+
+    #[test]
+    fn advisories_have_the_subjects_and_fields_of_nats_server() {
+        let names = Names { stream: "S".into(), consumer: "C".into() };
+        let envelope = Envelope { id: "id", now_ns: 0, domain: Some("hub") };
+        let message = Refused { consumer_seq: 7, stream_seq: 5, deliveries: 2 };
+        let advisory = Advisory::Terminated { message, reason: "bad".into() };
+        assert_eq!(advisory.subject(&names), "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.S.C");
+        let body: Value = serde_json::from_str(&advisory.json(&names, &envelope)).expect("it is JSON");
+        let expected = json!({
+            "type": "io.nats.jetstream.advisory.v1.terminated", "id": "id", "domain": "hub",
+            "timestamp": "1970-01-01T00:00:00Z", "stream": "S", "consumer": "C",
+            "consumer_seq": 7, "stream_seq": 5, "deliveries": 2, "reason": "bad",
+        });
+        assert_eq!(body, expected);
+        let metric = Advisory::Ack { message, ack_time_ns: 3 };
+        assert_eq!(metric.subject(&names), "$JS.EVENT.METRIC.CONSUMER.ACK.S.C");
+        let pause = Advisory::Pause { paused: false, until_ns: None };
+        let body: Value = serde_json::from_str(&pause.json(&names, &envelope)).expect("it is JSON");
+        assert_eq!(body["pause_until"], "0001-01-01T00:00:00Z");
+    }
+}

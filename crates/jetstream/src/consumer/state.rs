@@ -1,0 +1,451 @@
+//! The consumer's state, its creation, and what it tells of itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::ack::Names;
+use super::durable::{DurableState, Head, Parts, Recalled, Sequences};
+use super::output::{Moment, Outbox, Send};
+use super::pending::{Held, Pending, Stage};
+use super::push::Window;
+use super::ranges::Ranges;
+use super::rules::{AckPolicy, Bounds, Rules};
+use super::view::StreamView;
+use super::waiting::Waiting;
+
+/// Who the consumer is and what it may do.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The names of stream and consumer.
+    pub names: Names,
+    /// Its configuration.
+    pub rules: Rules,
+    /// The node's bounds.
+    pub bounds: Bounds,
+    /// Until when it is paused, in ns. 0: it is not.
+    pub paused_until_ns: i64,
+}
+
+/// Where a new consumer starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The first sequence that it may deliver, at least 1.
+    pub first: u64,
+    /// For `last_per_subject`: the stream's last sequence.
+    pub cut: Option<u64>,
+}
+
+/// The pin of a priority group.
+#[derive(Clone, Debug)]
+pub(super) struct Pin {
+    pub(super) id: Arc<str>,
+    pub(super) group: Arc<str>,
+    pub(super) since_ns: i64,
+    pub(super) until_ns: i64,
+}
+
+/// Catching up with the pauses of the past.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Replay {
+    /// The stream's end at the start: from there on messages go out at once.
+    pub(super) through: u64,
+    /// The message before, and when it went out.
+    pub(super) last: Option<(i64, i64)>,
+}
+
+/// What is durable, and what must become so.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Saving {
+    /// The number of the last snapshot.
+    pub(super) snapshot: u64,
+    /// Consumer sequences up to here may be given out.
+    pub(super) reserved: u64,
+    /// What the last encoded state reserves.
+    pub(super) reserving: u64,
+    /// Counts what was encoded.
+    pub(super) version: u64,
+    /// What was encoded up to this version reserves nothing any more.
+    pub(super) void_through: u64,
+    /// True if something has changed since the last encoded state.
+    pub(super) is_dirty: bool,
+    /// True if the next encoded state must be a snapshot.
+    pub(super) needs_snapshot: bool,
+}
+
+/// A consumer: see the module's documentation for its use.
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    pub(super) names: Names,
+    pub(super) rules: Rules,
+    pub(super) bounds: Bounds,
+    /// The last stream sequence that was delivered or skipped.
+    pub(super) position: u64,
+    /// The number of the last delivery.
+    pub(super) consumer_seq: u64,
+    /// The ack floor as clients see it.
+    pub(super) floor: Sequences,
+    pub(super) pending: Pending,
+    /// Done messages above the first pending one, or above the position: these an earlier leader has delivered.
+    pub(super) settled: Ranges,
+    /// Delivered too often, and still in the stream. For streams that keep messages until they are done.
+    pub(super) given_up: BTreeSet<u64>,
+    pub(super) given_up_changed: bool,
+    /// Known deliveries above the position.
+    pub(super) recalled: BTreeMap<u64, Recalled>,
+    pub(super) cut: Option<u64>,
+    /// Messages at or below the cut that are still to be delivered.
+    pub(super) lasts_left: u64,
+    /// Matching messages of the shared counter that are not pending for this consumer any more.
+    pub(super) taken: u64,
+    /// The deliveries of earlier leaders end at this number.
+    pub(super) inherited: u64,
+    pub(super) waiting: Waiting,
+    pub(super) pin: Option<Pin>,
+    pub(super) window: Window,
+    pub(super) paused_until_ns: i64,
+    pub(super) replay: Option<Box<Replay>>,
+    /// Until when pauses or the rate hold the next message back. 0: they do not.
+    pub(super) hold_until_ns: i64,
+    /// When somebody used the consumer last.
+    pub(super) active_ns: i64,
+    pub(super) last_delivery_ns: i64,
+    pub(super) last_ack_ns: i64,
+    pub(super) saving: Saving,
+    pub(super) is_closed: bool,
+}
+
+/// Facts of a consumer for its clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// The last delivery: its number, and the sequence delivered or skipped to.
+    pub delivered: Sequences,
+    /// When, in ns. 0: never.
+    pub delivered_ns: i64,
+    /// Everything up to here is done.
+    pub ack_floor: Sequences,
+    /// The last acknowledgement, in ns. 0: never.
+    pub acked_ns: i64,
+    /// Delivered messages that are not done.
+    pub num_ack_pending: u64,
+    /// Those of them that were delivered more than once.
+    pub num_redelivered: u64,
+    /// Waiting pull requests.
+    pub num_waiting: u64,
+    /// Matching messages that were not delivered yet.
+    pub num_pending: u64,
+    /// A push consumer: whether somebody listens.
+    pub push_bound: bool,
+    /// Until when it is paused, in ns.
+    pub paused_until_ns: Option<i64>,
+    /// The pin: its group, its id, since when (ns).
+    pub pin: Option<(Arc<str>, Arc<str>, i64)>,
+}
+
+impl Consumer {
+    /// Creates a consumer that nobody has used yet. A durable one delivers nothing before its first state is
+    /// saved.
+    pub fn create(setup: Setup, start: Start, view: &mut impl StreamView, at: Moment) -> Self {
+        let position = start.first.max(1) - 1;
+        let head = Head {
+            settled_through: position,
+            floor: Sequences { stream: position, consumer: 0 },
+            reserved: 0,
+            cut: start.cut,
+        };
+        Self::load(setup, &DurableState { head, ..DurableState::default() }, view, at)
+    }
+
+    /// Continues a consumer from its durable state, after a failover or a restart. Everything that is not known
+    /// to be done is delivered again. Acknowledgements for deliveries of earlier leaders are accepted.
+    pub fn load(setup: Setup, state: &DurableState, view: &mut impl StreamView, at: Moment) -> Self {
+        let Setup { names, rules, bounds, paused_until_ns } = setup;
+        let head = state.head;
+        let replay = rules.replay_original.then(|| Replay { through: view.last_seq(), last: None });
+        let mut consumer = Self {
+            position: head.settled_through,
+            consumer_seq: head.reserved,
+            floor: head.floor,
+            pending: Pending::default(),
+            settled: state.settled.clone(),
+            given_up: state.given_up.iter().copied().collect(),
+            given_up_changed: false,
+            recalled: state.recalled.clone(),
+            cut: head.cut,
+            lasts_left: 0,
+            taken: 0,
+            inherited: head.reserved,
+            waiting: Waiting::default(),
+            pin: None,
+            window: Window::new(&rules, at),
+            paused_until_ns,
+            replay: replay.map(Box::new),
+            hold_until_ns: 0,
+            active_ns: at.now_ns,
+            last_delivery_ns: 0,
+            last_ack_ns: 0,
+            saving: Saving {
+                snapshot: state.snapshot,
+                reserved: head.reserved,
+                reserving: head.reserved,
+                is_dirty: true,
+                needs_snapshot: true,
+                version: 0,
+                void_through: 0,
+            },
+            is_closed: false,
+            names,
+            rules,
+            bounds,
+        };
+        consumer.recount(view);
+        consumer
+    }
+
+    /// Counts the pending messages of the stream from the log, where differences are not enough.
+    pub fn recount(&mut self, view: &mut impl StreamView) {
+        let (mut lasts, mut after) = (0, 0);
+        let (cut, from) = (self.cut.unwrap_or(0), self.position.saturating_add(1));
+        let mut count = |first: u64, last: u64| {
+            let low = if first <= last.min(cut) { view.count(first, last.min(cut), self.cut) } else { 0 };
+            let first = first.max(cut.saturating_add(1));
+            let high = if first <= last { view.count(first, last, None) } else { 0 };
+            (low, high)
+        };
+        (lasts, after) = sum((lasts, after), count(from, u64::MAX));
+        for range in self.settled.iter().filter(|range| range.last >= from) {
+            let (low, high) = count(range.first.max(from), range.last);
+            (lasts, after) = (lasts.saturating_sub(low), after.saturating_sub(high));
+        }
+        self.lasts_left = lasts;
+        self.taken = view.appended().saturating_sub(after);
+    }
+
+    /// Returns how many matching messages were not delivered yet.
+    pub fn num_pending(&self, view: &mut impl StreamView) -> u64 {
+        self.lasts_left + view.appended().saturating_sub(self.taken)
+    }
+
+    /// Notes that a message above the position does not count as pending any more.
+    pub(super) fn take(&mut self, seq: u64) {
+        if self.cut.is_some_and(|cut| seq <= cut) {
+            self.lasts_left = self.lasts_left.saturating_sub(1);
+        } else {
+            self.taken += 1;
+        }
+    }
+
+    /// Returns what clients see.
+    pub fn info(&self, view: &mut impl StreamView, now_ns: i64) -> Info {
+        Info {
+            delivered: Sequences { stream: self.position, consumer: self.consumer_seq },
+            delivered_ns: self.last_delivery_ns,
+            ack_floor: self.floor,
+            acked_ns: self.last_ack_ns,
+            num_ack_pending: self.pending.len() as u64,
+            num_redelivered: if self.rules.max_deliver == 1 { 0 } else { self.pending.redelivered() as u64 },
+            num_waiting: self.waiting.len() as u64,
+            num_pending: self.num_pending(view),
+            push_bound: self.rules.push().is_some() && self.window.is_bound,
+            paused_until_ns: (self.paused_until_ns > now_ns).then_some(self.paused_until_ns),
+            pin: self.pin.as_ref().map(|pin| (Arc::clone(&pin.group), Arc::clone(&pin.id), pin.since_ns)),
+        }
+    }
+
+    /// Returns the names.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Returns the configuration.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Returns the sequence up to which everything is done or skipped. The consumer need not hear of deletions
+    /// at or below it, and it needs none of these messages but those it has given up.
+    pub fn settled_through(&self) -> u64 {
+        self.pending.first().map_or(self.position, |first| first.seq - 1)
+    }
+
+    /// Returns whether a stream that keeps messages until they are done must keep this one, if it matches the
+    /// consumer's filter.
+    pub fn needs(&self, seq: u64) -> bool {
+        if seq > self.position {
+            return !self.settled.contains(seq);
+        }
+        self.pending.get(seq).is_some() || self.given_up.contains(&seq)
+    }
+
+    pub(super) fn pending_max(&self) -> usize {
+        let own = if self.rules.max_ack_pending == 0 { u32::MAX } else { self.rules.max_ack_pending };
+        own.min(self.bounds.pending_max) as usize
+    }
+
+    /// Moves the floors after a message has left the pending ones.
+    pub(super) fn settle(&mut self, held: Held) {
+        self.saving.is_dirty = true;
+        match self.pending.first() {
+            None => {
+                self.raise_floor(Sequences { stream: self.position, consumer: self.consumer_seq });
+                self.settled.remove_through(self.position);
+            }
+            Some(first) if first.seq > held.seq => {
+                let consumer = first.consumer_seq.saturating_sub(1);
+                self.raise_floor(Sequences { stream: first.seq - 1, consumer });
+                self.settled.remove_through(first.seq - 1);
+            }
+            Some(_) => self.settled.insert(self.pending.gap(held.seq, self.position)),
+        }
+    }
+
+    /// Floors never fall.
+    pub(super) fn raise_floor(&mut self, to: Sequences) {
+        self.floor.stream = self.floor.stream.max(to.stream);
+        self.floor.consumer = self.floor.consumer.max(to.consumer);
+    }
+
+    /// Queues what must wait until the state is saved. A state that is never saved keeps nothing waiting.
+    pub(super) fn after_save(&self, out: &mut Outbox, send: Send) {
+        if self.rules.durable { out.after_save.push(send) } else { out.now.push(send) }
+    }
+}
+
+fn sum(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
+    (a.0.saturating_add(b.0), a.1.saturating_add(b.1))
+}
+
+/// What has to be written, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SaveNeed {
+    /// Nothing.
+    None,
+    /// Something has changed. It may wait for company.
+    Some,
+    /// Deliveries wait for it.
+    Urgent,
+}
+
+/// Identifies an encoded state, see [`Consumer::saved`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SaveVersion {
+    version: u64,
+    reserving: u64,
+}
+
+impl Consumer {
+    /// Returns whether the state has to be written. What waits in an outbox is the caller's to know.
+    pub fn save_need(&self) -> SaveNeed {
+        if !self.rules.durable || self.is_closed {
+            return SaveNeed::None;
+        }
+        // Half a step ahead, so that deliveries seldom wait.
+        let room = self.saving.reserving - self.consumer_seq.min(self.saving.reserving);
+        match () {
+            () if self.saving.needs_snapshot || room == 0 => SaveNeed::Urgent,
+            () if self.saving.is_dirty || room < self.bounds.reserve_step / 2 => SaveNeed::Some,
+            () => SaveNeed::None,
+        }
+    }
+
+    /// Appends the changes since the last snapshot: they replace the last update. A snapshot instead, if one is
+    /// needed; the flag says so. When it is durable, the caller tells [`Consumer::saved`], and sends what the
+    /// calls before this one have left in [`Outbox::after_save`]. If it fails, the caller drops the consumer and
+    /// loads it again, or encodes a snapshot and writes that.
+    pub fn encode_update(&mut self, bytes: &mut Vec<u8>) -> (SaveVersion, IsSnapshot) {
+        if self.saving.needs_snapshot {
+            return (self.encode_snapshot(bytes), IsSnapshot(true));
+        }
+        self.reserve();
+        let given_up = self.given_up_changed.then(|| self.given_up.iter().copied());
+        let parts = Parts {
+            snapshot: self.saving.snapshot,
+            head: self.head(),
+            ranges: self.settled.iter_new(),
+            counts: self.pending.iter_new().filter(|held| self.is_counted(held)).map(recalled_of),
+            given_up,
+            is_snapshot: false,
+        };
+        parts.encode(bytes);
+        (self.encoded(), IsSnapshot(false))
+    }
+
+    /// Appends the whole state. It replaces the last snapshot and its update. To be called when updates have
+    /// grown long.
+    pub fn encode_snapshot(&mut self, bytes: &mut Vec<u8>) -> SaveVersion {
+        self.reserve();
+        self.saving.snapshot += 1;
+        let held: Vec<_> =
+            self.pending.iter().filter(|held| self.is_counted(held)).map(recalled_of).collect();
+        let ahead = self.recalled.iter().map(|(seq, recalled)| (*seq, *recalled));
+        let parts = Parts {
+            snapshot: self.saving.snapshot,
+            head: self.head(),
+            ranges: self.settled.iter(),
+            // Pending messages are at or below the position, the others above.
+            counts: held.into_iter().chain(ahead),
+            given_up: Some(self.given_up.iter().copied()),
+            is_snapshot: true,
+        };
+        parts.encode(bytes);
+        self.settled.mark_old();
+        self.pending.mark_old();
+        self.given_up_changed = false;
+        self.saving.needs_snapshot = false;
+        self.encoded()
+    }
+
+    /// Takes in that an encoded state is durable.
+    pub fn saved(&mut self, version: SaveVersion) {
+        if version.version > self.saving.void_through {
+            self.saving.reserved = self.saving.reserved.max(version.reserving);
+        }
+    }
+
+    fn encoded(&mut self) -> SaveVersion {
+        self.saving.version += 1;
+        self.saving.is_dirty = false;
+        SaveVersion { version: self.saving.version, reserving: self.saving.reserving }
+    }
+
+    fn reserve(&mut self) {
+        let step = self.bounds.reserve_step.max(2);
+        if self.is_closed {
+            // No delivery follows: the successor may continue right behind.
+            self.saving.reserving = self.consumer_seq;
+        } else if self.saving.reserving.saturating_sub(self.consumer_seq) <= step / 2 {
+            self.saving.reserving = self.consumer_seq.saturating_add(step);
+        }
+    }
+
+    fn head(&self) -> Head {
+        Head {
+            settled_through: self.settled_through(),
+            floor: self.floor,
+            reserved: self.saving.reserving,
+            cut: self.cut,
+        }
+    }
+
+    /// Only counts that matter are stored.
+    fn is_counted(&self, held: &Held) -> bool {
+        self.rules.max_deliver > 0 || held.deliveries > 1 || held.stage == Stage::Delayed
+    }
+
+    /// Returns whether one more delivery may take a number.
+    pub(super) fn may_number(&self) -> bool {
+        !self.rules.durable || self.consumer_seq < self.saving.reserved
+    }
+
+    pub(super) fn is_ack_all(&self) -> bool {
+        matches!(self.rules.ack, AckPolicy::All | AckPolicy::FlowControl)
+    }
+}
+
+/// True if the encoded bytes are a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IsSnapshot(pub bool);
+
+fn recalled_of(held: Held) -> (u64, Recalled) {
+    let not_before_ms = if held.stage == Stage::Delayed { held.deadline_ms } else { 0 };
+    (held.seq, Recalled { deliveries: held.deliveries, not_before_ms })
+}
