@@ -50,15 +50,11 @@ impl Consumer {
                 false
             }
             AckKind::Term { reason } => {
-                let was_pending = self.pending.get(ack.subject.stream_seq).is_some();
                 if self.acknowledge(&ack.subject, None, view, out) {
                     self.answer_after_save(ack.reply, out);
-                }
-                if was_pending {
-                    out.advise(Advisory::Terminated {
-                        message: refused(&ack.subject),
-                        reason: reason.to_owned(),
-                    });
+                    // Also the second time, as in nats-server.
+                    let reason = reason.to_owned();
+                    out.advise(Advisory::Terminated { message: refused(&ack.subject), reason });
                 }
                 false
             }
@@ -139,6 +135,7 @@ impl Consumer {
         }
         if to.stream > self.position {
             self.move_position(to.stream);
+            self.delivered_seq = to.stream;
             self.recount(view);
         }
         self.raise_floor(to);

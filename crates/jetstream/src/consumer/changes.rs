@@ -70,6 +70,7 @@ impl Consumer {
         self.given_up = kept;
         if self.position < through {
             self.move_position(through);
+            self.delivered_seq = through;
             self.recount(view);
             if why == Removal::Purge || self.pending.is_empty() {
                 let consumer = self
@@ -170,7 +171,7 @@ impl Consumer {
         self.recalled.clear();
         self.given_up.clear();
         self.given_up_changed = true;
-        self.position = first - 1;
+        (self.position, self.delivered_seq) = (first - 1, first - 1);
         self.floor = Sequences { stream: first - 1, consumer: 0 };
         (self.consumer_seq, self.inherited) = (0, 0);
         (self.last_delivery_ns, self.last_ack_ns) = (0, 0);

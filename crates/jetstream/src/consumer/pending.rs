@@ -149,6 +149,7 @@ impl Pending {
     /// # Panics
     /// If its sequence is not above all that were added since the last [`Pending::clear`].
     pub(super) fn push(&mut self, held: Held) {
+        let held = Held { deadline_ms: held.deadline_ms.min(DEADLINE_MAX), ..held };
         if let Some(last) = self.entries.back() {
             assert!(last.seq < held.seq, "{} is added after {}", held.seq, last.seq);
         }
@@ -186,11 +187,10 @@ impl Pending {
         }
     }
 
-    /// Drops entries that are not queued any more, and all but the first of each sequence.
+    /// Drops entries that are not queued any more.
     fn rebuild_queue(&mut self) {
-        let mut seen = std::collections::BTreeSet::new();
         let mut queue = std::mem::take(&mut self.queue);
-        queue.retain(|seq| self.is_queued(*seq) && seen.insert(*seq));
+        queue.retain(|seq| self.is_queued(*seq));
         self.queue = queue;
     }
 
@@ -201,15 +201,28 @@ impl Pending {
     /// Replaces a pending message's state. Nothing if it is not pending.
     pub(super) fn set(&mut self, held: Held) {
         let Some(at) = self.find(held.seq) else { return };
+        let held = Held { deadline_ms: held.deadline_ms.min(DEADLINE_MAX), ..held };
         let before = self.entries[at].held();
         let unsaved = self.entries[at].bits & Packed::NEW != 0;
         let is_new = unsaved || before.deliveries != held.deliveries || held.stage == Stage::Delayed;
         self.entries[at] = Packed::pack(&held, is_new);
         self.count(&before, false);
         self.count(&held, true);
+        if before.stage == Stage::Queued && held.stage != Stage::Queued {
+            self.unqueue(held.seq);
+        }
         let moved = before.deadline_ms != held.deadline_ms || before.stage != held.stage;
         if moved {
             self.arm(&held);
+        }
+    }
+
+    /// Takes a message out of the queue. It is the first one, but for a delay that a client asks for late.
+    fn unqueue(&mut self, seq: u64) {
+        if self.queue.front() == Some(&seq) {
+            self.queue.pop_front();
+        } else {
+            self.queue.retain(|queued| *queued != seq);
         }
     }
 
@@ -321,11 +334,6 @@ impl Pending {
         None
     }
 
-    /// Takes away what [`Pending::next_queued`] has returned.
-    pub(super) fn pop_queued(&mut self) {
-        self.queue.pop_front();
-    }
-
     #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Packed>()
@@ -387,7 +395,9 @@ mod tests {
     fn a_thousand_pending_messages_have_about_forty_bytes_each() {
         let mut pending = of(1..=1024);
         assert!(pending.bytes() <= 1024 * 40, "{} bytes", pending.bytes());
-        (1..=1024).for_each(|seq| drop(pending.remove(seq)));
+        for seq in 1..=1024 {
+            assert!(pending.remove(seq).is_some());
+        }
         assert!(pending.bytes() <= IDLE_CAPACITY * 40, "{} bytes when idle", pending.bytes());
     }
 }

@@ -45,6 +45,9 @@ impl Consumer {
         out: &mut Outbox,
     ) -> Served {
         self.hold_until_ns = 0;
+        if self.is_beyond && self.position <= view.last_seq() {
+            self.recount(view);
+        }
         for _ in 0..steps {
             match self.step(view, at, out) {
                 Step::Taken => {}
@@ -172,6 +175,7 @@ impl Consumer {
     /// Makes a message pending that an earlier leader has delivered, without a delivery.
     fn skip_recalled(&mut self, seq: u64, deliveries: u32, deadline_ms: u64) {
         self.move_position(seq);
+        self.delivered_seq = seq;
         self.take(seq);
         let consumer_seq = self.consumer_seq;
         self.pending.push(Held { seq, consumer_seq, deliveries, deadline_ms, stage: Stage::Delayed });
@@ -246,11 +250,11 @@ impl Consumer {
         let Delivery { stream_seq: seq, consumer_seq, deliveries, .. } = *delivery;
         assert_eq!(consumer_seq, self.consumer_seq + 1, "deliveries are numbered without gaps");
         self.consumer_seq = consumer_seq;
+        self.delivered_seq = self.delivered_seq.max(seq);
         self.last_delivery_ns = at.now_ns;
         self.active_ns = self.active_ns.max(at.now_ns);
         let deadline_ms = self.deadline_ms(deliveries, at.now_ns);
         if let Some(held) = again {
-            self.pending.pop_queued();
             self.pending.set(Held { deliveries, deadline_ms, stage: Stage::Delivered, ..held });
             return;
         }

@@ -80,6 +80,8 @@ pub struct Consumer {
     pub(super) bounds: Bounds,
     /// The last stream sequence that was delivered or skipped.
     pub(super) position: u64,
+    /// The last stream sequence that was delivered. Behind it, non-matching ones may have been skipped.
+    pub(super) delivered_seq: u64,
     /// The number of the last delivery.
     pub(super) consumer_seq: u64,
     /// The ack floor as clients see it.
@@ -97,6 +99,8 @@ pub struct Consumer {
     pub(super) lasts_left: u64,
     /// Matching messages of the shared counter that are not pending for this consumer any more.
     pub(super) taken: u64,
+    /// True if the position lies beyond the stream's end: what is appended below it does not count.
+    pub(super) is_beyond: bool,
     /// The deliveries of earlier leaders end at this number.
     pub(super) inherited: u64,
     pub(super) waiting: Waiting,
@@ -117,7 +121,7 @@ pub struct Consumer {
 /// Facts of a consumer for its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// The last delivery: its number, and the sequence delivered or skipped to.
+    /// The last delivery. Heartbeats tell the sequence skipped to instead, as in nats-server.
     pub delivered: Sequences,
     /// When, in ns. 0: never.
     pub delivered_ns: i64,
@@ -163,6 +167,7 @@ impl Consumer {
         let replay = rules.replay_original.then(|| Replay { through: view.last_seq(), last: None });
         let mut consumer = Self {
             position: head.settled_through,
+            delivered_seq: head.settled_through,
             consumer_seq: head.reserved,
             floor: head.floor,
             pending: Pending::default(),
@@ -173,6 +178,7 @@ impl Consumer {
             cut: head.cut,
             lasts_left: 0,
             taken: 0,
+            is_beyond: false,
             inherited: head.reserved,
             waiting: Waiting::default(),
             pin: None,
@@ -216,12 +222,16 @@ impl Consumer {
             let (low, high) = count(range.first.max(from), range.last);
             (lasts, after) = (lasts.saturating_sub(low), after.saturating_sub(high));
         }
+        self.is_beyond = self.position > view.last_seq();
         self.lasts_left = lasts;
         self.taken = view.appended().saturating_sub(after);
     }
 
     /// Returns how many matching messages were not delivered yet.
     pub fn num_pending(&self, view: &mut impl StreamView) -> u64 {
+        if self.is_beyond {
+            return view.count(self.position.saturating_add(1), u64::MAX, None);
+        }
         self.lasts_left + view.appended().saturating_sub(self.taken)
     }
 
@@ -237,7 +247,7 @@ impl Consumer {
     /// Returns what clients see.
     pub fn info(&self, view: &mut impl StreamView, now_ns: i64) -> Info {
         Info {
-            delivered: Sequences { stream: self.position, consumer: self.consumer_seq },
+            delivered: Sequences { stream: self.delivered_seq, consumer: self.consumer_seq },
             delivered_ns: self.last_delivery_ns,
             ack_floor: self.floor,
             acked_ns: self.last_ack_ns,
@@ -249,6 +259,12 @@ impl Consumer {
             paused_until_ns: (self.paused_until_ns > now_ns).then_some(self.paused_until_ns),
             pin: self.pin.as_ref().map(|pin| (Arc::clone(&pin.group), Arc::clone(&pin.id), pin.since_ns)),
         }
+    }
+
+    /// Returns whether the consumer takes acknowledgements. If not, nobody listens to their subjects: a client
+    /// that wants an answer gets 503.
+    pub fn takes_acks(&self) -> bool {
+        self.rules.ack != AckPolicy::None
     }
 
     /// Returns the names.
@@ -286,7 +302,7 @@ impl Consumer {
         self.saving.is_dirty = true;
         match self.pending.first() {
             None => {
-                self.raise_floor(Sequences { stream: self.position, consumer: self.consumer_seq });
+                self.raise_floor(Sequences { stream: self.delivered_seq, consumer: self.consumer_seq });
                 self.settled.remove_through(self.position);
             }
             Some(first) if first.seq > held.seq => {

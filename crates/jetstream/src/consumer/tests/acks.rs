@@ -57,6 +57,8 @@ fn acks_out_of_order_move_the_floor_only_behind_the_first_pending_message() {
     assert_eq!(rig.floor(), (6, 6));
 }
 
+/// Seen at nats-server 2.15.2: of messages 1 to 9, 1, 4, and 7 match and are pending. The ack of 1 gives the
+/// floor (1, 3), the deletion of 4 (2, 6), the ack of 7 (3, 7).
 #[test]
 fn the_ack_floor_moves_over_what_does_not_match_or_is_gone() {
     let mut rig = Rig::filtered(rules(), "x..x..x..", "x");
@@ -69,8 +71,9 @@ fn the_ack_floor_moves_over_what_does_not_match_or_is_gone() {
     assert_eq!(rig.seen(), [r#"terminated 4 "Unacknowledged message was deleted""#]);
     assert_eq!(rig.floor(), (2, 6));
     rig.ack(7, "");
-    // The position is the end of the stream: the last look has found no more.
-    assert_eq!(rig.floor(), (3, 9));
+    // Not further than the last delivery, though nothing comes up to 9.
+    assert_eq!(rig.floor(), (3, 7));
+    assert_eq!(rig.consumer.settled_through(), 9);
 }
 
 #[test]
@@ -118,6 +121,9 @@ fn term_ends_a_message_with_an_advisory() {
     rig.save();
     assert_eq!(rig.seen(), ["done 1..=1", "sync: empty"]);
     assert_eq!(rig.numbers(), (0, 0, 0));
+    // Seen at nats-server 2.15.2: the second time is answered and told again.
+    rig.ack_sync(1, "+TERM again").save();
+    assert_eq!(rig.seen(), [r#"terminated 1 "again""#, "sync: empty"]);
 }
 
 #[test]
@@ -255,6 +261,8 @@ fn ack_none_is_done_at_delivery() {
     rig.pull("a", "2");
     assert_eq!(rig.seen(), ["done 1..=1", "a: 1 #1 x1 +1", "done 2..=2", "a: 2 #2 x1 +0"]);
     assert_eq!((rig.floor(), rig.numbers()), ((2, 2), (0, 0, 0)));
+    // Seen at nats-server 2.15.2: 503 for an ack with a reply, as nobody listens.
+    assert!(!rig.consumer.takes_acks());
     rig.ack_sync(1, "").save();
     assert!(rig.seen().is_empty());
 }
@@ -264,10 +272,12 @@ fn samples_tell_how_long_an_ack_took() {
     let mut rig = delivered(Rules { sample_percent: 100, ..rules() }, "xy");
     rig.pass(1500 * MS).ack(1, "");
     assert_eq!(rig.seen(), ["sample 1 1500ms"]);
-    let mut rig = delivered(Rules { sample_percent: 30, ..rules() }, &"x".repeat(1000));
-    (1..=1000).for_each(|seq| drop(rig.pass(1).ack(seq, "").seen.len()));
+    let mut rig = delivered(Rules { sample_percent: 30, ..rules() }, &"x".repeat(100));
+    for seq in 1..=100 {
+        rig.pass(1).ack(seq, "");
+    }
     let samples = rig.seen().len();
-    assert!((200..400).contains(&samples), "{samples} samples");
+    assert!((15..50).contains(&samples), "{samples} samples");
 }
 
 #[test]
@@ -295,7 +305,7 @@ fn a_reset_starts_again_where_it_may() {
     assert_eq!(rig.consumer.reset(0, 0, &mut rig.log), Ok(3));
     assert_eq!((rig.floor(), rig.numbers()), ((0, 2), (2, 0, 0)));
     // Numbers begin at 1 again, as in nats-server.
-    assert_eq!(rig.pull("b", "9").seen(), ["a: 3 #1 x1 +1", "a: 4 #2 x1 +0"]);
+    assert_eq!(rig.pull("b", "9").seen(), ["a: 3 #1 x1 +1", "b: 4 #2 x1 +0"]);
     assert_eq!(rig.consumer.reset(2, 0, &mut rig.log), Ok(2));
     let by_seq = Rules { start: StartRule::Sequence(3), ..rules() };
     let mut rig = Rig::new(by_seq, "abcd");

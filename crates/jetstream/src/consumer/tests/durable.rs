@@ -111,7 +111,9 @@ fn a_clean_shutdown_leaves_no_gap_in_the_numbers() {
 fn an_update_has_only_what_changed_since_the_snapshot() {
     let mut rig = Rig::new(Rules { max_ack_pending: 0, ..rules() }, &"x".repeat(4_000));
     rig.pull("a", "4000").seen();
-    (1..1_000).for_each(|at| drop(rig.ack(at * 4, "").seen.len()));
+    for at in 1..1_000 {
+        rig.ack(at * 4, "");
+    }
     let mut snapshot = Vec::new();
     let version = rig.consumer.encode_snapshot(&mut snapshot);
     rig.consumer.saved(version);

@@ -79,7 +79,7 @@ impl Log {
 impl StreamView for Log {
     fn next(&mut self, from: u64, cut: Option<u64>) -> Found {
         let next = self.messages.range(from..).find(|(seq, stored)| match cut {
-            Some(_) => self.lasts.contains(seq),
+            Some(_) => self.lasts.contains(*seq),
             None => self.matches(stored),
         });
         match next {
@@ -98,7 +98,7 @@ impl StreamView for Log {
 
     fn count(&mut self, first: u64, last: u64, cut: Option<u64>) -> u64 {
         let counted = |(seq, stored): &(&u64, &Stored)| match cut {
-            Some(_) => self.lasts.contains(seq),
+            Some(_) => self.lasts.contains(*seq),
             None => self.matches(stored),
         };
         self.messages.range(first..=last).filter(counted).count() as u64
@@ -163,7 +163,9 @@ impl Rig {
 
     fn filtered(rules: Rules, subjects: &str, filter: &str) -> Self {
         let mut log = Log { filter: filter.chars().collect(), ..Log::default() };
-        subjects.chars().for_each(|subject| drop(log.append(subject, START_NS)));
+        for subject in subjects.chars() {
+            log.append(subject, START_NS);
+        }
         Self::on(rules, log, Start { first: 1, cut: None })
     }
 
@@ -233,7 +235,9 @@ impl Rig {
     }
 
     fn publish(&mut self, subjects: &str) -> &mut Self {
-        subjects.chars().for_each(|subject| drop(self.log.append(subject, self.now_ns)));
+        for subject in subjects.chars() {
+            self.log.append(subject, self.now_ns);
+        }
         self.serve()
     }
 

@@ -39,7 +39,9 @@ fn heartbeats_follow_the_position_while_messages_are_filtered_out() {
 
 fn last_per_subject(subjects: &str) -> Rig {
     let mut log = Log::default();
-    subjects.chars().for_each(|subject| drop(log.append(subject, START_NS)));
+    for subject in subjects.chars() {
+        log.append(subject, START_NS);
+    }
     let cut = log.cut();
     Rig::on(rules(), log, Start { first: 1, cut: Some(cut) })
 }
@@ -83,12 +85,12 @@ fn a_start_beyond_the_end_waits_for_that_sequence() {
     let log = Log::default();
     let mut rig = Rig::on(rules(), log, Start { first: 3, cut: None });
     rig.pull("a", "1");
-    rig.log.filter = vec![];
     rig.publish("xy");
     assert!(rig.seen().is_empty());
     assert_eq!(rig.publish("z").seen(), ["a: 3 #1 x1 +0"]);
 }
 
+/// Seen at nats-server 2.15.2: floor (3, 5), one message left, and the ack is answered.
 #[test]
 fn a_purge_takes_pending_messages_along_and_acks_for_them_are_answered() {
     let mut rig = Rig::new(rules(), "abcdef");
@@ -102,6 +104,8 @@ fn a_purge_takes_pending_messages_along_and_acks_for_them_are_answered() {
     assert_eq!(rig.pull("b", "9").seen(), ["b: 6 #4 x1 +0"]);
 }
 
+/// nats-server 2.15.2 says floor (3, 1) here: its consumer sequence is beyond that of message 2, which is pending.
+/// Ours is the one that fits.
 #[test]
 fn a_purge_by_filter_leaves_the_others_pending() {
     let mut rig = Rig::new(rules(), "abababab");
