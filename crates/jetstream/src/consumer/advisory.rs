@@ -73,6 +73,8 @@ pub struct Envelope<'a> {
     pub now_ns: i64,
     /// The JetStream domain.
     pub domain: Option<&'a str>,
+    /// The account. Only advisories on pins name it.
+    pub account: &'a str,
 }
 
 impl Advisory {
@@ -108,8 +110,10 @@ impl Advisory {
         if let Some(domain) = envelope.domain {
             put("domain", domain.into());
         }
-        let own = self.fields();
-        fields.extend(own);
+        if matches!(self, Self::Pinned { .. } | Self::Unpinned { .. }) {
+            put("account", envelope.account.into());
+        }
+        fields.extend(self.fields());
         Value::Object(fields).to_string()
     }
 
@@ -192,7 +196,7 @@ mod tests {
     #[test]
     fn advisories_have_the_subjects_and_fields_of_nats_server() {
         let names = Names { stream: "S".into(), consumer: "C".into() };
-        let envelope = Envelope { id: "id", now_ns: 0, domain: Some("hub") };
+        let envelope = Envelope { id: "id", now_ns: 0, domain: Some("hub"), account: "$G" };
         let message = Refused { consumer_seq: 7, stream_seq: 5, deliveries: 2 };
         let advisory = Advisory::Terminated { message, reason: "bad".into() };
         assert_eq!(advisory.subject(&names), "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.S.C");
@@ -205,6 +209,9 @@ mod tests {
         assert_eq!(body, expected);
         let metric = Advisory::Ack { message, ack_time_ns: 3 };
         assert_eq!(metric.subject(&names), "$JS.EVENT.METRIC.CONSUMER.ACK.S.C");
+        let unpinned = Advisory::Unpinned { group: "g".into(), admin: true };
+        let body: Value = serde_json::from_str(&unpinned.json(&names, &envelope)).expect("it is JSON");
+        assert_eq!((&body["account"], &body["reason"]), (&json!("$G"), &json!("admin")));
         let pause = Advisory::Pause { paused: false, until_ns: None };
         let body: Value = serde_json::from_str(&pause.json(&names, &envelope)).expect("it is JSON");
         assert_eq!(body["pause_until"], "0001-01-01T00:00:00Z");

@@ -42,6 +42,7 @@ mod push;
 mod ranges;
 mod requests;
 mod rules;
+mod saving;
 mod serve;
 mod state;
 #[cfg(test)]
@@ -57,6 +58,7 @@ pub use changes::{FiltersChanged, Removal, ResetError};
 pub use durable::{DecodeError, DurableState, Sequences};
 pub use output::{BadRequest, Delivery, Moment, Outbox, Send, Status, StatusKind, Unserved};
 pub use rules::{AckPolicy, Bounds, Mode, PriorityPolicy, PullRules, PushRules, Retention, Rules, StartRule};
+pub use saving::{IsSnapshot, SaveNeed, SaveVersion};
 pub use serve::Served;
-pub use state::{Consumer, Info, IsSnapshot, SaveNeed, SaveVersion, Setup, Start};
+pub use state::{Consumer, Info, Setup, Start};
 pub use view::{Candidate, Found, StreamView};
