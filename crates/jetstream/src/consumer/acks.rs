@@ -29,8 +29,8 @@ pub(super) fn to_ms(ns: i64) -> u64 {
 }
 
 impl Consumer {
-    /// Takes in an acknowledgement. An answer to one that settles a message is left in [`Outbox::after_save`]:
-    /// a message whose acknowledgement was answered is never delivered again.
+    /// Takes in an acknowledgement. An answer to one that settles a message is left in
+    /// [`Outbox::after_save`]: a message whose acknowledgement was answered is never delivered again.
     pub fn ack(&mut self, ack: Ack<'_>, view: &mut impl StreamView, at: Moment, out: &mut Outbox) {
         if self.is_closed || ack.subject.stream_seq == 0 {
             return;
@@ -79,8 +79,8 @@ impl Consumer {
         }
     }
 
-    /// Settles a message. Returns whether the client gets an answer: also for one that was settled before, not
-    /// for one that was never delivered.
+    /// Settles a message. Returns whether the client gets an answer: also for one that was settled before,
+    /// not for one that was never delivered.
     fn acknowledge(
         &mut self,
         ack: &AckSubject<'_>,

@@ -155,7 +155,8 @@ impl Advisory {
 
 impl Refused {
     fn json(self) -> Value {
-        json!({"consumer_seq": self.consumer_seq, "stream_seq": self.stream_seq, "deliveries": self.deliveries})
+        let Self { consumer_seq, stream_seq, deliveries } = self;
+        json!({"consumer_seq": consumer_seq, "stream_seq": stream_seq, "deliveries": deliveries})
     }
 }
 

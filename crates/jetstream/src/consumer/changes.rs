@@ -40,10 +40,11 @@ impl std::fmt::Display for ResetError {
 impl std::error::Error for ResetError {}
 
 impl Consumer {
-    /// Takes in that one message was deleted. Consumers with [`Consumer::settled_through`] at or above it need
-    /// not be told, unless the stream keeps messages until they are done.
+    /// Takes in that one message was deleted. Consumers with [`Consumer::settled_through`] at or above it
+    /// need not be told, unless the stream keeps messages until they are done.
     ///
-    /// `is_counted`: whether it matched the filter; below a cut, whether it was the last of its subject there.
+    /// `is_counted`: whether it matched the filter; below a cut, whether it was the last of its subject
+    /// there.
     pub fn removed(&mut self, seq: u64, is_counted: bool, out: &mut Outbox) {
         if seq > self.position {
             if is_counted && !self.settled.contains(seq) {
@@ -96,8 +97,8 @@ impl Consumer {
         }
     }
 
-    /// Looks which of the messages it holds are still there, and counts the pending ones of the stream: after a
-    /// purge by filter or of many single messages.
+    /// Looks which of the messages it holds are still there, and counts the pending ones of the stream: after
+    /// a purge by filter or of many single messages.
     pub fn recheck(&mut self, view: &mut impl StreamView) {
         let is_gone =
             |view: &mut _, seq| matches!(StreamView::get(view, seq), super::view::Found::Nothing { .. });
@@ -152,8 +153,8 @@ impl Consumer {
         }
     }
 
-    /// Starts again at `seq`, or behind the ack floor if it is 0. Pending messages are forgotten, deliveries are
-    /// numbered from 1. Returns the sequence. `time_seq` is where a consumer that starts by time starts.
+    /// Starts again at `seq`, or behind the ack floor if it is 0. Pending messages are forgotten, deliveries
+    /// are numbered from 1. Returns the sequence. `time_seq` is where a consumer that starts by time starts.
     ///
     /// # Errors
     /// If the consumer may not start there.

@@ -1,8 +1,8 @@
 //! The durable form of a consumer's state.
 //!
-//! A *snapshot* has everything. An *update* has what has changed since the last snapshot, so the newest update
-//! and its snapshot are enough. Both begin with the version and the snapshot's number. Numbers are variable
-//! length (LEB128), ascending sequences are differences:
+//! A *snapshot* has everything. An *update* has what has changed since the last snapshot, so the newest
+//! update and its snapshot are enough. Both begin with the version and the snapshot's number. Numbers are
+//! variable length (LEB128), ascending sequences are differences:
 //!
 //! ```text
 //! version (1 byte), kind (1 byte: 0 snapshot, 1 update, 2 update with given-up messages), snapshot number,

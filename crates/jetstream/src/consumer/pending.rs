@@ -1,8 +1,9 @@
 //! Messages that wait for acknowledgements, their deadlines, and the order in which they are delivered again.
 //!
-//! A message has 24 bytes here, and 16 in the heap of deadlines. Messages come in the order of their sequences,
-//! so a sorted queue holds them: one that is done leaves a gap, and gaps are closed when they are the majority.
-//! Heap and redelivery queue are lazy in the same way: what does not fit the message's state is skipped.
+//! A message has 24 bytes here, and 16 in the heap of deadlines. Messages come in the order of their
+//! sequences, so a sorted queue holds them: one that is done leaves a gap, and gaps are closed when they are
+//! the majority. Heap and redelivery queue are lazy in the same way: what does not fit the message's state is
+//! skipped.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -48,8 +49,8 @@ pub(super) struct Held {
 struct Packed {
     seq: u64,
     consumer_seq: u64,
-    /// From the top: 42 bits deadline, 18 bits deliveries, 1 bit "is done", 1 bit "not in the snapshot", 2 bits
-    /// stage.
+    /// From the top: 42 bits deadline, 18 bits deliveries, 1 bit "is done", 1 bit "not in the snapshot", 2
+    /// bits stage.
     bits: u64,
 }
 
@@ -308,8 +309,8 @@ impl Pending {
         self.get(seq).is_some_and(|held| held.deadline_ms == deadline_ms && held.stage != Stage::Queued)
     }
 
-    /// Returns those whose deadline has passed, in the order of their sequences. The caller must queue or remove
-    /// each of them.
+    /// Returns those whose deadline has passed, in the order of their sequences. The caller must queue or
+    /// remove each of them.
     pub(super) fn expired(&mut self, now_ms: u64) -> Vec<u64> {
         let mut expired = Vec::new();
         while self.next_deadline().is_some_and(|deadline_ms| deadline_ms <= now_ms) {

@@ -109,9 +109,9 @@ impl Consumer {
         out.status(&to, StatusKind::FlowControl { answer });
     }
 
-    /// Takes in a message to `$JS.FC.<stream>.<consumer>.<word>`. `handled` are the headers `Nats-Last-Consumer`
-    /// and `Nats-Last-Stream`: with ack policy `flow_control` they acknowledge. Only the answer to the last
-    /// request counts.
+    /// Takes in a message to `$JS.FC.<stream>.<consumer>.<word>`. `handled` are the headers
+    /// `Nats-Last-Consumer` and `Nats-Last-Stream`: with ack policy `flow_control` they acknowledge. Only the
+    /// answer to the last request counts.
     pub fn flow_answer(
         &mut self,
         subject: &str,

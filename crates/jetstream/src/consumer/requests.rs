@@ -133,8 +133,8 @@ impl Consumer {
         }
     }
 
-    /// Ends requests whose time is over or whose inbox is gone, and sends heartbeats. At the end of what there
-    /// is to deliver, requests that do not wait end, too.
+    /// Ends requests whose time is over or whose inbox is gone, and sends heartbeats. At the end of what
+    /// there is to deliver, requests that do not wait end, too.
     pub(super) fn sweep(&mut self, is_end: bool, view: &mut impl StreamView, at: Moment, out: &mut Outbox) {
         let mut waiting = std::mem::take(&mut self.waiting);
         let mut active_ns = self.active_ns;

@@ -69,7 +69,8 @@ pub struct Consumer {
     /// The ack floor as clients see it.
     pub(super) floor: Sequences,
     pub(super) pending: Pending,
-    /// Done messages above the first pending one, or above the position: these an earlier leader has delivered.
+    /// Done messages above the first pending one, or above the position: these an earlier leader has
+    /// delivered.
     pub(super) settled: Ranges,
     /// Delivered too often, and still in the stream. For streams that keep messages until they are done.
     pub(super) given_up: BTreeSet<u64>,
@@ -141,8 +142,8 @@ impl Consumer {
         Self::load(setup, &DurableState { head, ..DurableState::default() }, view, at)
     }
 
-    /// Continues a consumer from its durable state, after a failover or a restart. Everything that is not known
-    /// to be done is delivered again. Acknowledgements for deliveries of earlier leaders are accepted.
+    /// Continues a consumer from its durable state, after a failover or a restart. Everything that is not
+    /// known to be done is delivered again. Acknowledgements for deliveries of earlier leaders are accepted.
     pub fn load(setup: Setup, state: &DurableState, view: &mut impl StreamView, at: Moment) -> Self {
         let Setup { names, rules, bounds, paused_until_ns } = setup;
         let head = state.head;
@@ -243,8 +244,8 @@ impl Consumer {
         }
     }
 
-    /// Returns whether the consumer takes acknowledgements. If not, nobody listens to their subjects: a client
-    /// that wants an answer gets 503.
+    /// Returns whether the consumer takes acknowledgements. If not, nobody listens to their subjects: a
+    /// client that wants an answer gets 503.
     pub fn takes_acks(&self) -> bool {
         self.rules.ack != AckPolicy::None
     }
@@ -259,8 +260,8 @@ impl Consumer {
         &self.rules
     }
 
-    /// Returns the sequence up to which everything is done or skipped. The consumer need not hear of deletions
-    /// at or below it, and it needs none of these messages but those it has given up.
+    /// Returns the sequence up to which everything is done or skipped. The consumer need not hear of
+    /// deletions at or below it, and it needs none of these messages but those it has given up.
     pub fn settled_through(&self) -> u64 {
         self.pending.first().map_or(self.position, |first| first.seq - 1)
     }

@@ -45,8 +45,8 @@ pub trait StreamView {
     fn appended(&mut self) -> u64;
 
     /// Returns how many live messages match in `first..=last`. With a `cut`: how many of those that
-    /// [`StreamView::next`] would find with it. Called rarely: at creation, after a load, a purge, a change of
-    /// filters, a reset.
+    /// [`StreamView::next`] would find with it. Called rarely: at creation, after a load, a purge, a change
+    /// of filters, a reset.
     fn count(&mut self, first: u64, last: u64, cut: Option<u64>) -> u64;
 
     /// Returns the stream's last sequence.

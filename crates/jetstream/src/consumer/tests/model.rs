@@ -1,5 +1,5 @@
-//! A consumer against a plain model, over thousands of random steps: clients that acknowledge late, twice or not
-//! at all, deadlines, deletions, purges, and leaders that die at any moment.
+//! A consumer against a plain model, over thousands of random steps: clients that acknowledge late, twice or
+//! not at all, deadlines, deletions, purges, and leaders that die at any moment.
 //!
 //! The model keeps a table with one row per message. It foretells each delivery: queued messages in the order
 //! in which they were queued, then the next matching message behind the position.

@@ -105,8 +105,8 @@ fn a_purge_takes_pending_messages_along_and_acks_for_them_are_answered() {
     assert_eq!(rig.pull("b", "9").seen(), ["b: 6 #4 x1 +0"]);
 }
 
-/// nats-server 2.15.2 says floor (3, 1) here: its consumer sequence is beyond that of message 2, which is pending.
-/// Ours is the one that fits.
+/// nats-server 2.15.2 says floor (3, 1) here: its consumer sequence is beyond that of message 2, which is
+/// pending. Ours is the one that fits.
 #[test]
 fn a_purge_by_filter_leaves_the_others_pending() {
     let mut rig = Rig::new(rules(), "abababab");
