@@ -1,6 +1,6 @@
-//! Arbitrary bytes as a consumer's durable state (a snapshot and an update, each behind its length), and then as
-//! what clients send: each command is a byte for its kind, one for its length, and so many bytes. Nothing must
-//! panic, no number is given to two deliveries, and the next leader can load what this one saves.
+//! Arbitrary bytes as a consumer's durable state (a snapshot and an update, each behind its length), and then
+//! as what clients send: each command is a byte for its kind, one for its length, and so many bytes. Nothing
+//! must panic, no number is given to two deliveries, and the next leader can load what this one saves.
 //!
 //! Run: `cargo +nightly fuzz run jetstream_consumer -- -max_len=2048 -rss_limit_mb=512`
 

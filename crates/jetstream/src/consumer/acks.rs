@@ -73,8 +73,10 @@ impl Consumer {
         }
     }
 
-    fn answer_after_save(&self, reply: Option<&Arc<str>>, out: &mut Outbox) {
+    fn answer_after_save(&mut self, reply: Option<&Arc<str>>, out: &mut Outbox) {
         if let Some(to) = reply {
+            // What settled the message may still be on its way to the disk: the next save is behind it.
+            self.saving.is_dirty = true;
             self.after_save(out, Send::Empty { to: Arc::clone(to) });
         }
     }

@@ -10,7 +10,8 @@
 //! | `CONSUMER.MSG.NEXT` | [`Consumer::pull`], then [`Consumer::serve`] |
 //! | a message to `$JS.ACK.>` | [`AckSubject::parse`], [`Consumer::ack`], then serve |
 //! | a message to `$JS.FC.>` | [`Consumer::flow_answer`], then serve |
-//! | an inbox, the deliver subject gain or lose interest | [`Consumer::lost_interest`], [`Consumer::set_bound`] |
+//! | an inbox loses interest | [`Consumer::lost_interest`] |
+//! | the deliver subject gains or loses it | [`Consumer::set_bound`] |
 //! | matching messages were appended | serve |
 //! | messages were deleted | [`Consumer::removed`], [`Consumer::removed_below`], [`Consumer::recheck`] |
 //! | [`Consumer::next_deadline_ns`] is reached | [`Consumer::tick`], then serve |
@@ -22,7 +23,8 @@
 //! | shutdown | [`Consumer::shut_down`] |
 //!
 //! A change takes effect at once. What must not be seen before the change is durable is left in
-//! [`Outbox::after_save`]. If it cannot be saved, the caller drops the value, and loads another one.
+//! [`Outbox::after_save`], and [`Consumer::save_need`] asks for a save. If it cannot be saved, the caller
+//! drops the value, and loads another one.
 //!
 //! Traps: the number of a delivery must never be given out twice, so an upper bound of them is saved ahead
 //! ([`Served::Save`]). The position is not saved: after a failover it is where everything below is settled,
