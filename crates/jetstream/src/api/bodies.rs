@@ -329,10 +329,9 @@ impl MessageGet {
 
     fn contradicts_itself(&self) -> bool {
         let last = !self.last_for.is_empty();
-        (self.sequence > 0 && last)
-            || (self.sequence > 0 && self.start_time.is_some())
-            || (self.start_time.is_some() && last)
-            || (last && !self.next_for.is_empty())
+        // A sequence, a time and a last subject exclude each other.
+        let starts = [self.sequence > 0, self.start_time.is_some(), last];
+        starts.into_iter().filter(|is_set| *is_set).count() > 1 || (last && !self.next_for.is_empty())
     }
 
     /// The body of DIRECT.GET.

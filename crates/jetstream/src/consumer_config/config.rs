@@ -112,7 +112,6 @@ words! { Action; unknown_action; "create" Create "update" Update "" CreateOrUpda
 /// A consumer's configuration. Its JSON form is nats-server's: the same order, the same fields left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the protocol, described where they are checked")]
-#[expect(clippy::struct_excessive_bools, reason = "so is the protocol")]
 pub struct ConsumerConfig {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub durable_name: String,

@@ -9,6 +9,7 @@ use crate::stream::ConsumerLimits;
 const ACK_WAIT_DEFAULT: Nanos = 30 * SECOND;
 const MAX_WAITING_DEFAULT: i64 = 512;
 const MAX_ACK_PENDING_DEFAULT: i64 = 1000;
+const INACTIVE_DEFAULT: Nanos = 5 * SECOND;
 const PIN_DEFAULT: Nanos = 2 * MINUTE;
 /// The heartbeat of a consumer whose acknowledgements are answers to flow control.
 pub(super) const SOURCE_HEARTBEAT: Nanos = SECOND;
@@ -54,6 +55,14 @@ impl ConsumerConfig {
             self.idle_heartbeat = SOURCE_HEARTBEAT;
         }
         Ok(())
+    }
+
+    /// Consumers that are not durable always go when nobody uses them. nats-server writes down for how long
+    /// only when all is checked, so a request that repeats itself with the action `create` is refused.
+    pub(super) fn fill_inactive_threshold(&mut self) {
+        if !self.is_durable() && self.inactive_threshold == 0 {
+            self.inactive_threshold = INACTIVE_DEFAULT;
+        }
     }
 
     fn fill_ranges(&mut self, pedantic: bool) -> Result<(), ApiError> {

@@ -176,6 +176,7 @@ pub fn create(
     config.check(stream, limits)?;
     if let Some(existing) = existing {
         config.check_replacing(&name, existing, action, stream, others)?;
+        config.fill_inactive_threshold();
         return Ok(ConsumerCreation::Update { name, config: Box::new(config) });
     }
     if action == Action::Update {
@@ -187,6 +188,7 @@ pub fn create(
         let most = NAME_BYTES_MAX.to_string();
         return Err(ApiError::with(ErrorKind::ConsumerNameTooLong, &[("{max}", &most)]));
     }
+    config.fill_inactive_threshold();
     let name = if name.is_empty() { generated.to_owned() } else { name };
     Ok(ConsumerCreation::New { name, config: Box::new(config) })
 }

@@ -37,13 +37,20 @@ impl Report {
     }
 
     fn mismatch(&mut self, found: &str, go_type: &str) {
+        if self.first.is_none() {
+            self.first = Some(self.mismatch_text(found, go_type));
+        }
+    }
+
+    /// The text of a value that is of another type than the field.
+    pub(crate) fn mismatch_text(&self, found: &str, go_type: &str) -> String {
         let (go_struct, path) = (self.go_struct, self.path.join("."));
-        self.save(|| match go_struct {
+        match go_struct {
             "" => format!("json: cannot unmarshal {found} into Go value of type {go_type}"),
             _ => format!(
                 "json: cannot unmarshal {found} into Go struct field {go_struct}.{path} of type {go_type}"
             ),
-        });
+        }
     }
 
     /// Reads a field with this name in its path.

@@ -91,5 +91,5 @@ pub(crate) fn is_empty_request(body: &[u8]) -> bool {
     }
     let Ok(value) = Scanner::new(body).only_value() else { return false };
     let inside = value.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}"));
-    inside.is_some_and(|inside| inside.trim_ascii().is_empty()) || value == b"null"
+    inside.is_some_and(|inside| inside.trim_ascii().is_empty())
 }

@@ -73,7 +73,7 @@ pub enum Compression {
 }
 
 impl Decode for Compression {
-    fn decode(&mut self, _: &'static str, cursor: &mut Cursor<'_>, _: &mut Report) -> Result<(), Abort> {
+    fn decode(&mut self, _: &'static str, cursor: &mut Cursor<'_>, report: &mut Report) -> Result<(), Abort> {
         let raw = cursor.raw();
         let found = match raw.first() {
             Some(b'"' | b'n') => None,
@@ -83,7 +83,7 @@ impl Decode for Compression {
             _ => Some("number"),
         };
         if let Some(found) = found {
-            return Err(Abort(format!("json: cannot unmarshal {found} into Go value of type string")));
+            return Err(Abort(report.mismatch_text(found, "string")));
         }
         *self = match raw_text(raw).as_str() {
             "s2" => Self::S2,
@@ -172,7 +172,6 @@ fields! {
 /// A stream's configuration. Its JSON form is nats-server's: the same order, the same fields left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the protocol, described where they are checked")]
-#[expect(clippy::struct_excessive_bools, reason = "so is the protocol")]
 pub struct StreamConfig {
     pub name: String,
     #[serde(skip_serializing_if = "String::is_empty")]

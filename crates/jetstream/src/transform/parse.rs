@@ -213,8 +213,9 @@ fn call_at<'a>(name: &str, text: &'a str) -> Option<&'a str> {
     let inside = text[called.len()..].trim_start_matches(blank).strip_prefix('(')?;
     let line = inside.split('\n').next().unwrap_or(inside);
     // The last bracket that the closing braces follow.
-    let ends = inside.match_indices(')').filter(|(at, _)| *at <= line.len());
-    let last = ends.filter(|(at, _)| inside[at + 1..].trim_start_matches(blank).starts_with("}}")).last()?;
+    let mut ends = inside.match_indices(')').filter(|(at, _)| *at <= line.len());
+    let last =
+        ends.rfind(|(at, _)| inside[at + 1..].trim_start_matches(blank).starts_with("}}"))?;
     Some(&inside[..last.0])
 }
 

@@ -30,7 +30,13 @@ struct View<'a> {
 impl Messages {
     pub fn new(config: &StreamConfig) -> Self {
         let first = config.first_seq;
-        Self { first, last: first.saturating_sub(1), messages: BTreeMap::new(), ids: BTreeMap::new(), last_id: Vec::new() }
+        Self {
+            first,
+            last: first.saturating_sub(1),
+            messages: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            last_id: Vec::new(),
+        }
     }
 
     pub fn state(&self) -> StreamState {
@@ -55,7 +61,14 @@ impl Messages {
         if sequence > self.last { "stream store EOF" } else { "no message found" }
     }
 
-    pub fn publish(&mut self, name: &str, config: &StreamConfig, subject: &str, headers: &[u8], payload: &[u8]) -> String {
+    pub fn publish(
+        &mut self,
+        name: &str,
+        config: &StreamConfig,
+        subject: &str,
+        headers: &[u8],
+        payload: &[u8],
+    ) -> String {
         let transform = config.subject_transform.as_ref();
         let transform = transform.and_then(|it| Transform::new(&it.source, &it.destination).expect("legal"));
         let subject = transform.and_then(|it| it.apply(subject, 0)).unwrap_or_else(|| subject.to_owned());
@@ -72,7 +85,8 @@ impl Messages {
                     Some(Rollup::Subject) => self.messages.retain(|_, message| message.subject != subject),
                     None => {}
                 }
-                let mut headers = if headers.is_empty() { b"NATS/1.0\r\n\r\n".to_vec() } else { headers.to_vec() };
+                let mut headers =
+                    if headers.is_empty() { b"NATS/1.0\r\n\r\n".to_vec() } else { headers.to_vec() };
                 for edit in store.edits {
                     headers.truncate(headers.len() - 2);
                     headers.extend(format!("{}: {}\r\n\r\n", edit.name, edit.value).bytes());
@@ -116,8 +130,14 @@ impl StreamView for View<'_> {
 
     fn last_sequence_of(&self, pattern: &str) -> Option<u64> {
         let matcher = Transform::new(pattern, if pattern.ends_with('>') { "x.>" } else { "x" }).ok()??;
-        let matches = |message: &Message| message.subject == pattern || matcher.apply(&message.subject, 0).is_some();
-        self.messages.messages.iter().rev().find(|(_, message)| matches(message)).map(|(sequence, _)| *sequence)
+        let matches =
+            |message: &Message| message.subject == pattern || matcher.apply(&message.subject, 0).is_some();
+        self.messages
+            .messages
+            .iter()
+            .rev()
+            .find(|(_, message)| matches(message))
+            .map(|(sequence, _)| *sequence)
     }
 
     fn last_message(&self, subject: &str) -> Option<StoredParts> {

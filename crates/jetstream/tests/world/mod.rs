@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use tailrace_jetstream::Time;
 use tailrace_jetstream::api::{
-    Answer, ConsumerInfo, ConsumerList, ConsumerNames, Created, Page, PauseAnswer, Purged, Request, SequenceInfo,
-    PriorityGroupState, SourceInfo, StreamInfo, StreamInfoAnswer, StreamList, StreamNames, StreamState, Success,
-    Unpinned, bodies, has_level,
+    Answer, ConsumerInfo, ConsumerList, ConsumerNames, Created, Page, PauseAnswer, PriorityGroupState,
+    Purged, Request, SequenceInfo, SourceInfo, StreamInfo, StreamInfoAnswer, StreamList, StreamNames,
+    StreamState, Success, Unpinned, bodies, has_level,
 };
 use tailrace_jetstream::consumer_config::{
     self, ConsumerConfig, ConsumerCreation, ConsumerLimitsInForce, CreateForm, CreateRequest, OtherConsumers,
 };
 use tailrace_jetstream::error::{ApiError, ErrorKind};
 use tailrace_jetstream::stream::{self, Creation, OtherStreams, Source, StreamConfig, StreamLimits};
-use tailrace_jetstream::Time;
 
 use messages::Messages;
 
@@ -290,7 +290,13 @@ impl Stream {
             state,
             domain: String::new(),
             cluster: None,
-            mirror: self.config.mirror.as_ref().map(source),
+            // What a mirror takes shows when it has found its origin.
+            mirror: self
+                .config
+                .mirror
+                .as_ref()
+                .map(source)
+                .map(|mirror| SourceInfo { filter_subject: String::new(), ..mirror }),
             sources: self.config.sources.iter().flatten().map(source).collect(),
             alternates: Vec::new(),
             ts: Time::ZERO,
@@ -299,16 +305,19 @@ impl Stream {
 
     fn consumer(&self, name: &str, shows_level: bool) -> Option<ConsumerInfo> {
         let config = self.consumers.get(name)?;
+        let before = config.opt_start_seq.saturating_sub(1);
+        let start = SequenceInfo { stream_seq: before, ..SequenceInfo::default() };
         let until = config.pause_until.filter(|until| until.to_nanos() > NOW);
         let groups = config.priority_groups.iter();
-        let group = |group: &String| PriorityGroupState { group: group.clone(), ..PriorityGroupState::default() };
+        let group =
+            |group: &String| PriorityGroupState { group: group.clone(), ..PriorityGroupState::default() };
         Some(ConsumerInfo {
             stream_name: self.config.name.clone(),
             name: name.to_owned(),
             created: Time::ZERO,
             config: if shows_level { config.for_answer(VERSION) } else { config.clone() },
-            delivered: SequenceInfo::default(),
-            ack_floor: SequenceInfo::default(),
+            delivered: start,
+            ack_floor: start,
             num_ack_pending: 0,
             num_redelivered: 0,
             num_waiting: 0,
@@ -357,7 +366,10 @@ fn scrubbed<T: Serialize>(kind: &'static str, result: Result<T, ApiError>, reque
 
 fn scrub(value: &mut Value, key: &str) {
     match value {
-        Value::Object(fields) => fields.iter_mut().for_each(|(key, value)| scrub(value, key)),
+        Value::Object(fields) => {
+            fields.remove("cluster");
+            fields.iter_mut().for_each(|(key, value)| scrub(value, key));
+        }
         Value::Array(list) => list.iter_mut().for_each(|value| scrub(value, "")),
         Value::String(text) if key == "type" => *text = text.replace("io.nats.jetstream.api.v1.", "~"),
         value if matches!(key, "created" | "ts" | "active") => *value = json!("T"),
