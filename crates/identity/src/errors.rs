@@ -15,6 +15,9 @@ pub enum Denied {
     /// The key exists, but the signature is wrong.
     #[error("its signature does not match its key and this connection's nonce")]
     WrongSignature,
+    /// The user may connect, but not like this.
+    #[error("its user may not have a connection of this kind")]
+    ConnectionKind,
 }
 
 /// What is wrong with the definition of a user's credential.

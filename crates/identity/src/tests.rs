@@ -166,6 +166,8 @@ fn errors_in_the_file_name_line_and_key_and_no_secret() {
         (&format!("{user}subscribe = {{ allow = [\"a q r\"] }}"), 4, "not a valid subject"),
         (&format!("{user}subscribe = {{ allow = [] }}"), 4, "ambiguous"),
         (&format!("{user}subscribe = {{ }}"), 4, "says nothing"),
+        (&format!("{user}allowed_connection_types = [\"TELNET\"]"), 4, "\"TELNET\" is no kind of connection"),
+        (&format!("{user}allowed_connection_types = []"), 4, "it must name a kind"),
         (&format!("{user}subscribe = {{ permit = [\"a\"] }}"), 4, "unknown field `permit`"),
         (&format!("{user}allow_responses = 3"), 4, "expected true, false, or a table"),
         (&format!("{user}allow_responses = {{ max = 0 }}"), 4, "max: 0"),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::certificate_names::{DistinguishedName, NatsNames};
 use crate::errors::{CredentialError, Denied};
+use crate::nats_accounts::jwt::ConnectionKind;
 use crate::nats_accounts::{AccountName, AccountTable, CalloutSettings};
 use crate::nkey::PublicKey;
 use crate::rules::Rules;
@@ -336,6 +337,13 @@ impl Users {
         match self.by_name.insert(Arc::clone(&name), Known { proof, user }) {
             None => Ok(()),
             Some(_) => Err(CredentialError::Twice { name: name.to_string() }),
+        }
+    }
+
+    /// Lets a known user have only these kinds of connection.
+    pub(crate) fn restrict(&mut self, name: &str, kinds: Arc<[ConnectionKind]>) {
+        if let Some(known) = self.by_name.get_mut(name) {
+            known.user = Arc::new(User::clone(&known.user).only_by(kinds));
         }
     }
 }

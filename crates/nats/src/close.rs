@@ -43,6 +43,8 @@ pub(crate) enum CloseReason {
     AccountExpired,
     /// The user may no longer be connected, or not as it is.
     NoLongerAllowed,
+    /// An administrator has ended it.
+    Kicked,
     /// The client sent `-ERR`.
     Complaint,
     /// The TLS handshake failed or took too long.
@@ -76,6 +78,7 @@ impl CloseReason {
             Self::Expired => "authentication_expired",
             Self::AccountExpired => "account_authentication_expired",
             Self::NoLongerAllowed => "no_longer_allowed",
+            Self::Kicked => "kicked",
             Self::Complaint => "client_error",
             Self::TlsHandshake => "tls_handshake_error",
             Self::ServerShutdown => "server_shutdown",
@@ -116,6 +119,7 @@ impl fmt::Display for CloseReason {
             Self::Expired => "Authentication Expired",
             Self::AccountExpired => "Account Authentication Expired",
             Self::NoLongerAllowed => "Authentication Failure",
+            Self::Kicked => "Kicked",
             Self::Complaint => "Parse Error",
             Self::TlsHandshake => "TLS Handshake Failure",
             Self::ServerShutdown => "Server Shutdown",

@@ -277,6 +277,9 @@ impl Connection {
             self.session.send_news(&self.server.front);
             self.flush();
         }
+        if view.signals.limits {
+            self.session.follow_limits(&self.server.front);
+        }
         if view.signals.rights {
             self.session.begin_check();
             while self.session.check_some(&self.server.front) {
@@ -396,7 +399,7 @@ impl Connection {
                             if !delay.is_zero() {
                                 time::sleep(delay).await;
                             }
-                            system::refused(self.front(), &self.client, CloseReason::Authorization);
+                            system::refused(self.front(), &self.client, &options, CloseReason::Authorization);
                             self.session.denied();
                             return Some(CloseReason::Authorization);
                         }

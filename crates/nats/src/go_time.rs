@@ -6,7 +6,11 @@ const DAY_SECONDS: u64 = 86_400;
 
 /// Formats a time by RFC 3339, with as many decimals as needed: `2026-11-21T04:11:29.342538861Z`.
 pub(crate) fn rfc3339(time: WallTime) -> String {
-    let since = time.after_epoch();
+    rfc3339_after_epoch(time.after_epoch())
+}
+
+/// The same for the time since the beginning of 1970.
+pub(crate) fn rfc3339_after_epoch(since: Duration) -> String {
     let (days, rest) = (since.as_secs() / DAY_SECONDS, since.as_secs() % DAY_SECONDS);
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
@@ -31,7 +35,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
 }
 
 /// Formats an uptime as nats-server does: `3m10s`, `1y2d0h0m7s`.
-pub(super) fn uptime(duration: Duration) -> String {
+pub(crate) fn uptime(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / DAY_SECONDS);
     let years = days / 365;
@@ -50,7 +54,7 @@ pub(super) fn uptime(duration: Duration) -> String {
 }
 
 /// Formats a duration as Go does: `472µs`, `1.5ms`, `2.000001s`.
-pub(super) fn duration(microseconds: u64) -> String {
+pub(crate) fn duration(microseconds: u64) -> String {
     let scaled = |unit: u64, digits: usize, name: &str| {
         let (whole, part) = (microseconds / unit, microseconds % unit);
         let text = format!("{whole}.{part:0digits$}");

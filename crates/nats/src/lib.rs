@@ -26,6 +26,7 @@ mod auth;
 mod burst;
 pub(crate) mod capture;
 mod client;
+mod client_info;
 mod close;
 mod connection;
 mod dues;

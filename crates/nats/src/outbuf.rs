@@ -153,6 +153,8 @@ pub(super) struct Signals {
     pub(super) info: bool,
     /// Measure the round trip.
     pub(super) measure: bool,
+    /// Take over the limits that the claims of the account now have.
+    pub(super) limits: bool,
     /// Remove subscriptions that the rules no longer allow.
     pub(super) rights: bool,
     /// Send what is left, and close.
@@ -544,12 +546,13 @@ impl OutBuffer {
         if signals == Signals::default() {
             return;
         }
-        let Signals { lame_duck, expired, info, measure, rights, finish } = signals;
+        let Signals { lame_duck, expired, info, measure, limits, rights, finish } = signals;
         let mut state = self.state.lock();
         state.signals.lame_duck |= lame_duck;
         state.signals.expired |= expired;
         state.signals.info |= info;
         state.signals.measure |= measure;
+        state.signals.limits |= limits;
         state.signals.rights |= rights;
         state.signals.finish = state.signals.finish.or(finish);
     }
@@ -702,10 +705,12 @@ mod tests {
     #[test]
     fn signals_that_are_put_back_are_seen_at_the_next_look() {
         tailrace_runtime::install();
-        let limits = OutLimits { pending_max: 1, slow_at: 1, write_deadline: Duration::from_secs(1) };
-        let out = OutBuffer::new(limits, None);
+        let of_out = OutLimits { pending_max: 1, slow_at: 1, write_deadline: Duration::from_secs(1) };
+        let out = OutBuffer::new(of_out, None);
         let finish = Some(CloseReason::Client);
-        let all = Signals { lame_duck: true, expired: true, info: true, measure: true, rights: true, finish };
+        let (limits, rights) = (true, true);
+        let all =
+            Signals { lame_duck: true, expired: true, info: true, measure: true, limits, rights, finish };
         let look = || out.poll_owner(&mut Context::from_waker(Waker::noop())).signals;
         out.put_back_signals(all);
         assert_eq!(look(), all);

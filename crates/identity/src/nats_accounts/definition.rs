@@ -89,7 +89,7 @@ impl Import {
     }
 
     /// Returns the pattern in the exporting account.
-    pub(crate) fn exported(&self) -> &[u8] {
+    pub fn exported(&self) -> &[u8] {
         match self.kind {
             ShareKind::Stream => self.mapping.source(),
             ShareKind::Service => self.mapping.destination(),

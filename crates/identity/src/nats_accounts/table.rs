@@ -137,6 +137,14 @@ impl Account {
         &self.services
     }
 
+    /// Reports whether one of its imports is in force.
+    pub fn has_in_force(&self, import: &Import) -> bool {
+        match import.kind {
+            ShareKind::Stream => self.streams.iter().any(|one| one.import == *import),
+            ShareKind::Service => self.services.iter().any(|one| one.import == *import),
+        }
+    }
+
     /// Returns where a message on `subject` goes beside this account.
     pub fn service_routes(&self, subject: &[u8]) -> impl Iterator<Item = ServiceRoute> {
         self.services.iter().filter_map(|import| {

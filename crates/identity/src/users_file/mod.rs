@@ -20,6 +20,7 @@
 //! [[users]]
 //! nkey = "U..."
 //! account = "SHOP"
+//! allowed_connection_types = ["WEBSOCKET"]        # or "STANDARD"; without it, any
 //!
 //! [[accounts]]
 //! name = "SHOP"
@@ -41,6 +42,7 @@ use self::permissions::{Lists, PermissionsTable, Responses, Wrong, rules, wrong}
 use crate::errors::UsersFileError;
 use crate::nats_accounts::AccountName;
 use crate::nats_accounts::callout::CalloutTable;
+use crate::nats_accounts::jwt::ConnectionKind;
 use crate::nkey::PublicKey;
 use crate::rules::Rules;
 use crate::users::{Proof, Users};
@@ -67,6 +69,7 @@ struct UserTable {
     publish: Option<Spanned<Lists>>,
     subscribe: Option<Spanned<Lists>>,
     allow_responses: Option<Spanned<Responses>>,
+    allowed_connection_types: Option<Spanned<Vec<Spanned<String>>>>,
 }
 
 /// A string whose type errors do not show it, unlike serde's: "invalid type: integer `1234`".
@@ -175,5 +178,30 @@ fn add_user(users: &mut Users, table: &Spanned<UserTable>, defaults: Option<&Rul
     let of_account = defined.flatten().and_then(|account| account.definition().default_permissions.clone());
     let own = rules("users", user.publish.as_ref(), user.subscribe.as_ref(), user.allow_responses.as_ref())?;
     let rules = own.or(of_account).or_else(|| defaults.cloned());
-    users.add(name.get_ref(), proof, rules, account).map_err(|reason| wrong(name, "users", reason))
+    users.add(name.get_ref(), proof, rules, account).map_err(|reason| wrong(name, "users", reason))?;
+    if let Some(list) = &user.allowed_connection_types {
+        users.restrict(name.get_ref(), connection_kinds(list)?);
+    }
+    Ok(())
+}
+
+/// Reads the names of kinds of connection. Those that exist in nats-server only allow nothing here.
+fn connection_kinds(list: &Spanned<Vec<Spanned<String>>>) -> Result<Arc<[ConnectionKind]>, Wrong> {
+    const KEY: &str = "users.allowed_connection_types";
+    const ELSEWHERE: [&str; 5] = ["LEAFNODE", "LEAFNODE_WS", "MQTT", "MQTT_WS", "IN_PROCESS"];
+    if list.get_ref().is_empty() {
+        return Err(wrong(list, KEY, "it must name a kind, such as STANDARD or WEBSOCKET"));
+    }
+    let mut kinds = Vec::new();
+    for name in list.get_ref() {
+        let is = |known: &str| name.get_ref().eq_ignore_ascii_case(known);
+        let found =
+            [ConnectionKind::Standard, ConnectionKind::WebSocket].into_iter().find(|one| is(one.name()));
+        if found.is_none() && !ELSEWHERE.into_iter().any(is) {
+            let reason = format!("{:?} is no kind of connection; use STANDARD or WEBSOCKET", name.get_ref());
+            return Err(wrong(name, KEY, reason));
+        }
+        kinds.extend(found);
+    }
+    Ok(kinds.into())
 }

@@ -214,8 +214,7 @@ fn call_at<'a>(name: &str, text: &'a str) -> Option<&'a str> {
     let line = inside.split('\n').next().unwrap_or(inside);
     // The last bracket that the closing braces follow.
     let mut ends = inside.match_indices(')').filter(|(at, _)| *at <= line.len());
-    let last =
-        ends.rfind(|(at, _)| inside[at + 1..].trim_start_matches(blank).starts_with("}}"))?;
+    let last = ends.rfind(|(at, _)| inside[at + 1..].trim_start_matches(blank).starts_with("}}"))?;
     Some(&inside[..last.0])
 }
 

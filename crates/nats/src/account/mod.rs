@@ -107,6 +107,11 @@ impl Account {
         self.defined.load().as_ref().map(|defined| defined.definition().limits.clone())
     }
 
+    /// What the configuration says about it.
+    pub(crate) fn defined(&self) -> Option<Arc<Defined>> {
+        self.defined.load_full()
+    }
+
     fn replies(&self) -> Option<&Arc<Replies<Self>>> {
         self.replies.get()
     }

@@ -126,9 +126,8 @@ impl<A> Replies<A> {
         };
         let is_last = match request.response {
             Response::Singleton => true,
-            Response::Stream => false,
-            // As in nats-server, an empty message ends a chunked answer.
-            Response::Chunked => answer.payload.is_empty(),
+            // As in nats-server, an empty message without headers ends an answer in several messages.
+            Response::Stream | Response::Chunked => answer.payload.is_empty() && answer.headers.is_none(),
         };
         request.until = now + request.patience;
         if is_late || is_last {
@@ -233,7 +232,8 @@ mod tests {
         let one = ask(Response::Singleton);
         assert_eq!([answer(&replies, &one, b"x"), answer(&replies, &one, b"x")], [inbox(), None]);
         let many = ask(Response::Stream);
-        assert_eq!([answer(&replies, &many, b""), answer(&replies, &many, b"x")], [inbox(), inbox()]);
+        let found = [&b"x"[..], b"y", b"", b"x"].map(|payload| answer(&replies, &many, payload));
+        assert_eq!(found, [inbox(), inbox(), inbox(), None]);
         let chunks = ask(Response::Chunked);
         let found = [&b"x"[..], b"y", b"", b"z"].map(|payload| answer(&replies, &chunks, payload));
         assert_eq!(found, [inbox(), inbox(), inbox(), None]);

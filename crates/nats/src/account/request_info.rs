@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tailrace_nats_wire::HEADER_LINE;
 
 use super::Account;
-use crate::client::{Client, TransportKind};
+use crate::client::Client;
+use crate::client_info::describe;
 
 const NAME: &[u8] = b"Nats-Request-Info";
 
@@ -40,34 +41,17 @@ pub(super) fn added(
     if let Some(client) = origin {
         let round_trip_us = client.counts.round_trip_us.load(Ordering::Relaxed);
         info["rtt"] = json!(round_trip_us.saturating_mul(1000));
-        if shares {
-            describe(client, &mut info);
+        if shares
+            && let (Some(info), Value::Object(more)) =
+                (info.as_object_mut(), describe(client, client.said().as_deref()))
+        {
+            info.extend(more.into_iter().filter(|(key, _)| key != "acc"));
         }
     }
     let plain = [HEADER_LINE, b"\r\n\r\n"].concat();
     let block = block.map_or(Cow::Borrowed(&*plain), removed);
     let lines = block.strip_suffix(b"\r\n").unwrap_or(&block);
     [lines, NAME, b": ", info.to_string().as_bytes(), b"\r\n\r\n"].concat()
-}
-
-fn describe(client: &Client, info: &mut serde_json::Value) {
-    info["id"] = json!(client.id);
-    info["host"] = json!(client.peer.ip().to_canonical().to_string());
-    info["kind"] = json!("Client");
-    info["client_type"] = json!(match client.transport {
-        TransportKind::Plain | TransportKind::Tls => "nats",
-        TransportKind::WebSocket => "websocket",
-    });
-    if let Some(user) = client.permissions().and_then(|permissions| permissions.user().name()) {
-        info["user"] = json!(&**user);
-    }
-    if let Some(said) = client.said() {
-        for (key, value) in [("name", &said.name), ("lang", &said.lang), ("ver", &said.version)] {
-            if !value.is_empty() {
-                info[key] = json!(value);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

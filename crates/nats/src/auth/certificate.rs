@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use tailrace_identity::Denied;
 use tailrace_identity::certificate_names::NatsNames;
 use tailrace_nats_wire::ConnectOptions;
 use tailrace_node::access::CertificateRefused;
@@ -33,6 +34,9 @@ impl Auth {
         };
         if let Some(check) = self.users.check_certificate(&names, password) {
             let user = self.finished(check).await.map_err(|denied| refused(&denied))?;
+            if !user.may_connect_by(asker.connection.kind) {
+                return Err(refused(&Denied::ConnectionKind));
+            }
             return Ok(Arc::new(self.permissions(user, asker, None).proved_by(HOW)));
         }
         let node = asker.node.upgrade().filter(|_| self.lets_cluster_users_in());

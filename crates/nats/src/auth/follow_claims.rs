@@ -35,7 +35,8 @@ pub async fn follow_claims(server: Arc<NatsServer>) {
     }
 }
 
-fn apply(server: &NatsServer) {
+/// Applies the claims that are in force now. May be done more than once.
+pub(crate) fn apply(server: &NatsServer) {
     let front = &server.front;
     let Some(operator) = front.auth().operator() else { return };
     front.accounts().define(&operator.table());
@@ -43,9 +44,12 @@ fn apply(server: &NatsServer) {
         let Some(permissions) = client.permissions() else { continue };
         permissions.forget_decisions();
         let Some(claimed) = permissions.claimed() else { continue };
-        if let Err(reason) = operator.recheck(claimed, client.connection()) {
-            tracing::info!(client = client.id, %reason, "a NATS client may not stay");
-            client.out.finish(close_reason(&reason));
+        match operator.recheck(claimed, client.connection()) {
+            Ok(_) => client.out.signal(|signals| signals.limits = true),
+            Err(reason) => {
+                tracing::info!(client = client.id, %reason, "a NATS client may not stay");
+                client.out.finish(close_reason(&reason));
+            }
         }
     }
     // The newest connections over the limit go.

@@ -48,6 +48,7 @@ pub(crate) use admission::admit;
 pub(crate) use callout::Callouts;
 pub use error::AuthError;
 pub use follow::follow_access;
+pub(crate) use follow_claims::apply as apply_claims;
 pub use follow_claims::follow_claims;
 use login::given;
 pub(crate) use login::{Mechanism, Refused};
@@ -205,7 +206,8 @@ impl Auth {
     /// The permissions of clients that present nothing, not even a CONNECT. `None` if they are refused.
     pub(crate) fn guest(&self, asker: &Asker) -> Option<Arc<Permissions>> {
         let user = self.users.guest().cloned().unwrap_or_default();
-        self.has_guest().then(|| Arc::new(self.permissions(user, asker, None)))
+        let is_let_in = self.has_guest() && user.may_connect_by(asker.connection.kind);
+        is_let_in.then(|| Arc::new(self.permissions(user, asker, None)))
     }
 
     /// Makes the permissions of a user. Everybody passes here, so that no way in leaves out the rules.
@@ -272,6 +274,10 @@ impl Auth {
             return self.guest(asker).ok_or_else(|| refused(Denied::NoCredentials));
         };
         let user = self.finished(self.users.check(&credential)).await.map_err(refused)?;
+        // Asked last, so that the answer tells nothing about a wrong password.
+        if !user.may_connect_by(asker.connection.kind) {
+            return Err(refused(Denied::ConnectionKind));
+        }
         Ok(Arc::new(self.permissions(user, asker, None).proved_by(mechanism)))
     }
 

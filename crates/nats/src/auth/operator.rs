@@ -15,7 +15,7 @@ use tailrace_identity::nats_accounts::jwt::{
     AccountClaims, AccountUser, ClaimError, Connection, DeletedAccounts, OperatorTrust, Presented,
     UserClaims, UserDenied,
 };
-use tailrace_identity::nats_accounts::{AccountName, AccountTable};
+use tailrace_identity::nats_accounts::{AccountName, AccountTable, ConnectionLimits};
 use tailrace_metadata::StoredAccountClaims;
 
 use super::clock::now_s;
@@ -210,6 +210,12 @@ impl Operator {
         self.known.load().claims.get(account).map(|claim| Arc::clone(&claim.token))
     }
 
+    /// The name that the claims give to an account.
+    pub(crate) fn name_of(&self, account: &str) -> Option<String> {
+        let known = self.known.load();
+        known.claims.get(account).map(|claim| claim.claims.name().to_owned()).filter(|name| !name.is_empty())
+    }
+
     /// The claims of all accounts, each with its account.
     pub(crate) fn tokens(&self) -> Vec<(String, Arc<str>)> {
         let known = self.known.load();
@@ -270,9 +276,13 @@ impl Operator {
         known.claims.get(account).is_some_and(|claim| claim.claims.definition().callout.is_some())
     }
 
-    /// Decides whether a user who was let in may stay. One whose permissions or limits have changed may not:
-    /// it comes back with the new ones.
-    pub(crate) fn recheck(&self, claimed: &Claimed, connection: Connection) -> Result<(), UserDenied> {
+    /// Decides whether a user who was let in may stay, and returns its limits now. One whose permissions have
+    /// changed may not stay: it comes back with the new ones.
+    pub(crate) fn recheck(
+        &self,
+        claimed: &Claimed,
+        connection: Connection,
+    ) -> Result<ConnectionLimits, UserDenied> {
         let now = match &claimed.asked {
             None => {
                 let account = self.account_of(claimed.claims.account())?;
@@ -280,8 +290,7 @@ impl Operator {
             }
             Some(asked) => self.placed_again(claimed, asked, connection)?,
         };
-        let is_same = now.user == claimed.user.user && now.limits == claimed.user.limits;
-        if is_same { Ok(()) } else { Err(UserDenied::Issuer) }
+        if now.user == claimed.user.user { Ok(now.limits) } else { Err(UserDenied::Issuer) }
     }
 
     /// Decides again about a user whom the service of an account has let in, without asking it.

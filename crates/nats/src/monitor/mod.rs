@@ -5,6 +5,7 @@
 //! meanwhile. Out of scope: JSONP, secrets, profiles of the process, and `/healthz`, which concerns more than
 //! NATS.
 
+mod accounts;
 mod closed;
 mod connection_info;
 mod connections;
@@ -24,10 +25,10 @@ use tailrace_env::task;
 
 use serde::Serialize;
 
+pub(crate) use self::accounts::{account_info, account_statistics};
 use self::page::{PATHS, Page, UNCOUNTED};
 use self::query::{BadQuery, Query};
 pub use self::remembered::Monitor;
-pub(crate) use crate::go_time::rfc3339;
 use crate::server::NatsServer;
 
 /// The answer to a request.
@@ -73,8 +74,8 @@ pub async fn respond(server: &Arc<NatsServer>, path: &str, query: &str) -> Optio
         Page::Routez => others::routez(front, &query).and_then(|page| text(&page)),
         Page::Gatewayz => others::gatewayz(front, &query).and_then(|page| text(&page)),
         Page::Leafz => others::leafz(front, &query).and_then(|page| text(&page)),
-        Page::Accountz => others::accountz(front, &query).and_then(|page| text(&page)),
-        Page::Accstatz => others::accstatz(front, &query).and_then(|page| text(&page)),
+        Page::Accountz => accounts::accountz(front, &query).and_then(|page| text(&page)),
+        Page::Accstatz => accounts::accstatz(front, &query).and_then(|page| text(&page)),
         Page::Jsz => others::jsz(front, &query).and_then(|page| text(&page)),
         Page::Stacksz => return Some(listed(server, |_| Ok(process::threads())).await),
         Page::Ipqueuesz => others::ipqueuesz(&query).and_then(|page| text(&page)),

@@ -1,4 +1,4 @@
-//! Pages about the other nodes, the accounts, and features that tailrace lacks (gateways, leaf nodes,
+//! Pages about the other nodes, and features that tailrace lacks (gateways, leaf nodes,
 //! JetStream). They are well-formed, so that tools that read all pages work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +7,12 @@ use tailrace_env::time::WallTime;
 use serde_json::{Value, json};
 
 use super::query::{BadQuery, Query};
-use super::subscriptions::statistics;
 use crate::front::NatsFront;
 use crate::go_time;
 use crate::routes::RemoteNode;
 
 /// The first fields of every page.
-fn head(front: &NatsFront) -> (String, String) {
+pub(super) fn head(front: &NatsFront) -> (String, String) {
     (front.server_info().server_id.clone(), go_time::rfc3339(WallTime::now()))
 }
 
@@ -102,60 +101,4 @@ pub(super) fn jsz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
 pub(super) fn ipqueuesz(query: &Query) -> Result<Value, BadQuery> {
     query.truth("all")?;
     Ok(json!({}))
-}
-
-pub(super) fn accountz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
-    let (server_id, now) = head(front);
-    let name = query.text("acc");
-    if name.is_empty() {
-        let names: Vec<_> = front.accounts().all().iter().map(|account| account.name().to_string()).collect();
-        return Ok(json!({ "server_id": server_id, "now": now, "accounts": names }));
-    }
-    let Some(account) = front.accounts().find(name) else {
-        return Err(BadQuery(format!("Account {name} does not exist")));
-    };
-    let detail = json!({
-        "account_name": name,
-        "update_time": go_time::rfc3339(front.started()),
-        "expired": false,
-        "complete": true,
-        "jetstream_enabled": false,
-        "leafnode_connections": 0,
-        "client_connections": account.connections(),
-        "subscriptions": account.subscriptions(),
-        "name_tag": name,
-        "sublist_stats": statistics(front),
-    });
-    Ok(json!({ "server_id": server_id, "now": now, "account_detail": detail }))
-}
-
-/// Accounts without connections are left out, unless there is only one. The messages are counted for all
-/// accounts together, and shown only if there is only one.
-pub(super) fn accstatz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
-    let unused = query.truth("unused")?;
-    let (server_id, now) = head(front);
-    let metrics = front.metrics();
-    let all = front.accounts().all();
-    let is_only_one = all.len() == 1;
-    let flow = |messages: u64, bytes: u64| {
-        let none = || json!({ "msgs": 0, "bytes": 0 });
-        let (messages, bytes) = if is_only_one { (messages, bytes) } else { (0, 0) };
-        json!({ "msgs": messages, "bytes": bytes, "gateways": none(), "routes": none(), "leafs": none() })
-    };
-    let shown = all.iter().filter(|account| is_only_one || unused || account.connections() > 0);
-    let accounts = shown.map(|account| {
-        json!({
-            "acc": &**account.name(),
-            "name": &**account.name(),
-            "conns": account.connections(),
-            "leafnodes": 0,
-            "total_conns": account.connections(),
-            "num_subscriptions": account.subscriptions(),
-            "sent": flow(metrics.messages_out.get(), metrics.bytes_out.get()),
-            "received": flow(metrics.messages_in.get(), metrics.bytes_in.get()),
-            "slow_consumers": if is_only_one { metrics.slow_consumers.get() } else { 0 },
-        })
-    });
-    let accounts: Vec<_> = accounts.collect();
-    Ok(json!({ "server_id": server_id, "now": now, "account_statz": accounts }))
 }

@@ -24,6 +24,8 @@ pub struct Monitor {
     /// Number of requests, in the order of [`COUNTED`].
     other_requests: [AtomicU64; COUNTED.len()],
     pub(super) lists: Semaphore,
+    /// Number of events and answers of the server itself.
+    pub(crate) said: AtomicU64,
 }
 
 impl Monitor {
@@ -34,6 +36,7 @@ impl Monitor {
             requests: std::array::from_fn(|_| AtomicU64::new(0)),
             other_requests: std::array::from_fn(|_| AtomicU64::new(0)),
             lists: Semaphore::new(LISTS_MAX),
+            said: AtomicU64::new(0),
         }
     }
 

@@ -81,6 +81,18 @@ impl Session {
         self.subscriptions_max = stricter(self.subscriptions_max, limits.subscriptions);
     }
 
+    /// Takes over the limits that the user has by the claims of its account that are in force now.
+    pub(crate) fn follow_limits(&mut self, front: &NatsFront) {
+        let claimed = self.permissions.as_ref().and_then(|permissions| permissions.claimed());
+        let (Some(claimed), Some(operator)) = (claimed, front.auth().operator()) else { return };
+        // One who may not stay is told elsewhere.
+        if let Ok(limits) = operator.recheck(claimed, self.client.connection()) {
+            self.payload_max = front.limits().payload_max;
+            self.subscriptions_max = front.limits().subscriptions_max;
+            self.apply_limits(limits);
+        }
+    }
+
     /// Refuses a client with wrong credentials.
     pub(crate) fn denied(&self) -> Next {
         self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization)

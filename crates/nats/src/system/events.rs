@@ -1,35 +1,68 @@
 //! Events of connections, published in the system account. They are made only if somebody listens there.
 
+use std::sync::atomic::Ordering;
+
 use serde_json::{Value, json};
 use tailrace_env::time::WallTime;
-use tailrace_nats_wire::Message;
+use tailrace_nats_wire::{ConnectOptions, Message};
 
-use super::server;
+use super::{name_tag, server};
 use crate::burst::Burst;
 use crate::client::Client;
+use crate::client_info::describe;
 use crate::close::CloseReason;
 use crate::front::NatsFront;
-use crate::monitor::rfc3339;
+use crate::go_time::rfc3339;
+use crate::monitor;
 
 const CONNECT: &str = "io.nats.server.advisory.v1.client_connect";
 const DISCONNECT: &str = "io.nats.server.advisory.v1.client_disconnect";
+const CONNECTIONS: &str = "io.nats.server.advisory.v1.account_connections";
 
 /// Tells that a client has logged in.
 pub(crate) fn connected(front: &NatsFront, client: &Client) {
     publish(front, &format!("$SYS.ACCOUNT.{}.CONNECT", client.account()), || {
-        event(front, CONNECT, json!({ "client": describe(client, false) }))
+        let mut info = describe(client, client.said().as_deref());
+        info["name_tag"] = json!(name_tag(front, client.account()));
+        event(front, CONNECT, json!({ "client": info }))
     });
+    count_again(front, client.account());
 }
 
 /// Tells that a client that has logged in is gone.
 pub(crate) fn disconnected(front: &NatsFront, client: &Client, reason: CloseReason) {
-    publish(front, &format!("$SYS.ACCOUNT.{}.DISCONNECT", client.account()), || ended(front, client, reason));
+    publish(front, &format!("$SYS.ACCOUNT.{}.DISCONNECT", client.account()), || {
+        ended(front, client, describe(client, client.said().as_deref()), reason)
+    });
+    count_again(front, client.account());
 }
 
-/// Tells that a client was not let in.
-pub(crate) fn refused(front: &NatsFront, client: &Client, reason: CloseReason) {
+/// Tells that a client was not let in. `said` is what it has presented.
+pub(crate) fn refused(front: &NatsFront, client: &Client, said: &ConnectOptions, reason: CloseReason) {
     let subject = format!("$SYS.SERVER.{}.CLIENT.AUTH.ERR", front.server_info().server_id);
-    publish(front, &subject, || ended(front, client, reason));
+    publish(front, &subject, || {
+        let mut info = describe(client, Some(said));
+        // The name that it claims to have. A token is a secret, and is not shown.
+        if let Some(user) = said.user.as_ref().or(said.nkey.as_ref()).filter(|user| !user.is_empty()) {
+            info["user"] = json!(user);
+        }
+        ended(front, client, info, reason)
+    });
+}
+
+/// Tells how many connections an account has, on two subjects as nats-server does.
+fn count_again(front: &NatsFront, account: &str) {
+    for subject in
+        [format!("$SYS.ACCOUNT.{account}.SERVER.CONNS"), format!("$SYS.SERVER.ACCOUNT.{account}.CONNS")]
+    {
+        publish(front, &subject, || connections(front, account).unwrap_or_default());
+    }
+}
+
+/// Describes how many connections an account has. `None` if there is no such account.
+pub(super) fn connections(front: &NatsFront, account: &str) -> Option<Value> {
+    let account = front.accounts().find(account)?;
+    Some(event(front, CONNECTIONS, monitor::account_statistics(front, &account)))
 }
 
 fn publish(front: &NatsFront, subject: &str, body: impl FnOnce() -> Value) {
@@ -60,39 +93,21 @@ fn event(front: &NatsFront, kind: &str, fields: Value) -> Value {
     event
 }
 
-fn ended(front: &NatsFront, client: &Client, reason: CloseReason) -> Value {
+fn ended(front: &NatsFront, client: &Client, mut info: Value, reason: CloseReason) -> Value {
+    info["stop"] = json!(rfc3339(WallTime::now()));
+    info["name_tag"] = json!(name_tag(front, client.account()));
+    let round_trip_us = client.counts.round_trip_us.load(Ordering::Relaxed);
+    if round_trip_us > 0 {
+        info["rtt"] = json!(round_trip_us.saturating_mul(1000));
+    }
     let (messages_out, bytes_out) = client.sent();
     let (messages_in, bytes_in) = client.received();
+    // As in nats-server: what the client has sent, and received.
     let fields = json!({
-        "client": describe(client, true),
-        "sent": { "msgs": messages_out, "bytes": bytes_out },
-        "received": { "msgs": messages_in, "bytes": bytes_in },
+        "client": info,
+        "sent": { "msgs": messages_in, "bytes": bytes_in },
+        "received": { "msgs": messages_out, "bytes": bytes_out },
         "reason": reason.to_string(),
     });
     event(front, DISCONNECT, fields)
-}
-
-/// Describes a client, without any secret.
-fn describe(client: &Client, is_over: bool) -> Value {
-    let mut info = json!({
-        "start": rfc3339(client.started),
-        "host": client.peer.ip().to_canonical().to_string(),
-        "id": client.id,
-        "acc": client.account(),
-        "kind": "Client",
-    });
-    if is_over {
-        info["stop"] = json!(rfc3339(WallTime::now()));
-    }
-    if let Some(user) = client.permissions().and_then(|permissions| permissions.user().name()) {
-        info["user"] = json!(&**user);
-    }
-    if let Some(said) = client.said() {
-        for (key, value) in [("name", &said.name), ("lang", &said.lang), ("ver", &said.version)] {
-            if !value.is_empty() {
-                info[key] = json!(value);
-            }
-        }
-    }
-    info
 }

@@ -38,6 +38,7 @@ fn status_of(reason: CloseReason) -> u16 {
         | CloseReason::AuthenticationTimeout
         | CloseReason::Authorization
         | CloseReason::Revoked
+        | CloseReason::Kicked
         | CloseReason::MaximumControlLine
         | CloseReason::MaximumConnections
         | CloseReason::MaximumAccountConnections

@@ -21,7 +21,7 @@ user = "g"
 password = "p"
 "#;
 
-type Talker = Lines<TcpStream>;
+pub(crate) type Talker = Lines<TcpStream>;
 
 fn users_of(accounts: &[&str]) -> String {
     let user = |name: &str, account: &str| {
@@ -45,19 +45,19 @@ fn write(folder: &Path, text: &str) -> String {
     path.display().to_string()
 }
 
-struct World {
-    server: TestServer,
+pub(crate) struct World {
+    pub(crate) server: TestServer,
     _folder: TempDir,
 }
 
-async fn world(users: &str, more: &[(&str, &str)]) -> World {
+pub(crate) async fn world(users: &str, more: &[(&str, &str)]) -> World {
     let folder = tempfile::tempdir().unwrap();
     let path = write(folder.path(), users);
     let settings = [&[("tailrace.nats.users.file", path.as_str())], more].concat();
     World { server: TestServer::with(&settings).await, _folder: folder }
 }
 
-async fn login_with(server: &TestServer, user: &str, more: &str) -> Talker {
+pub(crate) async fn login_with(server: &TestServer, user: &str, more: &str) -> Talker {
     let mut lines = Lines::over(TcpStream::connect(server.nats()).await.unwrap());
     lines.info().await;
     let options = format!(
@@ -68,7 +68,7 @@ async fn login_with(server: &TestServer, user: &str, more: &str) -> Talker {
     lines
 }
 
-async fn login(server: &TestServer, user: &str) -> Talker {
+pub(crate) async fn login(server: &TestServer, user: &str) -> Talker {
     let mut lines = login_with(server, user, "").await;
     assert!(lines.until_pong().await.is_empty());
     lines

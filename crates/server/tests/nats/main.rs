@@ -22,6 +22,7 @@ mod operator;
 mod operator_callout;
 mod quotas;
 mod rights;
+mod system;
 mod tls;
 mod two_doors;
 mod websocket;

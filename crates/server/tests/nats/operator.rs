@@ -288,7 +288,7 @@ async fn accounts_share_by_their_claims() {
 }
 
 /// Returns the JSON of the only message.
-async fn answer(talker: &mut Talker) -> Value {
+pub(crate) async fn answer(talker: &mut Talker) -> Value {
     loop {
         let lines = talker.until_pong().await;
         if let Some(body) = lines.iter().find(|line| line.starts_with('{')) {
@@ -350,7 +350,7 @@ pub(crate) async fn refusal(world: &World, settings: &[(&str, &str)]) -> String 
 }
 
 /// Sends a request and returns its answer.
-async fn ask(talker: &mut Talker, subject: &str, body: &str) -> Value {
+pub(crate) async fn ask(talker: &mut Talker, subject: &str, body: &str) -> Value {
     talker.send(&format!("PUB $SYS.REQ.{subject} _INBOX.1 {}\r\n{body}\r\n", body.len())).await;
     answer(talker).await
 }
@@ -401,6 +401,36 @@ async fn accounts_are_pushed_into_the_metadata_and_deleted() {
     assert_eq!(said["data"]["code"], 200, "{said}");
     assert_eq!(lines.until_end().await, [VIOLATION]);
     refused(&server, &jwt, Some(&user)).await;
+}
+
+/// As in nats-server: the limits of an open connection change, and it stays.
+#[tokio::test]
+async fn pushed_limits_hold_for_open_connections_when_the_push_is_answered() {
+    let world = World::new();
+    let server = world.start(json!({}), &[]).await;
+    let (admin, user) = (KeyPair::new_user(), KeyPair::new_user());
+    let admins = user_of(&world.system, &admin, json!({}), json!({}));
+    let mut system = login(&server, &admins, &admin).await;
+    system.send("SUB _INBOX.> 1\r\n").await;
+    let jwt = world.user(&user, json!({}), json!({}));
+    let mut open = login(&server, &jwt, &user).await;
+    let push = async |system: &mut Talker, limits: Value| {
+        let claims = world.claims(&world.account, json!({ "limits": account_limits(limits) }));
+        assert_eq!(ask(system, "CLAIMS.UPDATE", &claims).await["data"]["message"], "jwt updated");
+    };
+    push(&mut system, json!({ "subs": 1, "payload": 3, "conn": 1 })).await;
+    let mut second = connect(&server, &jwt, Some(&user)).await;
+    let too_many = ["-ERR 'maximum account active connections exceeded'"];
+    assert_eq!(second.until_end().await, too_many);
+    open.send("SUB a 1\r\nSUB b 2\r\n").await;
+    assert_eq!(open.until_pong().await, ["-ERR 'maximum subscriptions exceeded'"]);
+    push(&mut system, json!({ "subs": 2 })).await;
+    drop(login(&server, &jwt, &user).await);
+    open.send("SUB b 2\r\nPUB b 5\r\nhello\r\n").await;
+    assert_eq!(open.until_pong().await, ["MSG b 2 5", "hello"]);
+    push(&mut system, json!({ "payload": 3 })).await;
+    open.send("PUB b 5\r\nhello\r\n").await;
+    assert_eq!(open.until_end().await, ["-ERR 'Maximum Payload Violation'"]);
 }
 
 #[tokio::test]

@@ -1,0 +1,230 @@
+//! The system account: what it hears of connections, what it asks about accounts and servers, and the clients
+//! that it ends. `interop/security-nats.sh` compares all of it with nats-server.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use serde_json::json;
+
+use crate::accounts::{Talker, World, login, login_with, world};
+use crate::operator::{answer, ask};
+
+const USERS: &str = r#"
+[[accounts]]
+name = "$SYS"
+[[accounts]]
+name = "A"
+exports = [
+    { stream = "news.>" },
+    { service = "ask.*", accounts = ["B"], response = "stream" },
+]
+[[accounts]]
+name = "B"
+imports = [{ service = "ask.one", from = "A", to = "q", share = true }]
+[[users]]
+user = "sys"
+password = "p"
+account = "$SYS"
+[[users]]
+user = "a"
+password = "p"
+account = "A"
+[[users]]
+user = "b"
+password = "p"
+account = "B"
+"#;
+
+async fn system(world: &World) -> Talker {
+    let mut system = login(&world.server, "sys").await;
+    system.send("SUB _INBOX.> 1\r\n").await;
+    system.until_pong().await;
+    system
+}
+
+/// Returns the id of the server, as INFO says it.
+async fn id_of(system: &mut Talker) -> String {
+    ask(system, "SERVER.PING.IDZ", "").await["id"].as_str().unwrap().to_owned()
+}
+
+async fn cid_of(system: &mut Talker, user: &str) -> u64 {
+    let body = json!({ "user": user, "auth": true }).to_string();
+    let page = ask(system, "SERVER.PING.CONNZ", &body).await;
+    page["data"]["connections"][0]["cid"].as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn the_system_account_ends_a_connection_and_no_other_account_does() {
+    let world = world(USERS, &[]).await;
+    let mut system = system(&world).await;
+    let id = id_of(&mut system).await;
+    let (mut kicked, mut stays) = (login(&world.server, "a").await, login(&world.server, "b").await);
+    let (of_kicked, of_stays) = (cid_of(&mut system, "a").await, cid_of(&mut system, "b").await);
+    system.send("SUB $SYS.ACCOUNT.A.DISCONNECT 2\r\n").await;
+    // Another account has no such request, and a number that nobody has is an error.
+    kicked.send("SUB _INBOX.> 1\r\n").await;
+    let body = json!({ "cid": of_stays }).to_string();
+    kicked.send(&format!("PUB $SYS.REQ.SERVER.{id}.KICK _INBOX.1 {}\r\n{body}\r\n", body.len())).await;
+    let said = kicked.until_pong().await;
+    assert!(said.iter().any(|line| line.contains("503")), "{said:?}");
+    for body in ["{\"cid\":999999}", "{\"other\":1}"] {
+        let said = ask(&mut system, &format!("SERVER.{id}.KICK"), body).await;
+        assert_eq!(said["error"], json!({ "code": 500, "description": "no such client or leafnode id" }));
+    }
+    let said = ask(&mut system, &format!("SERVER.{id}.KICK"), &json!({ "cid": of_kicked }).to_string()).await;
+    assert!(said.get("error").is_none() && said["server"]["id"] == *id, "{said}");
+    assert_eq!(kicked.until_end().await, [""; 0]);
+    assert_eq!(answer(&mut system).await["reason"], "Kicked");
+    assert_eq!(stays.until_pong().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn the_system_account_sends_a_client_away() {
+    let world = world(USERS, &[]).await;
+    let mut system = system(&world).await;
+    let id = id_of(&mut system).await;
+    let mut old = login(&world.server, "a").await;
+    let mut new = login_with(&world.server, "b", ",\"protocol\":1").await;
+    new.until_pong().await;
+    let cids = [cid_of(&mut system, "a").await, cid_of(&mut system, "b").await];
+    let mut said = Vec::new();
+    for cid in cids {
+        said.push(ask(&mut system, &format!("SERVER.{id}.LDM"), &json!({ "cid": cid }).to_string()).await);
+    }
+    let reason = said[0]["error"]["description"].as_str().unwrap();
+    assert!(reason.starts_with("client does not support Lame Duck Mode"), "{reason}");
+    assert!(said[1].get("error").is_none(), "{}", said[1]);
+    // The answer may overtake the news.
+    while !new.until_pong().await.iter().any(|line| line.starts_with("INFO") && line.contains("\"ldm\":true"))
+    {
+    }
+    assert_eq!(old.until_pong().await, [""; 0], "both may stay");
+}
+
+#[tokio::test]
+async fn the_system_account_is_told_what_an_account_shares() {
+    let world = world(USERS, &[]).await;
+    let mut system = system(&world).await;
+    let (_a, _b) = (login(&world.server, "a").await, login(&world.server, "b").await);
+    let info = &ask(&mut system, "ACCOUNT.B.INFO", "").await["data"];
+    assert_eq!([&info["account_name"], &info["client_connections"]], [&json!("B"), &json!(1)]);
+    assert_eq!(
+        info["imports"],
+        json!([{ "subject": "ask.one", "account": "A", "type": "service", "local_subject": "q", "to": "q",
+            "invalid": false, "share": true, "tracking": false }])
+    );
+    let info = &ask(&mut system, "ACCOUNT.A.INFO", "").await["data"];
+    assert_eq!(
+        info["exports"],
+        json!([
+            { "subject": "news.>", "type": "stream" },
+            { "subject": "ask.*", "type": "service", "approved_accounts": ["B"], "response_type": "Streamed" },
+        ])
+    );
+    assert_eq!(ask(&mut system, "ACCOUNT.$SYS.INFO", "").await["data"]["is_system"], true);
+    let said = ask(&mut system, "ACCOUNT.NONE.INFO", "").await;
+    assert_eq!(said["error"], json!({ "code": 500, "description": "Account NONE does not exist" }));
+    let counts = ask(&mut system, "ACCOUNT.A.CONNS", "").await;
+    assert_eq!([&counts["acc"], &counts["conns"]], [&json!("A"), &json!(1)]);
+    let statistics = &ask(&mut system, "ACCOUNT.A.STATZ", "").await["data"]["account_statz"];
+    assert_eq!([&statistics[0]["acc"], &statistics[1]], [&json!("A"), &json!(null)]);
+}
+
+#[tokio::test]
+async fn a_request_says_which_servers_it_is_for() {
+    let world = world(USERS, &[]).await;
+    let mut system = system(&world).await;
+    let name = ask(&mut system, "SERVER.PING.IDZ", "").await["name"].as_str().unwrap().to_owned();
+    let mut is_answered = async |options: serde_json::Value| {
+        let body = options.to_string();
+        system.send(&format!("PUB $SYS.REQ.SERVER.PING _INBOX.1 {}\r\n{body}\r\n", body.len())).await;
+        loop {
+            let said = system.until_pong().await;
+            if let Some(line) = said.iter().find(|line| line.starts_with('{') || line.contains("503")) {
+                break line.starts_with('{');
+            }
+        }
+    };
+    for (options, expected) in [
+        (json!({}), true),
+        (json!({ "server_name": name }), true),
+        (json!({ "server_name": &name[1..] }), true),
+        (json!({ "server_name": &name[1..], "exact_match": true }), false),
+        (json!({ "server_name": "elsewhere" }), false),
+        (json!({ "host": "192.0.2.1" }), false),
+        (json!({ "cluster": "elsewhere" }), false),
+        (json!({ "tags": ["x"] }), false),
+        (json!({ "domain": "x" }), false),
+    ] {
+        assert_eq!(is_answered(options.clone()).await, expected, "{options}");
+    }
+    let said = ask(&mut system, "SERVER.PING.VARZ", "[1").await;
+    assert_eq!(said["error"]["code"], 400, "{said}");
+}
+
+#[tokio::test]
+async fn the_system_account_hears_how_many_connections_an_account_has() {
+    let world = world(USERS, &[]).await;
+    let mut system = login(&world.server, "sys").await;
+    system.send("SUB $SYS.ACCOUNT.A.> 1\r\n").await;
+    system.until_pong().await;
+    let client = login(&world.server, "a").await;
+    let event = answer(&mut system).await;
+    assert_eq!(
+        [&event["client"]["client_type"], &event["client"]["name_tag"], &event["server"]["flags"]],
+        [&json!("nats"), &json!("A"), &json!(0)]
+    );
+    let first = event["server"]["seq"].as_u64().unwrap();
+    drop(client);
+    let mut counts = Vec::new();
+    let mut lines = Vec::new();
+    while counts.len() < 2 || !lines.iter().any(|line: &String| line.contains("client_disconnect")) {
+        for line in system.until_pong().await {
+            if line.contains("account_connections") {
+                counts.push(serde_json::from_str::<serde_json::Value>(&line).unwrap());
+            }
+            lines.push(line);
+        }
+    }
+    assert_eq!(counts.last().unwrap()["conns"], 0);
+    assert!(
+        counts.iter().all(|event| event["server"]["seq"].as_u64().unwrap() > first || event["conns"] == 1)
+    );
+}
+
+#[tokio::test]
+async fn a_refused_client_is_named_as_it_named_itself_and_without_its_secret() {
+    let world = world(USERS, &[]).await;
+    let mut system = login(&world.server, "sys").await;
+    system.send("SUB $SYS.SERVER.*.CLIENT.AUTH.ERR 1\r\n").await;
+    system.until_pong().await;
+    let mut thief =
+        login_with(&world.server, "nobody", ",\"name\":\"thief\",\"pass\":\"guessed-secret\"").await;
+    thief.until_end().await;
+    let event = answer(&mut system).await;
+    let client = &event["client"];
+    assert_eq!(
+        [&client["user"], &client["name"], &client["acc"]],
+        [&json!("nobody"), &json!("thief"), &json!("$G")]
+    );
+    assert!(!event.to_string().contains("guessed-secret"));
+}
+
+#[tokio::test]
+async fn a_user_of_the_file_may_have_the_kinds_of_connection_that_it_names() {
+    let user = |name: &str, kinds: &str| {
+        format!("[[users]]\nuser = \"{name}\"\npassword = \"p\"\nallowed_connection_types = [{kinds}]\n")
+    };
+    let users = user("tcp", "\"standard\"") + &user("web", "\"WEBSOCKET\", \"MQTT\"");
+    let world = world(&format!("no_auth_user = \"web\"\n{users}"), &[]).await;
+    drop(login(&world.server, "tcp").await);
+    let refused = ["-ERR 'Authorization Violation'"];
+    assert_eq!(login_with(&world.server, "web", "").await.until_end().await, refused);
+    // Nor is it the guest, with a CONNECT and without.
+    for first in ["CONNECT {}\r\nPING\r\n", "PING\r\n"] {
+        let socket = tokio::net::TcpStream::connect(world.server.nats()).await.unwrap();
+        let mut guest = crate::common::lines::Lines::over(socket);
+        guest.info().await;
+        guest.send(first).await;
+        assert_eq!(guest.until_end().await, refused, "{first}");
+    }
+}
