@@ -51,11 +51,15 @@ def parse(text):
 class Recorder:
     def __init__(self, server, path):
         self.server, self.out = server, open(path, "w")
+        with open(os.path.join(os.path.dirname(path), "words.txt")) as words:
+            self.words = words.read().splitlines()
 
     def write(self, line):
-        """One line. Runs of a letter are written as ~LETTER*COUNT~."""
+        """One line. Runs of a letter are written as ~LETTER*COUNT~, and the pieces of words.txt as ~LINE~."""
         text = json.dumps(line, ensure_ascii=True, separators=(",", ":"))
         text = re.sub(r"([a-z])\1{99,}", lambda run: "~%s*%d~" % (run[1], len(run[0])), text)
+        for at, word in enumerate(self.words):
+            text = text.replace(word, "~%d~" % at)
         self.out.write(text + "\n")
 
     def reset(self):

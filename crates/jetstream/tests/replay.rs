@@ -33,10 +33,13 @@ fn short(request: &Value) -> String {
     request.to_string().chars().take(600).collect()
 }
 
-/// Runs of a letter are written as `~x*4096~`.
+/// Frequent pieces are written as `~N~`, N counting the lines of `words.txt`, and runs of a letter as
+/// `~x*4096~`.
 fn expanded(line: &str) -> String {
+    let words = include_str!("recorded/words.txt").lines().enumerate();
+    let line = words.fold(line.to_owned(), |line, (at, word)| line.replace(&format!("~{at}~"), word));
     let mut text = String::new();
-    let mut rest = line;
+    let mut rest = line.as_str();
     while let Some(at) = rest.find('~') {
         text.push_str(&rest[..at]);
         let run = &rest[at + 1..];
