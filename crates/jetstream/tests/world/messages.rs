@@ -14,7 +14,7 @@ struct Message {
     parts: StoredParts,
 }
 
-pub struct Messages {
+pub(crate) struct Messages {
     first: u64,
     last: u64,
     messages: BTreeMap<u64, Message>,
@@ -28,7 +28,7 @@ struct View<'a> {
 }
 
 impl Messages {
-    pub fn new(config: &StreamConfig) -> Self {
+    pub(crate) fn new(config: &StreamConfig) -> Self {
         let first = config.first_seq;
         Self {
             first,
@@ -39,7 +39,7 @@ impl Messages {
         }
     }
 
-    pub fn state(&self) -> StreamState {
+    pub(crate) fn state(&self) -> StreamState {
         StreamState {
             messages: self.messages.len() as u64,
             first_seq: self.first,
@@ -50,18 +50,18 @@ impl Messages {
     }
 
     /// Only for streams without messages.
-    pub fn purged(&mut self, request: &PurgeRequest) {
+    pub(crate) fn purged(&mut self, request: &PurgeRequest) {
         let end = if request.sequence > 0 { request.sequence } else { self.last + 1 };
         if request.filter.is_empty() && request.keep == 0 && end > self.last {
             (self.first, self.last) = (end.max(self.last + 1), end.max(self.last + 1) - 1);
         }
     }
 
-    pub fn missing(&self, sequence: u64) -> &'static str {
+    pub(crate) fn missing(&self, sequence: u64) -> &'static str {
         if sequence > self.last { "stream store EOF" } else { "no message found" }
     }
 
-    pub fn publish(
+    pub(crate) fn publish(
         &mut self,
         name: &str,
         config: &StreamConfig,

@@ -26,7 +26,7 @@ const GENERATED: &str = "GENERATE";
 const NOW: i64 = 1_795_824_000_000_000_000;
 
 #[derive(Default)]
-pub struct World {
+pub(crate) struct World {
     streams: BTreeMap<String, Stream>,
 }
 
@@ -75,7 +75,7 @@ impl OtherConsumers for Stream {
 
 impl World {
     /// The answer to a recorded request, scrubbed as the recorded ones are.
-    pub fn answer(&mut self, line: &Value) -> Value {
+    pub(crate) fn answer(&mut self, line: &Value) -> Value {
         if line["reset"] == true {
             self.streams.clear();
             return Value::Null;
