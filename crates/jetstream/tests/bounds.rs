@@ -49,13 +49,15 @@ fn json_value() -> impl Strategy<Value = Value> {
         let object = prop::collection::btree_map(key, inner.clone(), 0..3);
         prop_oneof![
             prop::collection::vec(inner, 0..3).prop_map(Value::from),
-            object
-                .prop_map(|fields| fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
+            object.prop_map(|fields| fields
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect::<Value>()),
         ]
     })
 }
 
-const FIELDS: [&str; 24] = [
+const FIELDS: &[&str] = &[
     "subjects",
     "retention",
     "max_msgs",
@@ -83,8 +85,9 @@ const FIELDS: [&str; 24] = [
 ];
 
 fn object() -> impl Strategy<Value = Value> {
-    let fields = prop::collection::vec((prop::sample::select(FIELDS.as_slice()), json_value()), 0..6);
-    fields.prop_map(|fields| fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+    let fields = prop::collection::vec((prop::sample::select(FIELDS), json_value()), 0..6);
+    fields
+        .prop_map(|fields| fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Value>())
 }
 
 proptest! {
