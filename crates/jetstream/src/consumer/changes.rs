@@ -82,6 +82,7 @@ impl Consumer {
             }
             self.saving.is_dirty = true;
         } else if why == Removal::Purge {
+            self.delivered_seq = self.delivered_seq.max(through);
             self.raise_floor(Sequences { stream: through, consumer: 0 });
         }
     }

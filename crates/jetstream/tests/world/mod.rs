@@ -308,7 +308,8 @@ impl Stream {
         let before = config.opt_start_seq.saturating_sub(1);
         let start = SequenceInfo { stream_seq: before, ..SequenceInfo::default() };
         let until = config.pause_until.filter(|until| until.to_nanos() > NOW);
-        let groups = config.priority_groups.iter();
+        // A consumer has one pin, whatever its groups.
+        let groups = config.priority_groups.iter().take(1);
         let group =
             |group: &String| PriorityGroupState { group: group.clone(), ..PriorityGroupState::default() };
         Some(ConsumerInfo {
