@@ -4,8 +4,8 @@
 //	natscreds FOLDER
 //
 // FOLDER gets operator.jwt and accounts.jwt for tailrace, resolver.conf for nats-server, and good.creds,
-// scoped.creds (by a signing key with a template), revoked.creds, expired.creds, stranger.creds (of an account
-// that nobody knows) and forged.creds (somebody else's key).
+// scoped.creds (by a signing key with a template), revoked.creds, expired.creds, stranger.creds (of an
+// account that nobody knows) and forged.creds (somebody else's key).
 package main
 
 import (

@@ -1,5 +1,5 @@
-//! The names in a certificate among which nats-server looks for a user (`verify_and_map`), in its order: e-mail
-//! addresses, DNS names and URIs of the alternative names, and then the subject.
+//! The names in a certificate among which nats-server looks for a user (`verify_and_map`), in its order:
+//! e-mail addresses, DNS names and URIs of the alternative names, and then the subject.
 
 use super::der::{
     BIT_STRING, BOOLEAN, Element, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, Reader, SEQUENCE, SET,

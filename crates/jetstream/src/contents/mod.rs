@@ -1,14 +1,15 @@
 //! What a stream contains, as every replica computes it from the records of its topic.
 //!
-//! [`Contents`] has a row for each message, and a table of subjects. It gets committed records in the order of
-//! their sequences, and applies the stream's limits to them. It holds no headers and no payload: these are in
-//! the log.
+//! [`Contents`] has a row for each message, and a table of subjects. It gets committed records in the order
+//! of their sequences, and applies the stream's limits to them. It holds no headers and no payload: these
+//! are in the log.
 //!
 //! # Costs
-//! A message takes 16 bytes. A subject takes 24 bytes, its name, and 5 to 10 bytes of an index. A publish, and
-//! a search for one subject, take the same time however many messages there are. So does a deletion, unless
-//! the message is the last of its subject: then the one before it is searched. A filter with wildcards
-//! compares every subject. To count its messages from some sequence on reads 4 bytes for each message there.
+//! A message takes 16 bytes. A subject takes 24 bytes, its name, and 5 to 10 bytes of an index. A publish,
+//! and a search for one subject, take the same time however many messages there are. So does a deletion,
+//! unless the message is the last of its subject: then the one before it is searched. A filter with
+//! wildcards compares every subject. To count its messages from some sequence on reads 4 bytes for each
+//! message there.
 
 mod filter;
 mod rows;

@@ -1,4 +1,5 @@
-//! A column for each fact about a message: its subject, its size, its time, and the next message of its subject.
+//! A column for each fact about a message: its subject, its size, its time, and the next message of its
+//! subject.
 //!
 //! Sequences without a message are holes. A block of them takes no memory.
 

@@ -228,8 +228,10 @@ impl Source {
 
     fn check_mirror_transforms(&self) -> Result<(), ApiError> {
         for (at, transform) in self.subject_transforms.iter().enumerate() {
-            let kinds = (ErrorKind::MirrorInvalidSubjectFilter, ErrorKind::MirrorInvalidTransformDestination);
-            check_transform(&transform.source, &transform.destination, kinds)?;
+            let (source, destination) = (&transform.source, &transform.destination);
+            let (wrong_source, wrong_destination) =
+                (ErrorKind::MirrorInvalidSubjectFilter, ErrorKind::MirrorInvalidTransformDestination);
+            check_transform(source, destination, wrong_source, wrong_destination)?;
             let mut others = self.subject_transforms.iter().enumerate().filter(|(other, _)| *other != at);
             if others.any(|(_, other)| collide(&transform.source, &other.source)) {
                 return Err(ErrorKind::MirrorOverlappingSubjectFilters.into());
@@ -243,8 +245,10 @@ impl Source {
             return Err(ErrorKind::SourceMultipleFiltersNotAllowed.into());
         }
         for transform in &self.subject_transforms {
-            let kinds = (ErrorKind::SourceInvalidSubjectFilter, ErrorKind::SourceInvalidTransformDestination);
-            check_transform(&transform.source, &transform.destination, kinds)?;
+            let (source, destination) = (&transform.source, &transform.destination);
+            let (wrong_source, wrong_destination) =
+                (ErrorKind::SourceInvalidSubjectFilter, ErrorKind::SourceInvalidTransformDestination);
+            check_transform(source, destination, wrong_source, wrong_destination)?;
         }
         for (at, transform) in self.subject_transforms.iter().enumerate() {
             let mut others = self.subject_transforms.iter().enumerate().filter(|(other, _)| *other != at);
@@ -260,7 +264,8 @@ impl Source {
 pub(super) fn check_transform(
     source: &str,
     destination: &str,
-    (source_kind, destination_kind): (ErrorKind, ErrorKind),
+    source_kind: ErrorKind,
+    destination_kind: ErrorKind,
 ) -> Result<(), ApiError> {
     if !source.is_empty() && !is_valid(source) {
         return Err(ApiError::because(source_kind, format!("invalid subject {source}")));

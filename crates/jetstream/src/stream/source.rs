@@ -6,7 +6,7 @@ use super::omit;
 use crate::go::Time;
 use crate::json::fields;
 
-/// Subjects, and how they are written anew.
+/// Subjects, and how they are rewritten.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SubjectTransform {
     /// Which subjects; empty for all.

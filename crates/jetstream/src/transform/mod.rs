@@ -1,4 +1,4 @@
-//! Subject transforms: a pattern that subjects match, and a text that says how to write them anew from the
+//! Subject transforms: a pattern that subjects match, and a text that says how to write them from the
 //! words that its wildcards matched.
 
 mod apply;

@@ -86,7 +86,8 @@ impl Permissions {
         self.mechanism
     }
 
-    /// Has the user's lists decide which keys records may have, too: a record with a key replaces what has it.
+    /// Has the user's lists decide which keys records may have, too: a record with a key replaces what has
+    /// it.
     pub(super) fn with_topics(self, node: &Weak<Node>) -> Self {
         let is_restricted = self.rules().is_some_and(Rules::restricts_publishing);
         Self { topics: is_restricted.then(|| Weak::clone(node)), ..self }

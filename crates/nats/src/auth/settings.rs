@@ -56,8 +56,8 @@ fn check_accounts(
     }
 }
 
-/// Returns a warning if, with an operator, no NATS client can be in the account that has the topics: with one,
-/// accounts have public keys for names.
+/// Returns a warning if, with an operator, no NATS client can be in the account that has the topics: with
+/// one, accounts have public keys for names.
 pub(super) fn unreachable_topics(config: &BrokerConfig) -> Option<String> {
     let topics = config.tailrace_nats_topics_account.as_str();
     Nkey::parse_as(KeyKind::Account, topics).is_err().then(|| {

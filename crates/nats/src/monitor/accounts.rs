@@ -139,9 +139,9 @@ fn add_claims(info: &mut Value, token: &str) {
     info["decoded_jwt"] = claims;
 }
 
-/// Accounts without connections are left out, unless there is only one, or `unused` asks for them. `acc` names
-/// accounts, with blanks between. The messages are counted for all accounts together, and shown only if there
-/// is only one.
+/// Accounts without connections are left out, unless there is only one, or `unused` asks for them. `acc`
+/// names accounts, with blanks between. The messages are counted for all accounts together, and shown only
+/// if there is only one.
 pub(super) fn accstatz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
     let unused = query.truth("unused")?;
     let (server_id, now) = head(front);

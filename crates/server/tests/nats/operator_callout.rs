@@ -1,5 +1,5 @@
-//! Auth callout with an operator: the claims of an account name its service, which decides about the account's
-//! users.
+//! Auth callout with an operator: the claims of an account name its service, which decides about the
+//! account's users.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

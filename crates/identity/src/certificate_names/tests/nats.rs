@@ -1,5 +1,5 @@
-//! Names among which nats-server looks for a user. The texts are what Go's `crypto/x509` and the `ldap` package
-//! of nats-server 2.15.2 made of the same certificates.
+//! Names among which nats-server looks for a user. The texts are what Go's `crypto/x509` and the `ldap`
+//! package of nats-server 2.15.2 made of the same certificates.
 
 use std::sync::Arc;
 

@@ -48,8 +48,8 @@ pub(crate) struct ConnectArguments {
     /// File with the seed of the user's nkey
     #[arg(long, value_name = "FILE", env = "NATS_NKEY", conflicts_with_all = ["user", "token"])]
     nkey: Option<PathBuf>,
-    /// Credentials file with the claims (JWT) and the seed of a user; --user and --token may be given beside it,
-    /// for an auth callout
+    /// Credentials file with the claims (JWT) and the seed of a user; --user and --token may be given
+    /// beside it, for an auth callout
     #[arg(long, value_name = "FILE", env = "NATS_CREDS", conflicts_with = "nkey")]
     creds: Option<PathBuf>,
     #[command(flatten)]

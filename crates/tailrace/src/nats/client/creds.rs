@@ -1,5 +1,5 @@
-//! A credentials file: the claims (JWT) of a user and the seed of the user's nkey, as `nsc` and the Go library
-//! write them.
+//! A credentials file: the claims (JWT) of a user and the seed of the user's nkey, as `nsc` and the Go
+//! library write them.
 
 use std::io::Read;
 use std::path::Path;
