@@ -68,8 +68,10 @@ impl StreamConfig {
 
     pub(super) fn check_transform(&self) -> Result<(), ApiError> {
         let Some(transform) = &self.subject_transform else { return Ok(()) };
-        let kinds = (ErrorKind::StreamTransformInvalidSource, ErrorKind::StreamTransformInvalidDestination);
-        check_transform(&transform.source, &transform.destination, kinds)
+        let (source, destination) = (&transform.source, &transform.destination);
+        let (wrong_source, wrong_destination) =
+            (ErrorKind::StreamTransformInvalidSource, ErrorKind::StreamTransformInvalidDestination);
+        check_transform(source, destination, wrong_source, wrong_destination)
     }
 
     pub(super) fn check_republish(&mut self, pedantic: bool) -> Result<(), ApiError> {
