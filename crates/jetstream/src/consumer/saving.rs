@@ -58,7 +58,7 @@ impl Consumer {
 
     /// Appends the changes since the last snapshot: they replace the last update. A snapshot instead, if one
     /// is needed; the flag says so. When it is durable, the caller tells [`Consumer::saved`], and sends what
-    /// the calls before this one have left in [`Outbox::after_save`]. If it fails, the caller drops the
+    /// the calls before this one have left in `Outbox::after_save`. If it fails, the caller drops the
     /// consumer and loads it again, or encodes a snapshot and writes that.
     pub fn encode_update(&mut self, bytes: &mut Vec<u8>) -> (SaveVersion, IsSnapshot) {
         if self.saving.needs_snapshot {
