@@ -9,6 +9,9 @@ pub(super) const OBJECT_IDENTIFIER: u8 = 0x06;
 pub(super) const SEQUENCE: u8 = 0x30;
 pub(super) const SET: u8 = 0x31;
 
+/// The tag of the version, which is explicit.
+const VERSION: u8 = 0xa0;
+
 /// These bits of a tag say that it goes on in the next byte.
 const LONG_TAG: u8 = 0x1f;
 
@@ -53,6 +56,24 @@ impl<'a> Reader<'a> {
     pub(super) fn skip_if(&mut self, tag: u8) -> Option<()> {
         if self.0.first() == Some(&tag) { self.element().map(drop) } else { Some(()) }
     }
+}
+
+/// Reads a certificate (RFC 5280, section 4.1) up to its subject, which is the next element.
+pub(super) fn at_subject(certificate: &[u8]) -> Option<Reader<'_>> {
+    let mut file = Reader::new(certificate);
+    let mut certificate = Reader::new(file.expect(SEQUENCE)?);
+    let mut signed = Reader::new(certificate.expect(SEQUENCE)?);
+    certificate.expect(SEQUENCE)?; // The algorithm.
+    certificate.expect(BIT_STRING)?; // The signature.
+    if !file.is_at_end() || !certificate.is_at_end() {
+        return None;
+    }
+    signed.skip_if(VERSION)?;
+    signed.expect(INTEGER)?; // The serial number.
+    signed.expect(SEQUENCE)?; // The algorithm.
+    signed.expect(SEQUENCE)?; // The issuer.
+    signed.expect(SEQUENCE)?; // The times between which it is valid.
+    Some(signed)
 }
 
 /// Reads a length and returns what follows it.

@@ -1,11 +1,9 @@
 //! The names in a certificate among which nats-server looks for a user (`verify_and_map`), in its order:
 //! e-mail addresses, DNS names and URIs of the alternative names, and then the subject.
 
-use super::der::{
-    BIT_STRING, BOOLEAN, Element, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, Reader, SEQUENCE, SET,
-};
+use super::der::{BOOLEAN, Element, OBJECT_IDENTIFIER, OCTET_STRING, Reader, SEQUENCE, SET, at_subject};
 use super::distinguished::{DistinguishedName, TYPES};
-use super::subject::{VERSION, attribute, text_of};
+use super::subject::{attribute, text_of};
 
 /// Maximum number of alternative names.
 const NAMES_MAX: usize = 256;
@@ -83,19 +81,7 @@ type Known = (Option<&'static str>, Option<String>);
 
 /// Finds the subject and the extensions (RFC 5280, section 4.1).
 fn parts(certificate: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
-    let mut file = Reader::new(certificate);
-    let mut certificate = Reader::new(file.expect(SEQUENCE)?);
-    let mut signed = Reader::new(certificate.expect(SEQUENCE)?);
-    certificate.expect(SEQUENCE)?; // The algorithm.
-    certificate.expect(BIT_STRING)?; // The signature.
-    if !file.is_at_end() || !certificate.is_at_end() {
-        return None;
-    }
-    signed.skip_if(VERSION)?;
-    signed.expect(INTEGER)?; // The serial number.
-    signed.expect(SEQUENCE)?; // The algorithm.
-    signed.expect(SEQUENCE)?; // The issuer.
-    signed.expect(SEQUENCE)?; // The times between which it is valid.
+    let mut signed = at_subject(certificate)?;
     let subject = signed.expect(SEQUENCE)?;
     signed.expect(SEQUENCE)?; // The public key.
     while !signed.is_at_end() {

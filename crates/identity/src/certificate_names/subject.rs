@@ -5,13 +5,10 @@
 //! others, such as e-mail addresses, are written as numbers with their value in hexadecimal. Java escapes `=`
 //! and `#` everywhere in a value, which RFC 2253 does not demand, and openssl does not do.
 
-use super::der::{BIT_STRING, Element, INTEGER, OBJECT_IDENTIFIER, Reader, SEQUENCE, SET};
+use super::der::{Element, OBJECT_IDENTIFIER, Reader, SEQUENCE, SET, at_subject};
 
 /// Maximum length of a subject, in bytes of DER. Its text is at most four times as long.
 const SUBJECT_BYTES_MAX: usize = 4_096;
-
-/// The tag of the version, which is explicit.
-pub(super) const VERSION: u8 = 0xa0;
 
 // The types of values that Java writes as text.
 const UTF8_STRING: u8 = 0x0c;
@@ -86,20 +83,7 @@ pub fn distinguished_name(certificate: &[u8]) -> Result<String, DnError> {
 
 /// Finds the subject (RFC 5280, section 4.1).
 fn subject(certificate: &[u8]) -> Option<&[u8]> {
-    let mut file = Reader::new(certificate);
-    let mut certificate = Reader::new(file.expect(SEQUENCE)?);
-    let mut signed = Reader::new(certificate.expect(SEQUENCE)?);
-    certificate.expect(SEQUENCE)?; // The algorithm.
-    certificate.expect(BIT_STRING)?; // The signature.
-    if !file.is_at_end() || !certificate.is_at_end() {
-        return None;
-    }
-    signed.skip_if(VERSION)?;
-    signed.expect(INTEGER)?; // The serial number.
-    signed.expect(SEQUENCE)?; // The algorithm.
-    signed.expect(SEQUENCE)?; // The issuer.
-    signed.expect(SEQUENCE)?; // The times between which it is valid.
-    signed.expect(SEQUENCE)
+    at_subject(certificate)?.expect(SEQUENCE)
 }
 
 /// Writes attributes that stand side by side: nearly always one.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::paging::Page;
+use super::page::Page;
 use crate::consumer_config::ConsumerConfig;
 use crate::error::ApiError;
 use crate::go::{Nanos, Time};

@@ -7,6 +7,7 @@
 mod answers;
 pub mod bodies;
 mod info;
+mod page;
 mod paging;
 mod subject;
 
@@ -18,7 +19,8 @@ pub use info::{
     Alternate, ClusterInfo, ConsumerInfo, LostMessages, PeerInfo, PriorityGroupState, SequenceInfo,
     SourceInfo, StreamInfo, StreamInfoAnswer, StreamState,
 };
-pub use paging::{ConsumerList, ConsumerNames, Page, StreamList, StreamNames};
+pub use page::Page;
+pub use paging::{ConsumerList, ConsumerNames, StreamList, StreamNames};
 pub use subject::Request;
 
 pub(crate) use answers::PubAck;

@@ -1,18 +1,8 @@
 //! The subjects and payloads of acknowledgements.
 
-use std::sync::Arc;
-
-use super::duration::parse_go;
+use super::names::Names;
 use super::output::Delivery;
-
-/// The names of a consumer and its stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
-    /// The stream.
-    pub stream: Arc<str>,
-    /// The consumer.
-    pub consumer: Arc<str>,
-}
+use crate::go::parse_duration;
 
 const PREFIX: &str = "$JS.ACK.";
 
@@ -163,7 +153,7 @@ fn delay_ns(text: &[u8]) -> Option<i64> {
     if text.is_empty() {
         return None;
     }
-    str::from_utf8(text).ok().and_then(parse_go)
+    str::from_utf8(text).ok().and_then(parse_duration)
 }
 
 #[cfg(test)]

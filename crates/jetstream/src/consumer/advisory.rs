@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::ack::Names;
+use super::names::Names;
+use crate::go::Time;
 
 /// Something that happened, published as a core message under `$JS.EVENT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +105,7 @@ impl Advisory {
         };
         put("type", format!("io.nats.jetstream.{}", self.kind().1).into());
         put("id", envelope.id.into());
-        put("timestamp", rfc3339(envelope.now_ns).into());
+        put("timestamp", Time::from_nanos(envelope.now_ns).to_string().into());
         put("stream", (*names.stream).into());
         put("consumer", (*names.consumer).into());
         if let Some(domain) = envelope.domain {
@@ -142,8 +143,8 @@ impl Advisory {
                 json!({"group": group, "reason": if *admin { "admin" } else { "timeout" }})
             }
             Self::Pause { paused, until_ns } => {
-                let until = until_ns.map_or_else(|| "0001-01-01T00:00:00Z".to_owned(), rfc3339);
-                json!({"paused": paused, "pause_until": until})
+                let until = until_ns.map_or(Time::ZERO, Time::from_nanos);
+                json!({"paused": paused, "pause_until": until.to_string()})
             }
         };
         match value {
@@ -160,39 +161,9 @@ impl Refused {
     }
 }
 
-/// Writes a time as Go does: UTC, nanoseconds without trailing zeros.
-fn rfc3339(ns: i64) -> String {
-    let (seconds, fraction) = (ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000));
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Days to a date of the Gregorian calendar, after Howard Hinnant: eras of 400 years that begin in March.
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (hour, minute) = (second / 3_600, second / 60 % 60);
-    let mut text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}", second % 60);
-    if fraction > 0 {
-        let digits = format!(".{fraction:09}");
-        text.push_str(digits.trim_end_matches('0'));
-    }
-    text.push('Z');
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_written_as_go_writes_them() {
-        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
-        assert_eq!(rfc3339(1_709_210_096_120_000_000), "2024-02-29T12:34:56.12Z");
-        assert_eq!(rfc3339(1_767_225_599_000_000_001), "2025-12-31T23:59:59.000000001Z");
-    }
 
     #[test]
     fn advisories_have_the_subjects_and_fields_of_nats_server() {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::advisory::Advisory;
-use super::duration::GoDuration;
+use crate::go::format_duration;
 
 /// The current time and a random value, for one call.
 #[derive(Clone, Copy, Debug)]
@@ -184,7 +184,7 @@ impl fmt::Display for StatusKind {
                 return write!(f, "Exceeded MaxRequestBatch of {limit}");
             }
             Self::ExceededMaxRequestExpires { limit_ns } => {
-                return write!(f, "Exceeded MaxRequestExpires of {}", GoDuration(*limit_ns));
+                return write!(f, "Exceeded MaxRequestExpires of {}", format_duration(*limit_ns));
             }
             Self::ExceededMaxRequestMaxBytes(limit) => {
                 return write!(f, "Exceeded MaxRequestMaxBytes of {limit}");

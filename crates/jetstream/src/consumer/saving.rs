@@ -4,25 +4,6 @@ use super::durable::{Head, Parts, Recalled};
 use super::pending::{Held, Stage};
 use super::state::Consumer;
 
-/// What is durable, and what must become so.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Saving {
-    /// The number of the last snapshot.
-    pub(super) snapshot: u64,
-    /// Consumer sequences up to here may be given out.
-    pub(super) reserved: u64,
-    /// What the last encoded state reserves.
-    pub(super) reserving: u64,
-    /// Counts what was encoded.
-    pub(super) version: u64,
-    /// What was encoded up to this version reserves nothing any more.
-    pub(super) void_through: u64,
-    /// True if something has changed since the last encoded state.
-    pub(super) is_dirty: bool,
-    /// True if the next encoded state must be a snapshot.
-    pub(super) needs_snapshot: bool,
-}
-
 /// What has to be written, and what for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SaveNeed {

@@ -3,16 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::ack::Names;
-use super::durable::{DurableState, Head, Recalled, Sequences};
+use super::durable::{DurableState, Head, Recalled, Saving, Sequences};
+use super::names::Names;
 use super::output::{Moment, Outbox, Send};
 use super::pending::{Held, Pending};
-use super::push::Window;
 use super::ranges::Ranges;
 use super::rules::{AckPolicy, Bounds, Rules};
-use super::saving::Saving;
 use super::view::StreamView;
 use super::waiting::Waiting;
+use super::window::Window;
 
 /// Who the consumer is and what it may do.
 #[derive(Clone, Debug)]

@@ -276,6 +276,18 @@ mod tests {
     }
 
     #[test]
+    fn nanoseconds_since_1970_are_times_in_utc() {
+        let known = [
+            (0, "1970-01-01T00:00:00Z"),
+            (1_709_210_096_120_000_000, "2024-02-29T12:34:56.12Z"),
+            (1_767_225_599_000_000_001, "2025-12-31T23:59:59.000000001Z"),
+        ];
+        for (nanos, text) in known {
+            assert_eq!(Time::from_nanos(nanos).to_string(), text);
+        }
+    }
+
+    #[test]
     fn errors_are_those_of_go() {
         let as_layout = r#" as "2006-01-02T15:04:05Z07:00": cannot parse "#;
         let known = [

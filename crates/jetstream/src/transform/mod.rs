@@ -2,23 +2,13 @@
 //! words that its wildcards matched.
 
 mod apply;
+mod error;
 mod parse;
 
+pub use error::TransformError;
 use parse::{Part, part};
 
 use crate::subject::is_subset;
-
-/// What is wrong with a transform. The texts are nats-server's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TransformError(pub(crate) String);
-
-impl std::fmt::Display for TransformError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for TransformError {}
 
 /// A transform of subjects.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 //! The words of a destination: text, `$1`, and functions in double braces.
 
-use super::TransformError;
+use super::error::TransformError;
 use crate::go::parse_int;
 
 /// One word of a destination.
