@@ -99,7 +99,8 @@ impl Node {
     /// [`CommandError`]
     pub async fn execute(&self, caller: &Caller, command: Command) -> Result<Executed, CommandError> {
         let change = self.begin_change(caller, &command);
-        let outcome = self.controller.executed(caller, command, self.now()).await;
+        let check = |command: &Command| self.refuses(caller, command);
+        let outcome = self.controller.executed_if(caller, command, self.now(), &check).await;
         end_change(change, &outcome).await;
         outcome
     }

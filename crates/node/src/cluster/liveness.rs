@@ -7,6 +7,7 @@ use tailrace_env::time::{Duration, Instant};
 use tailrace_metadata::Command;
 use tailrace_types::NodeId;
 
+use crate::controller::UNCHECKED;
 use crate::node::Node;
 
 /// Interval between two checks.
@@ -27,7 +28,7 @@ pub(super) async fn run(here: &Arc<Node>) {
         let since = *leads_since.get_or_insert_with(Instant::now);
         for (node, fenced) in changed(here, since) {
             let command = Command::FenceNode { node, fenced };
-            match here.controller.execute_here(command, here.now()).await {
+            match here.controller.execute_here(command, here.now(), UNCHECKED).await {
                 Ok(_) if fenced => tracing::warn!(%node, "a node has fallen silent and is fenced"),
                 Ok(_) => tracing::info!(%node, "a node is up"),
                 Err(error) => tracing::warn!(%node, fenced, %error, "could not record whether a node is up"),

@@ -7,7 +7,7 @@ use tailrace_env::time::{Duration, Instant};
 
 use tailrace_env::sync::Mutex;
 use tailrace_identity::Principal;
-use tailrace_metadata::{ACCESS_LEVEL, Command, MetadataImage, MetadataRecord, Requester};
+use tailrace_metadata::{ACCESS_LEVEL, Command, ControlError, MetadataImage, MetadataRecord, Requester};
 use tailrace_types::{ProducerId, TimestampMs};
 
 use super::{CommandError, ControllerShell, Executed, GROUP, ProducerIdBlock};
@@ -18,6 +18,12 @@ use crate::retry::Pauses;
 
 /// Pause between two searches for a controller.
 const PAUSES: Pauses = Pauses::steady(Duration::from_millis(50));
+
+/// Asks for the rights that a command needs, by the metadata that this node has applied. Returns the refusal.
+pub(crate) type Check<'a> = &'a (dyn Fn(&Command) -> Option<ControlError> + Sync);
+
+/// For commands of the node itself.
+pub(crate) const UNCHECKED: Check<'static> = &|_| None;
 
 /// Reports whether a command may be executed twice. A client's command may not: another client may have
 /// undone it in between. Nodes repeat their own commands as often as they have to.
@@ -53,7 +59,20 @@ impl ControllerShell {
         command: Command,
         now: TimestampMs,
     ) -> Result<Executed, CommandError> {
-        let executed = self.executed_by_somebody(caller, &command, now).await;
+        self.executed_if(caller, command, now, UNCHECKED).await
+    }
+
+    /// Like [`ControllerShell::executed`]. If this node executes the command, it asks for the rights again,
+    /// right before: the rules may have changed while the command waited for a controller, and this node may
+    /// have known old ones until then. Another node asks by itself.
+    pub(crate) async fn executed_if(
+        self: &Arc<Self>,
+        caller: &Caller,
+        command: Command,
+        now: TimestampMs,
+        check: Check<'_>,
+    ) -> Result<Executed, CommandError> {
+        let executed = self.executed_by_somebody(caller, &command, now, check).await;
         match &executed {
             // Commands of the node itself are logged where they originate.
             Ok(executed) if *caller.principal() != Principal::Internal && !executed.records.is_empty() => {
@@ -72,13 +91,14 @@ impl ControllerShell {
         caller: &Caller,
         command: &Command,
         now: TimestampMs,
+        check: Check<'_>,
     ) -> Result<Executed, CommandError> {
         // An older controller would not know the command.
         command.check_level(&self.image())?;
         let mut looks = PAUSES.until(caller.until(COMMAND_TIMEOUT));
         loop {
             let outcome = match self.handle.load().leads() {
-                Some(_) => self.execute_here(command.clone(), now).await,
+                Some(_) => self.execute_here(command.clone(), now, check).await,
                 None => self.execute_elsewhere(caller, command).await,
             };
             let is_missed = match &outcome {

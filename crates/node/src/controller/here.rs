@@ -12,7 +12,7 @@ use tailrace_replication::raft::Barrier;
 use tailrace_types::{HighWatermark, LeaderEpoch, Offset, TimestampMs};
 
 use super::log::{self, Change, MetadataError};
-use super::{CommandError, ControllerShell, ControllerState, Executed};
+use super::{Check, CommandError, ControllerShell, ControllerState, Executed};
 use crate::ask::{EpochOf, ask};
 use crate::caller::Caller;
 use crate::deadlines::COMMAND_TIMEOUT;
@@ -27,11 +27,13 @@ type Guard = OwnedMutexGuard<Option<ControllerState>>;
 
 impl ControllerShell {
     /// Executes a command on the node that leads the metadata log. Stops waiting for other nodes after
-    /// [`COMMAND_TIMEOUT`].
+    /// [`COMMAND_TIMEOUT`]. Asks for the rights when all earlier commands have been applied: before, this node
+    /// may have old rules, above all if it has just been elected.
     pub(crate) async fn execute_here(
         self: &Arc<Self>,
         command: Command,
         now: TimestampMs,
+        check: Check<'_>,
     ) -> Result<Executed, CommandError> {
         if command == Command::Barrier {
             return self.barrier_here(now).await;
@@ -39,7 +41,10 @@ impl ControllerShell {
         let until = Instant::now() + COMMAND_TIMEOUT;
         let guard = self.turn(until).await?;
         let (guard, epoch) = self.settle(guard, now, until).await?;
-        let (mut guard, planned) = self.plan_and_append(guard, command, epoch, now).await?;
+        let (mut guard, planned) = match check(&command) {
+            Some(refusal) => (guard, Err(CommandError::Refused(refusal))),
+            None => self.plan_and_append(guard, command, epoch, now).await?,
+        };
         let (records, awaited) = match planned {
             Ok(planned) => planned,
             Err(refusal @ CommandError::Refused(_)) => {
@@ -104,6 +109,12 @@ impl ControllerShell {
             return Ok(turn.await);
         }
         time::timeout_at(until, turn).await.map_err(|_| CommandError::NotController)
+    }
+
+    /// Keeps all commands waiting until the result is dropped.
+    #[cfg(test)]
+    pub(crate) async fn keep_busy(&self) -> impl Sized + use<> {
+        self.turn(Instant::now() + COMMAND_TIMEOUT).await.ok()
     }
 
     /// Has a majority confirm that this node leads the metadata log, and applies all that was committed by

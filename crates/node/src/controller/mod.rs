@@ -28,6 +28,7 @@ use tailrace_records::BatchError;
 use tailrace_replication::raft::{ProposeError, ReplicaOptions};
 use tailrace_types::{Offset, ReplicaId, TimestampMs};
 
+pub(crate) use self::execute::{Check, UNCHECKED};
 pub(crate) use self::group::{GROUP, topic_partition};
 use self::log::{MetadataError, OpenLog};
 use self::opening::open_all;

@@ -2,46 +2,45 @@
 
 use std::sync::Arc;
 
-use tailrace_metadata::{MetadataRecord, RemoteControlError};
+use tailrace_metadata::{Command, MetadataRecord, RemoteControlError};
 
 use super::Answers;
 use crate::ask::{Execute, ExecuteFor, Outcome};
 use crate::caller::Caller;
-use crate::controller::CommandError;
+use crate::controller::{Check, CommandError, UNCHECKED};
 use crate::node::Node;
 
 impl Answers for ExecuteFor {
     async fn answer(self, node: &Arc<Node>, caller: &Caller) -> Outcome {
         let client = Caller::passed_on(self.user.map(Into::into), self.address);
-        let refused = match node.refuses(&client, &self.command) {
-            Some(refused) => Some(refused),
-            None => node.refuses_bindings(&client, &self.command).await,
-        };
-        if let Some(refused) = refused {
+        if let Some(refused) = node.refuses_bindings(&client, &self.command).await {
             tracing::debug!(%caller, %client, command = %self.command, "refused a command that was passed on");
             return Outcome::Refused(RemoteControlError::from(&refused));
         }
-        Execute(self.command).answer(node, caller).await
+        executed(node, caller, self.command, &|command| node.refuses(&client, command)).await
     }
 }
 
 impl Answers for Execute {
     async fn answer(self, node: &Arc<Node>, caller: &Caller) -> Outcome {
-        let command = self.0;
-        let name = command.to_string();
-        match node.controller.execute_here(command, node.now()).await {
-            Ok(done) => {
-                let text = |record: &MetadataRecord| String::from_utf8(record.encode()).unwrap_or_default();
-                Outcome::Done { records: done.records.iter().map(text).collect(), end: done.end.get() }
-            }
-            Err(CommandError::Refused(error)) => {
-                tracing::debug!(%caller, command = name, %error, "refused a command");
-                Outcome::Refused(RemoteControlError::from(&error))
-            }
-            Err(CommandError::NotController | CommandError::Stopping) => Outcome::NotController,
-            Err(CommandError::OutcomeUnknown) => Outcome::Unknown,
-            Err(error) => Outcome::Failed(error.to_string()),
+        executed(node, caller, self.0, UNCHECKED).await
+    }
+}
+
+async fn executed(node: &Arc<Node>, caller: &Caller, command: Command, check: Check<'_>) -> Outcome {
+    let name = command.to_string();
+    match node.controller.execute_here(command, node.now(), check).await {
+        Ok(done) => {
+            let text = |record: &MetadataRecord| String::from_utf8(record.encode()).unwrap_or_default();
+            Outcome::Done { records: done.records.iter().map(text).collect(), end: done.end.get() }
         }
+        Err(CommandError::Refused(error)) => {
+            tracing::debug!(%caller, command = name, %error, "refused a command");
+            Outcome::Refused(RemoteControlError::from(&error))
+        }
+        Err(CommandError::NotController | CommandError::Stopping) => Outcome::NotController,
+        Err(CommandError::OutcomeUnknown) => Outcome::Unknown,
+        Err(error) => Outcome::Failed(error.to_string()),
     }
 }
 
@@ -50,13 +49,12 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
 
     use tailrace_identity::acl::{Acl, Operation, PatternKind, Permission, ResourceKind};
-    use tailrace_metadata::{
-        Command, ConfigAction, ConfigChange, ConfigOp, ControlErrorKind, CreateTopic, Requester,
-    };
+    use tailrace_metadata::{ConfigAction, ConfigChange, ConfigOp, ControlErrorKind, CreateTopic, Requester};
     use tailrace_types::{NodeId, TimestampMs, TopicId};
     use tempfile::TempDir;
 
     use super::*;
+    use crate::caller::Door;
     use crate::start::RunningNode;
     use crate::testing::start_in;
 
@@ -162,6 +160,35 @@ mod tests {
             assert_eq!(found, Some(ControlErrorKind::NotAuthorized), "{command:?}");
         }
         assert!(std::sync::Arc::ptr_eq(&before, &rig.running.node().image()));
+        rig.running.stop().await;
+    }
+
+    /// A node that has just been elected still has old rules when the command arrives. And so has one that was
+    /// cut off when the front asked, and then becomes the controller.
+    #[tokio::test]
+    async fn the_rights_count_when_the_command_is_executed_not_when_it_arrives() {
+        let rig = Rig::new().await;
+        let (node, by_client) =
+            (rig.running.node(), Caller::client(Door::Kafka, SocketAddr::from((Ipv4Addr::LOCALHOST, 1000))));
+        let by_client = by_client.as_user("u".into());
+        for is_passed_on in [true, false] {
+            rig.allow(Operation::Create, ResourceKind::Topic, "t").await;
+            let rules = node.image().access().acls().iter().cloned().collect();
+            let busy = node.controller.keep_busy().await;
+            let taken = async {
+                node.execute(Caller::internal(), Command::DeleteAcls(rules)).await.unwrap();
+            };
+            let created = async {
+                match is_passed_on {
+                    true => rig.passed_on("u", create("t", None)).await.is_some(),
+                    false => node.execute(&by_client, create("t", None)).await.is_err(),
+                }
+            };
+            // Both arrive while an earlier command is under way, and are executed in this order.
+            let ((), is_refused, ()) = tokio::join!(biased; taken, created, async { drop(busy) });
+            assert!(is_refused, "passed on: {is_passed_on}");
+            assert!(node.image().topic("t").is_none());
+        }
         rig.running.stop().await;
     }
 
