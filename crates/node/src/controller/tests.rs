@@ -358,6 +358,35 @@ async fn a_command_that_nobody_waits_for_is_carried_out() {
     running.stop().await;
 }
 
+/// Polls a command until the image shows its topic, and then drops it.
+async fn given_up_once_visible(shell: &Arc<ControllerShell>, create: CreateTopic, now: TimestampMs) {
+    let id = create.id;
+    let mut executed = pin!(shell.execute(Caller::internal(), Command::CreateTopic(create), now));
+    poll_fn(|context| {
+        let is_done = executed.as_mut().poll(context).is_ready();
+        if is_done || shell.image().topic_by_id(id).is_some() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// The image shows the topic before its partitions are open. Between the two there is always a moment at
+/// which the command may be dropped, however fast the machine is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_nobody_waits_for_opens_its_partitions() {
+    let folder = TempDir::new().unwrap();
+    let running = start_in(&folder, &[]).await;
+    let (node, id) = (running.node(), TopicId([1; 16]));
+    let shell = &node.controller;
+    let create = CreateTopic::with_defaults("t", id, node.now(), Requester::Client);
+    given_up_once_visible(shell, create, node.now()).await;
+    let end = shell.handle().reader.log_end().offset();
+    let applied = time::timeout(COMMAND_TIMEOUT, shell.applied_upto(end)).await;
+    applied.expect("what is committed is applied");
+    let created = shell.topics().by_id(id.0).expect("the table has it");
+    assert!(created.partitions.iter().all(|slot| slot.handle().is_some()));
+    running.stop().await;
+}
+
 async fn start_with_topic(folder: &TempDir, id: TopicId) -> RunningNode {
     let running = start_in(folder, &[]).await;
     let node = running.node();
