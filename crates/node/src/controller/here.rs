@@ -27,8 +27,8 @@ type Guard = OwnedMutexGuard<Option<ControllerState>>;
 
 impl ControllerShell {
     /// Executes a command on the node that leads the metadata log. Stops waiting for other nodes after
-    /// [`COMMAND_TIMEOUT`]. Asks for the rights when all earlier commands have been applied: before, this node
-    /// may have old rules, above all if it has just been elected.
+    /// [`COMMAND_TIMEOUT`]. Asks for the rights when all earlier commands have been applied: before, this
+    /// node may have old rules, above all if it has just been elected.
     pub(crate) async fn execute_here(
         self: &Arc<Self>,
         command: Command,

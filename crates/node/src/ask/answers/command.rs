@@ -163,8 +163,8 @@ mod tests {
         rig.running.stop().await;
     }
 
-    /// A node that has just been elected still has old rules when the command arrives. And so has one that was
-    /// cut off when the front asked, and then becomes the controller.
+    /// A node that has just been elected still has old rules when the command arrives. And so has one that
+    /// was cut off when the front asked, and then becomes the controller.
     #[tokio::test]
     async fn the_rights_count_when_the_command_is_executed_not_when_it_arrives() {
         let rig = Rig::new().await;
