@@ -106,12 +106,28 @@ impl Context {
     /// Like [`Self::command`] with [`Mode::CarryOut`], but returns what the command changed.
     pub(crate) async fn carried_out(&self, caller: &Caller, command: Command) -> Result<Executed, Refusal> {
         let (node, caller) = (Arc::clone(self.node()), caller.clone());
+        let without_right = without_right(&command);
         let work = async move {
             let executed = node.execute(&caller, command).await?;
             known_to_all(&node, &caller, &executed).await;
             Ok(executed)
         };
-        to_its_end(work).await
+        to_its_end(work).await.map_err(|refusal| match refusal.code {
+            ErrorCode::ClusterAuthorizationFailed => Refusal::unauthorized(without_right),
+            _ => refusal,
+        })
+    }
+}
+
+/// Returns the code for a command to which the client has no right, as the controller finds it.
+fn without_right(command: &Command) -> ErrorCode {
+    match command {
+        Command::CreateTopic(_)
+        | Command::DeleteTopic { .. }
+        | Command::CreatePartitions { .. }
+        | Command::AlterTopicConfigs { .. } => ErrorCode::TopicAuthorizationFailed,
+        Command::AlterGroupConfigs { .. } => ErrorCode::GroupAuthorizationFailed,
+        _ => ErrorCode::ClusterAuthorizationFailed,
     }
 }
 
