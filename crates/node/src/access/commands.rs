@@ -24,6 +24,7 @@ impl Node {
             Command::CreateTopic(create) => {
                 of_cluster(Operation::Create) || topic(Operation::Create, &create.name)
             }
+            Command::DeleteTopic { .. } if of_cluster(Operation::Delete) => true,
             Command::DeleteTopic { topic: TopicRef::Name(name), .. } => topic(Operation::Delete, name),
             Command::DeleteTopic { topic: TopicRef::Id(id), .. } => {
                 let image = self.image();

@@ -49,7 +49,9 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
 
     use tailrace_identity::acl::{Acl, Operation, PatternKind, Permission, ResourceKind};
-    use tailrace_metadata::{ConfigAction, ConfigChange, ConfigOp, ControlErrorKind, CreateTopic, Requester};
+    use tailrace_metadata::{
+        ConfigAction, ConfigChange, ConfigOp, ControlErrorKind, CreateTopic, Requester, TopicRef,
+    };
     use tailrace_types::{NodeId, TimestampMs, TopicId};
     use tempfile::TempDir;
 
@@ -128,7 +130,7 @@ mod tests {
     #[tokio::test]
     async fn each_kind_of_command_is_refused_without_its_right() {
         use tailrace_identity::scram::ScramMechanism;
-        use tailrace_metadata::{BrokerScope, ScramChange, TopicRef};
+        use tailrace_metadata::{BrokerScope, ScramChange};
         let rig = Rig::new().await;
         assert_eq!(rig.passed_on("root", create("t", None)).await, None);
         let (now, none) = (TimestampMs(0), ConfigChange::Incremental(Vec::new()));
@@ -160,6 +162,18 @@ mod tests {
             assert_eq!(found, Some(ControlErrorKind::NotAuthorized), "{command:?}");
         }
         assert!(std::sync::Arc::ptr_eq(&before, &rig.running.node().image()));
+        rig.running.stop().await;
+    }
+
+    #[tokio::test]
+    async fn a_right_to_the_cluster_is_enough_to_create_and_delete_topics() {
+        let rig = Rig::new().await;
+        let delete = || Command::DeleteTopic { topic: TopicRef::Name("t".to_owned()), by: Requester::Client };
+        rig.allow(Operation::Create, ResourceKind::Cluster, "kafka-cluster").await;
+        assert_eq!(rig.passed_on("u", create("t", None)).await, None);
+        assert_eq!(rig.passed_on("u", delete()).await, Some(ControlErrorKind::NotAuthorized));
+        rig.allow(Operation::Delete, ResourceKind::Cluster, "kafka-cluster").await;
+        assert_eq!(rig.passed_on("u", delete()).await, None);
         rig.running.stop().await;
     }
 
