@@ -16,6 +16,14 @@ fn main() {
     let shown = if commit.is_empty() { "unknown" } else { &commit };
     println!("cargo::rustc-env=BUILT_FROM_SHOWN={shown}");
     println!("cargo::rustc-env=BUILT_AS={}", build());
+    // cargo forgets `strip = true` for a package with an `opt-level` of its own, as this one has.
+    if is("PROFILE", "release") && is("DEBUG", "false") {
+        println!("cargo::rustc-link-arg-bins=-Wl,--strip-all");
+    }
+}
+
+fn is(variable: &str, wanted: &str) -> bool {
+    std::env::var(variable).is_ok_and(|value| value == wanted)
 }
 
 /// Returns the profile, the target, the compiler and the features of this build.

@@ -39,6 +39,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
             STEPS.iter().for_each(|step| println!("{}", step.name));
             return Ok(());
         }
+        [flag, names @ ..] if flag == "--without" => {
+            let left_out = names.iter().map(|name| named(name)).collect::<Result<Vec<_>, _>>()?;
+            STEPS.iter().filter(|step| left_out.iter().all(|left| left.name != step.name)).collect()
+        }
         names => names.iter().map(|name| named(name)).collect::<Result<_, _>>()?,
     };
     let (mut failures, mut again) = (Vec::new(), Vec::new());

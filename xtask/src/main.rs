@@ -18,7 +18,7 @@ use std::process::{Command, ExitCode};
 use xtask::run;
 
 const USAGE: &str = "usage: cargo xtask TASK
-  check [--quick | --list | STEP...]
+  check [--quick | --list | STEP... | --without STEP...]
                            format, lints, structure, documents, spelling, generated code, dependencies,
                            licences; quick: only those that take seconds
   test [-p CRATE]...       every test that needs nothing but Rust, and where the time went

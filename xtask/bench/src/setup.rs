@@ -4,13 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use xtask::run::{self, root};
+use xtask::run::{self, root, target};
 
 const FOLDER: &str = "docs/benchmarks";
 const RAW_FOLDER: &str = "docs/benchmarks/raw";
 /// Quick runs have a separate folder, so that none of their figures replaces a real one.
 const QUICK_FOLDER: &str = "docs/benchmarks/raw/quick";
-const BINARY: &str = "target/release/tailrace";
 
 /// Returns the program to measure: the given one, or else one that it builds.
 pub(super) fn binary(given: Option<&Path>) -> Result<PathBuf, String> {
@@ -18,7 +17,7 @@ pub(super) fn binary(given: Option<&Path>) -> Result<PathBuf, String> {
         return fs::canonicalize(path).map_err(|error| format!("{}: {error}", path.display()));
     }
     run::cargo(&["build", "--release", "--package", "tailrace"])?;
-    Ok(root().join(BINARY))
+    Ok(target().join("release/tailrace"))
 }
 
 /// Builds one of the Go programs of interop/go.

@@ -201,7 +201,7 @@ fn agree(contents: &Contents, model: &Model) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn the_table_agrees_with_a_plain_list(

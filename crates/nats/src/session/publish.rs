@@ -187,6 +187,9 @@ impl Session {
     /// publish it.
     #[inline]
     fn may_reply_and_use_key(&self, message: &Message<'_>) -> Option<bool> {
+        if message.reply.is_none() && message.headers.is_none() {
+            return Some(true);
+        }
         match self.permissions.as_ref().filter(|permissions| permissions.limits_replies_or_keys()) {
             None => Some(true),
             Some(permissions) => self.check_reply_and_key(permissions, message),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use xtask::run::{self, root};
+use xtask::run::{self, target};
 
 /// The measuring programs.
 pub(super) struct Programs {
@@ -14,7 +14,7 @@ impl Programs {
     pub(super) fn build() -> Result<Self, String> {
         let example = |package: &str, name: &str| {
             run::cargo(&["build", "--release", "--package", package, "--example", name])?;
-            Ok::<_, String>(root().join("target/release/examples").join(name))
+            Ok::<_, String>(target().join("release/examples").join(name))
         };
         Ok(Self {
             load: example("tailrace-bench", "security_load")?,

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::options::Options;
 use super::part::NATS;
 use super::plan::Job;
-use xtask::run::{self, root};
+use xtask::run::{self, root, target};
 
 const PACKAGE: &str = "tailrace-subjects-bench";
 const GO_FOLDER: &str = "crates/subjects-bench/go";
@@ -25,7 +25,7 @@ impl Programs {
             Some(folder) => absolute(folder)?,
             None => {
                 run::cargo(&["build", "--release", "--package", PACKAGE, "--bins"])?;
-                root().join("target/release")
+                target().join("release")
             }
         };
         let nats = match &options.nats {
