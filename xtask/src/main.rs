@@ -40,9 +40,12 @@ const USAGE: &str = "usage: cargo xtask TASK
   judge [--seeds N] [--seed FIRST]
                            check histories of simulated runs with adya, a port of Jepsen's Elle (installed
                            on first use)
-  mutants [--list] [PART OF A NAME...] | --operators [CRATE...] [--minutes N] [--seed N]
-                           plant the bugs of xtask/mutants.toml, or mutations by cargo-mutants, one at a
-                           time, and report those that no test or simulator notices
+  mutants [--list] [PART OF A NAME...]
+                           plant the bugs of xtask/mutants.toml, one at a time, and report those that no
+                           test or simulator notices
+  mutants --operators [CRATE...] [--minutes N] [--seed N] [--pack FOLDER]
+                           the same with mutants by operators, compiled together; pack: leave programs for
+                           another machine. See docs/simulation.md
   bench kafka [OPTIONS]    compare with Apache Kafka on this machine: see docs/benchmarks/kafka.md
   bench nats [OPTIONS]     compare with nats-server on this machine: see docs/benchmarks/nats.md
   bench groups [OPTIONS]   compare groups, transactions and compaction with Apache Kafka:
@@ -67,7 +70,7 @@ fn main() -> ExitCode {
         "sim" => sim::run(rest),
         "judge" => judge::run(rest),
         "mutants" => mutants::run(rest),
-        "bench" => bench(rest),
+        "bench" => program_of("xtask-bench", rest),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -82,13 +85,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Benchmarks are a program of their own, which is only built for them. Returns only if it cannot start.
-fn bench(arguments: &[String]) -> Result<(), String> {
+/// Runs a program that is only built for one task. Returns only if it cannot start.
+fn program_of(package: &str, arguments: &[String]) -> Result<(), String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut command = Command::new(cargo);
-    command
-        .args(["run", "--quiet", "--package", "xtask-bench", "--"])
-        .args(arguments)
-        .current_dir(run::root());
+    command.args(["run", "--quiet", "--package", package, "--"]).args(arguments).current_dir(run::root());
     Err(format!("cargo: {}", command.exec()))
 }

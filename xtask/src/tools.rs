@@ -49,15 +49,6 @@ pub(crate) const CARGO_MACHETE: Tool = Tool {
     is_optimized: false,
 };
 
-pub(crate) const CARGO_MUTANTS: Tool = Tool {
-    program: "cargo-mutants",
-    package: "cargo-mutants",
-    version: "27.1.0",
-    wheel: None,
-    default_features: true,
-    is_optimized: false,
-};
-
 pub(crate) const TYPOS: Tool = Tool {
     program: "typos",
     package: "typos-cli",

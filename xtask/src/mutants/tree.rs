@@ -77,10 +77,6 @@ impl Tree {
         Ok(Self { path: to, sound: RefCell::default() })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Reads a file. Its path is relative to the root of the workspace.
     pub(super) fn read(&self, file: &Path) -> Result<String, String> {
         fs::read_to_string(self.path.join(file)).map_err(|error| format!("{}: {error}", file.display()))
