@@ -99,7 +99,9 @@ pub(crate) struct Pack {
 
 impl Pack {
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
-        Ok(Self { path: path.to_owned(), plan: read(&path.join(PLAN))? })
+        // Programs start in the folders of their packages.
+        let path = path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self { plan: read(&path.join(PLAN))?, path })
     }
 
     pub(crate) fn write_plan(path: &Path, plan: &Plan) -> Result<(), String> {

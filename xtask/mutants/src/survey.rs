@@ -26,6 +26,9 @@ pub(crate) fn survey(pack: &Pack, jobs: usize, scratch: &Path) -> Result<Vec<Tes
     let tests: Vec<Test> = seen.into_iter().flatten().flatten().collect();
     let millis: u64 = tests.iter().map(|test| test.millis).sum();
     println!("{} tests judge; one after the other they take {} s", tests.len(), millis / 1000);
+    if tests.is_empty() {
+        return Err("no test passes without a mutant".to_owned());
+    }
     pack.write_survey(&tests)?;
     Ok(tests)
 }

@@ -41,13 +41,15 @@ pub(crate) enum Part {
 }
 
 impl Package {
-    /// Reads all packages of the workspace in `root`: its `crates`, `xtask`, `xtask/bench` and `fuzz`.
+    /// Reads all packages of the workspace in `root`: its `crates`, `xtask` with its two
+    /// programs, and `fuzz`.
     ///
     /// # Panics
     /// If a file cannot be read or is not Rust.
     pub(crate) fn read_all(root: &Path) -> Vec<Self> {
         let crates = root.join("crates").read_dir().unwrap().map(|entry| entry.unwrap().path());
-        let folders = crates.chain(["xtask", "xtask/bench", "fuzz"].map(|name| root.join(name)));
+        let folders =
+            crates.chain(["xtask", "xtask/bench", "xtask/mutants", "fuzz"].map(|name| root.join(name)));
         let mut folders: Vec<PathBuf> = folders.filter(|folder| folder.join("Cargo.toml").exists()).collect();
         folders.sort();
         let mut packages: Vec<Self> = folders.iter().map(|folder| Self::read(folder)).collect();
