@@ -81,7 +81,7 @@ pub(crate) fn ships(attributes: &[Attribute]) -> bool {
         syn::Meta::List(list) if list.path.is_ident("cfg") => {
             SHIPPED.contains(&list.tokens.to_string().as_str())
         }
-        syn::Meta::Path(path) => !path.segments.last().is_some_and(|last| last.ident == "test"),
+        syn::Meta::Path(path) => path.segments.last().is_none_or(|last| last.ident != "test"),
         _ => true,
     })
 }

@@ -152,3 +152,94 @@ impl SeenData {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tailrace_records::{BatchBuilder, BatchOptions, EndTransactionMarker, write_empty};
+    use tailrace_types::{ProducerEpoch, TimestampMs};
+
+    use super::*;
+
+    const PRODUCER: ProducerId = ProducerId(9);
+
+    fn data(offset: i64, transactional: bool) -> BatchHeader {
+        let options = BatchOptions {
+            base_offset: Offset(offset),
+            producer_id: PRODUCER,
+            producer_epoch: ProducerEpoch(0),
+            base_sequence: 0,
+            transactional,
+            ..BatchOptions::default()
+        };
+        let mut builder = BatchBuilder::new(options);
+        builder.push(TimestampMs(1), None, Some(b"value"), &[]).expect("a record");
+        builder.build_with_header().0
+    }
+
+    fn control(kind: u8) -> (BatchHeader, Vec<u8>) {
+        let options = BatchOptions { producer_id: PRODUCER, control: true, ..BatchOptions::default() };
+        let mut builder = BatchBuilder::new(options);
+        builder.push(TimestampMs(1), Some(&[0, 0, 0, kind]), Some(&[0; 6]), &[]).expect("a record");
+        let (header, bytes) = builder.build_with_header();
+        (header, bytes.to_vec())
+    }
+
+    #[test]
+    fn markers_are_told_apart() {
+        for (kind, expected) in [(0, Marker::Abort), (1, Marker::Commit), (2, Marker::Other)] {
+            let (header, bytes) = control(kind);
+            assert_eq!(marker(&header, &bytes), expected);
+        }
+        let (header, _) = control(0);
+        let mut bytes = Vec::new();
+        let emptied = write_empty(&header, &mut bytes);
+        assert_eq!(marker(&emptied, &bytes), Marker::Empty);
+        let read = EndTransactionMarker::read(&control(1).1).expect("a marker");
+        assert!(read.is_some_and(|marker| marker.committed), "the markers above are Kafka's");
+    }
+
+    #[test]
+    fn a_transaction_lies_between_two_markers_and_contains_neither() {
+        let aborted = Aborted {
+            by_producer: [(PRODUCER, vec![(Offset(10), Offset(20)), (Offset(30), Offset(40))])].into(),
+            ..Aborted::default()
+        };
+        // No batch with data has the offset of a marker.
+        let offsets = (0..50).filter(|at| ![10, 20, 30, 40].contains(at));
+        let held: Vec<i64> = offsets.filter(|at| aborted.holds(&data(*at, true))).collect();
+        assert_eq!(held, (11..20).chain(31..40).collect::<Vec<i64>>());
+        assert!(!aborted.holds(&data(15, false)));
+        assert!(!aborted.holds(&BatchHeader { producer_id: ProducerId(8), ..data(15, true) }));
+    }
+
+    #[test]
+    fn what_a_lost_batch_may_have_ended_is_undecided() {
+        let lost = Aborted {
+            last_lost: Some(Offset(50)),
+            undecided: [(PRODUCER, vec![(Offset(10), Offset(20))])].into(),
+            last_marker: [(PRODUCER, Offset(30))].into(),
+            ..Aborted::default()
+        };
+        let offsets = (0..60).filter(|at| ![10, 20, 30].contains(at));
+        let undecided: Vec<i64> = offsets.filter(|at| lost.is_undecided(&data(*at, true))).collect();
+        assert_eq!(undecided, (11..20).chain(31..50).collect::<Vec<i64>>());
+        assert!(!lost.is_undecided(&data(15, false)));
+        assert!(!Aborted::default().is_undecided(&data(15, true)));
+        let unmarked = Aborted { last_lost: Some(Offset(50)), ..Aborted::default() };
+        assert!(unmarked.is_undecided(&data(0, true)) && !unmarked.is_undecided(&data(50, true)));
+    }
+
+    #[test]
+    fn a_marker_may_go_once_nothing_of_its_transaction_is_left() {
+        let (header, _) = control(1);
+        let mut seen = SeenData::default();
+        assert!(seen.ends(&header, Marker::Commit));
+        seen.data(&data(1, false));
+        assert!(seen.ends(&header, Marker::Abort));
+        seen.data(&data(2, true));
+        assert!(!seen.ends(&header, Marker::Other));
+        assert!(seen.ends(&header, Marker::Empty));
+        assert!(!seen.ends(&header, Marker::Abort));
+        assert!(seen.ends(&header, Marker::Abort), "the next transaction has no records");
+    }
+}

@@ -150,3 +150,89 @@ pub(crate) fn check_head(head: &[u8], segment_base: Offset) -> Result<(), Format
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use tailrace_records::{BatchBuilder, BatchOptions};
+
+    use super::*;
+
+    const BASE: Offset = Offset(1000);
+
+    fn row() -> Row {
+        Row {
+            raft_index: RaftIndex(0x0102_0304_0506_0708),
+            leader_epoch: LeaderEpoch(7),
+            base_offset: Offset(1005),
+            last_offset_delta: 3,
+            record_count: 2,
+            position: 64,
+            batch_bytes: 100,
+            max_timestamp: TimestampMs(1111),
+            running_max_timestamp: TimestampMs(2222),
+            synced_bytes: 32,
+            attributes: Attributes(0x10),
+            batch_crc: 0xdead_beef,
+        }
+    }
+
+    /// The checksum was computed by other code from docs/format.md: CRC-32C of the 60 bytes and the base
+    /// offset of the segment.
+    #[test]
+    fn the_bytes_of_a_row() {
+        let bytes: [u8; ROW_BYTES] = [
+            0x08, 0x07, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, 0x57, 0x04, 0, 0, 0, 0, 0, 0, //
+            0xae, 0x08, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 5, 0, 0, 0, //
+            3, 0, 0, 0, 2, 0, 0, 0, 64, 0, 0, 0, 100, 0, 0, 0, //
+            32, 0, 0, 0, 0x10, 0, 0, 0, 0xef, 0xbe, 0xad, 0xde, 0x7b, 0x9f, 0x19, 0xb2,
+        ];
+        assert_eq!(row().encode(BASE), bytes);
+        assert_eq!(Row::decode(&bytes, BASE), Some(row()));
+        assert_eq!((row_position(0), row_position(2)), (64, 192));
+    }
+
+    #[test]
+    fn a_row_counts_only_whole_unchanged_and_in_its_segment() {
+        let bytes = row().encode(BASE);
+        assert_eq!(Row::decode(&bytes, Offset(1001)), None);
+        assert_eq!(Row::decode(&bytes[..ROW_BYTES - 1], BASE), None);
+        for at in 0..ROW_BYTES {
+            let mut damaged = bytes;
+            damaged[at] ^= 1;
+            assert_eq!(Row::decode(&damaged, BASE), None, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_row_is_restored_from_its_batch_only_if_nothing_else_is_damaged() {
+        let mut damaged = row().encode(BASE);
+        damaged[44] ^= 1;
+        assert_eq!(Row::restored(&damaged, BASE, &row()), Some(row()));
+        let of_batch = Row { raft_index: RaftIndex(0), synced_bytes: 0, ..row() };
+        assert_eq!(Row::restored(&damaged, BASE, &of_batch), Some(row()));
+        damaged[0] ^= 1;
+        assert_eq!(Row::restored(&damaged, BASE, &row()), None);
+    }
+
+    #[test]
+    fn a_row_describes_one_batch() {
+        let mut batch = BatchBuilder::new(BatchOptions::default());
+        batch.push(TimestampMs(1), None, Some(b"value"), &[]).expect("a record");
+        let (batch, bytes) = batch.build_with_header();
+        let of = Row {
+            base_offset: batch.base_offset,
+            leader_epoch: batch.leader_epoch,
+            batch_crc: batch.crc,
+            batch_bytes: bytes.len() as u32,
+            ..row()
+        };
+        assert!(of.describes(&batch));
+        let others = [
+            Row { base_offset: batch.base_offset.plus(1), ..of },
+            Row { leader_epoch: LeaderEpoch(batch.leader_epoch.0 + 1), ..of },
+            Row { batch_crc: batch.crc ^ 1, ..of },
+            Row { batch_bytes: bytes.len() as u32 + 1, ..of },
+        ];
+        assert!(others.iter().all(|other| !other.describes(&batch)));
+    }
+}

@@ -3,3 +3,4 @@
 mod compaction;
 mod kafka_segments;
 mod real_disk;
+mod roll;
