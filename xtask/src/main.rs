@@ -69,6 +69,9 @@ fn main() -> ExitCode {
         "prove" => prove::prove(rest),
         "sim" => sim::run(rest),
         "judge" => judge::run(rest),
+        "mutants" if rest.first().is_some_and(|first| first == "--operators") => {
+            program_of("xtask-mutants", &rest[1..])
+        }
         "mutants" => mutants::run(rest),
         "bench" => program_of("xtask-bench", rest),
         _ => {

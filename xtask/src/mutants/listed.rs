@@ -46,7 +46,7 @@ impl Mutant {
     }
 }
 
-pub(super) fn run(arguments: &[String]) -> Result<(), String> {
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     if arguments.iter().any(|argument| argument.starts_with("--") && argument != "--list") {
         return Err(USAGE.to_owned());
     }

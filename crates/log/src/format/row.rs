@@ -215,6 +215,15 @@ mod tests {
     }
 
     #[test]
+    fn a_head_belongs_to_one_segment_and_names_the_size_of_rows() {
+        let head = encode_head(BASE);
+        assert!(check_head(&head, BASE).is_ok());
+        assert!(check_head(&head, Offset(1001)).is_err());
+        let other = Writer::with_lead(MAGIC, ROW_BYTES).u32(32).i64(BASE.0).zeros_to(CRC_AT).sealed();
+        assert!(check_head(&other, BASE).is_err());
+    }
+
+    #[test]
     fn a_row_describes_one_batch() {
         let mut batch = BatchBuilder::new(BatchOptions::default());
         batch.push(TimestampMs(1), None, Some(b"value"), &[]).expect("a record");
