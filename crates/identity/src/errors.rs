@@ -51,6 +51,12 @@ pub enum CredentialError {
     /// A key of another kind.
     #[error("it is not a user's key: those start with U")]
     NotAUsersKey,
+    /// A name that stands for everybody in rules: what is allowed to this user would be allowed to all.
+    #[error("a user cannot be called *, which stands for everybody in rules")]
+    Everybody,
+    /// A name that could forge a line of the log.
+    #[error("a user's name must not have control characters")]
+    Control,
     /// The name or key belongs to another user already.
     #[error("the user {name} is defined twice")]
     Twice {

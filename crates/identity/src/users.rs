@@ -324,6 +324,11 @@ impl Users {
         rules: Option<Rules>,
         account: Option<AccountName>,
     ) -> Result<(), CredentialError> {
+        match name {
+            "*" => return Err(CredentialError::Everybody),
+            _ if name.contains(char::is_control) => return Err(CredentialError::Control),
+            _ => {}
+        }
         let name: Arc<str> = name.into();
         if let Some(subject) = DistinguishedName::parse(&name).filter(|_| self.maps_certificates) {
             // Of users who differ only in the way their name is written, the first one counts.

@@ -12,7 +12,7 @@ use tailrace_metadata::{Command, MetadataImage};
 use tailrace_peers::PeerError;
 use tailrace_types::{NodeId, ProducerId};
 
-use crate::access::end_change;
+use crate::access::{ClientCheck, end_change};
 use crate::ask::{Question, ask};
 use crate::caller::Caller;
 use crate::controller::{CommandError, Executed};
@@ -99,7 +99,7 @@ impl Node {
     /// [`CommandError`]
     pub async fn execute(&self, caller: &Caller, command: Command) -> Result<Executed, CommandError> {
         let change = self.begin_change(caller, &command);
-        let check = |command: &Command| self.refuses(caller, command);
+        let check = ClientCheck { node: self, client: caller };
         let outcome = self.controller.executed_if(caller, command, self.now(), &check).await;
         end_change(change, &outcome).await;
         outcome

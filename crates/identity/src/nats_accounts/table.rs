@@ -73,6 +73,12 @@ impl ServiceImport {
         self.import.mapping.map(subject)
     }
 
+    /// Returns the subject in this account whose requests have this subject in the exporting account. `None`
+    /// if none has.
+    pub fn to_local(&self, exported: &[u8]) -> Option<Vec<u8>> {
+        self.import.mapping.unmap(exported)
+    }
+
     /// Returns how the service answers.
     pub fn response(&self) -> Response {
         self.response

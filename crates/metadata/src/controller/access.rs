@@ -37,6 +37,7 @@ impl Command {
     fn is_about_access(&self) -> bool {
         match self {
             Self::AlterScramCredential { .. }
+            | Self::CreateFirstUser { .. }
             | Self::DisableUser { .. }
             | Self::RemoveUser { .. }
             | Self::CreateAcls(_)
@@ -103,6 +104,25 @@ pub(super) fn alter_credential(
         return Err(AccessError::TooManyUsers { max: USERS_MAX }.into());
     }
     Ok(replaced(image, known, changed))
+}
+
+pub(super) fn create_first_user(
+    image: &MetadataImage,
+    name: &str,
+    verifiers: &[ScramVerifier],
+    stamp: &Stamp,
+) -> Records {
+    check_user_name(name)?;
+    check_principal(&stamp.by)?;
+    if image.access.users().len() > 0 {
+        return Ok(Vec::new());
+    }
+    if verifiers.is_empty() {
+        return Err(AccessError::UnknownCredential.into());
+    }
+    let mut credentials = Vec::new();
+    verifiers.iter().for_each(|verifier| set(&mut credentials, verifier, None, stamp));
+    Ok(replaced(image, None, StoredUser { name: name.to_owned(), disabled: None, credentials }))
 }
 
 pub(super) fn disable(image: &MetadataImage, name: &str, disabled: bool, stamp: &Stamp) -> Records {

@@ -152,6 +152,20 @@ pub enum Command {
         #[serde(with = "crate::serial")]
         now: TimestampMs,
     },
+    /// Creates the first user. If there are users, nothing changes: a node that starts late must not set a
+    /// password that an administrator has changed since.
+    CreateFirstUser {
+        /// The user's name.
+        user: String,
+        /// A verifier for each mechanism.
+        #[serde(with = "crate::serial")]
+        verifiers: Vec<ScramVerifier>,
+        /// The principal that makes the change.
+        by: String,
+        /// The time of the caller's clock.
+        #[serde(with = "crate::serial")]
+        now: TimestampMs,
+    },
     /// Disables a user, or enables it again. A disabled user keeps all credentials and cannot log in.
     DisableUser {
         /// The user's name.
@@ -276,6 +290,7 @@ impl fmt::Display for Command {
             Self::AlterScramCredential { user, change: ScramChange::Delete { mechanism }, .. } => {
                 write!(f, "AlterScramCredential {}, delete {}", user.escape_debug(), mechanism.name())
             }
+            Self::CreateFirstUser { user, .. } => write!(f, "CreateFirstUser {}", user.escape_debug()),
             Self::DisableUser { user, disabled: true, .. } => {
                 write!(f, "DisableUser {}", user.escape_debug())
             }

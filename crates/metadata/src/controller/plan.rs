@@ -48,6 +48,9 @@ pub(super) fn plan(image: &MetadataImage, fixed: &BTreeMap<String, String>, comm
         Command::AlterScramCredential { user, change, by, now } => {
             access::alter_credential(image, user, change, &Stamp { at: *now, by: by.clone() })
         }
+        Command::CreateFirstUser { user, verifiers, by, now } => {
+            access::create_first_user(image, user, verifiers, &Stamp { at: *now, by: by.clone() })
+        }
         Command::DisableUser { user, disabled, by, now } => {
             access::disable(image, user, *disabled, &Stamp { at: *now, by: by.clone() })
         }

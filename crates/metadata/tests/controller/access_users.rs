@@ -18,6 +18,27 @@ fn valid(rig: &Rig, name: &str, mechanism: tailrace_identity::scram::ScramMechan
 }
 
 #[test]
+fn the_first_user_is_created_only_while_there_is_none() {
+    let first = |user: &str, password| Command::CreateFirstUser {
+        user: user.to_owned(),
+        verifiers: vec![verifier(Sha512, password), verifier(Sha256, password)],
+        by: "Node:first-user".to_owned(),
+        now: TimestampMs(5),
+    };
+    let mut rig = Rig::alone();
+    assert!(rig.run(&first("a;b", 1)).is_err());
+    assert_eq!(rig.run(&first("admin", 1)), Ok(1));
+    let mechanisms = user(&rig, "admin").unwrap().credentials;
+    assert_eq!(mechanisms.iter().map(|one| one.verifier.mechanism()).collect::<Vec<_>>(), [Sha256, Sha512]);
+    rig.run(&set("admin", Sha256, 2, None, 6)).unwrap();
+    for late in ["admin", "other"] {
+        assert_eq!(rig.run(&first(late, 3)), Ok(0), "the password was changed since");
+    }
+    assert_eq!(valid(&rig, "admin", Sha256, 7), [2]);
+    assert_eq!(first("admin", 1).to_string(), "CreateFirstUser admin");
+}
+
+#[test]
 fn the_first_credential_makes_a_user_and_the_last_one_ends_it() {
     let mut rig = Rig::alone();
     assert_eq!(rig.run(&set("alice", Sha512, 1, None, 5)), Ok(1));

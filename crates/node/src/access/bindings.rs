@@ -1,14 +1,13 @@
 //! Rights for the setting `tailrace.subjects`. A topic that captures subjects gets what others publish there,
 //! so the rights for the topic are not enough.
 
-use std::sync::Arc;
-
 use tailrace_identity::acl::{Access, Operation};
-use tailrace_metadata::{Command, ControlError, TopicImage};
+use tailrace_metadata::{Command, ConfigChange, ConfigOp, TopicImage};
 
 use super::Rights;
-use crate::caller::Caller;
-use crate::node::Node;
+
+/// How the settings begin that bind subjects to a topic.
+const SUBJECTS: &str = "tailrace.subjects";
 
 impl Rights<'_> {
     /// Reports whether the caller may change what a topic captures from `before` to `after`. It needs READ of
@@ -22,25 +21,18 @@ impl Rights<'_> {
     }
 }
 
-impl Node {
-    /// Returns the refusal of a command by which a topic would capture subjects that the client may not.
-    /// Asked by the controller of a command that another node passed on.
-    pub(crate) async fn refuses_bindings(&self, client: &Caller, command: &Command) -> Option<ControlError> {
-        let topic = match command {
-            Command::CreateTopic(create) if !create.configs.is_empty() => create.name.clone(),
-            Command::AlterTopicConfigs { topic, .. } => topic.clone(),
-            _ => return None,
-        };
-        if self.rights(client).is_unlimited() {
-            return None;
+/// Returns the topic that a command may make capture subjects, or acknowledge them.
+pub(super) fn bound_by(command: &Command) -> Option<&str> {
+    let binds = |op: &ConfigOp| op.key.starts_with(SUBJECTS);
+    match command {
+        Command::CreateTopic(create) if !create.configs.is_empty() => Some(&create.name),
+        Command::AlterTopicConfigs { change: ConfigChange::Incremental(ops), .. }
+            if !ops.iter().any(binds) =>
+        {
+            None
         }
-        let before = self.image();
-        // A command that fails is refused with its own error.
-        let after = self.rehearse(client, command.clone()).await.ok()?;
-        let of = |image: &'_ tailrace_metadata::MetadataImage| image.topic(&topic).cloned();
-        let (before, after): (Option<Arc<TopicImage>>, _) = (of(&before), of(&after));
-        let is_allowed = self.rights(client).sees_change_of_bindings(before.as_deref(), after.as_deref());
-        (!is_allowed).then_some(ControlError::NotAuthorized)
+        Command::AlterTopicConfigs { topic, .. } => Some(topic),
+        _ => None,
     }
 }
 

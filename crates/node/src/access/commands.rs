@@ -3,14 +3,41 @@
 //! ones.
 
 use tailrace_identity::acl::{CLUSTER_NAME, Operation, ResourceKind};
-use tailrace_metadata::{Command, ControlError, Requester, TopicRef};
+use tailrace_metadata::{Command, ControlError, Requester, TopicImage, TopicRef};
 
+use super::bindings::bound_by;
 use crate::caller::Caller;
+use crate::controller::Checks;
 use crate::node::Node;
 
+/// The rights of a client, as a node knows them.
+pub(crate) struct ClientCheck<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) client: &'a Caller,
+}
+
+impl Checks for ClientCheck<'_> {
+    fn refusal(&self, command: &Command) -> Option<ControlError> {
+        self.node.refuses(self.client, command)
+    }
+
+    fn topic<'c>(&self, command: &'c Command) -> Option<&'c str> {
+        bound_by(command).filter(|_| !self.node.rights(self.client).is_unlimited())
+    }
+
+    fn refusal_of_change(
+        &self,
+        before: Option<&TopicImage>,
+        after: Option<&TopicImage>,
+    ) -> Option<ControlError> {
+        let is_allowed = self.node.rights(self.client).sees_change_of_bindings(before, after);
+        (!is_allowed).then_some(ControlError::NotAuthorized)
+    }
+}
+
 impl Node {
-    /// Returns the refusal of a command that the client has no right to.
-    pub(crate) fn refuses(&self, client: &Caller, command: &Command) -> Option<ControlError> {
+    /// Returns the refusal of a command that the client has no right to, whatever it changes.
+    fn refuses(&self, client: &Caller, command: &Command) -> Option<ControlError> {
         let rights = self.rights(client);
         if rights.is_unlimited() {
             return None;
@@ -62,6 +89,7 @@ impl Node {
             Command::AllocateProducerIds | Command::Barrier => true,
             // Only nodes send these.
             Command::FinalizeFeatures
+            | Command::CreateFirstUser { .. }
             | Command::RemoveExpired { .. }
             | Command::FoundCluster { .. }
             | Command::RegisterNode(_)

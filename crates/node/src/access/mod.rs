@@ -50,6 +50,7 @@ use self::audit::Audit;
 pub use self::audit::AuditFileError;
 pub(crate) use self::audit_topic::{fill_audit_topic, finish_audit_topic, flush_audit_topic};
 pub(crate) use self::changes::end_change;
+pub(crate) use self::commands::ClientCheck;
 pub use self::decide::{DescribableTopics, Rights};
 use self::delegation::Delegation;
 pub(crate) use self::expiry::remove_expired;

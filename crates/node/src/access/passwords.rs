@@ -121,3 +121,60 @@ impl Drop for Waiting<'_> {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tailrace_identity::scram::ScramMechanism;
+    use tailrace_metadata::{Command, ScramChange};
+    use tailrace_types::TimestampMs;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::caller::Caller;
+    use crate::testing::start_in;
+
+    fn verifier(password: &str) -> ScramVerifier {
+        ScramVerifier::from_password(ScramMechanism::Sha256, password, b"salt of 16 bytes", 4096).unwrap()
+    }
+
+    fn set(password: &str, keep_previous_until: Option<TimestampMs>) -> Command {
+        let change = ScramChange::Set { verifier: verifier(password), keep_previous_until };
+        let (user, by) = ("alice".to_owned(), "User:admin".to_owned());
+        Command::AlterScramCredential { user, change, by, now: TimestampMs(1000) }
+    }
+
+    #[tokio::test]
+    async fn an_earlier_success_lets_in_nobody_who_may_no_longer_log_in() {
+        let folder = TempDir::new().unwrap();
+        let running = start_in(&folder, &[]).await;
+        let node = running.node();
+        let run = async |command| drop(node.execute(Caller::internal(), command).await.unwrap());
+        let alice = || UserName::new("alice").unwrap();
+        let may = async |password: &str| node.check_password(alice(), password).await.is_ok();
+        let is_remembered =
+            |password: &str| node.access.passwords.remembers(&alice(), &verifier(password), password);
+        run(set("one", None)).await;
+        assert!(may("one").await && is_remembered("one") && may("one").await);
+        // Another password, without an overlap, and with one that is over.
+        run(set("two", None)).await;
+        assert!(is_remembered("one") && !may("one").await && may("two").await && is_remembered("two"));
+        run(set("three", Some(TimestampMs(2000)))).await;
+        assert!(is_remembered("two") && !may("two").await, "the overlap has ended");
+        assert!(may("three").await && is_remembered("three"));
+        // While it is checked, the password changes.
+        run(set("four", None)).await;
+        assert!(node.logged_in(alice(), verifier("three")).is_err());
+        assert!(may("four").await && is_remembered("four"));
+        let disable = |disabled| {
+            let (user, by) = ("alice".to_owned(), "User:admin".to_owned());
+            Command::DisableUser { user, disabled, by, now: TimestampMs(1000) }
+        };
+        run(disable(true)).await;
+        assert!(is_remembered("four") && !may("four").await, "disabled");
+        run(disable(false)).await;
+        assert!(may("four").await);
+        run(Command::RemoveUser { user: "alice".to_owned() }).await;
+        assert!(is_remembered("four") && !may("four").await, "removed");
+        running.stop().await;
+    }
+}

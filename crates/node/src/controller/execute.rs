@@ -7,7 +7,9 @@ use tailrace_env::time::{Duration, Instant};
 
 use tailrace_env::sync::Mutex;
 use tailrace_identity::Principal;
-use tailrace_metadata::{ACCESS_LEVEL, Command, ControlError, MetadataImage, MetadataRecord, Requester};
+use tailrace_metadata::{
+    ACCESS_LEVEL, Command, ControlError, MetadataImage, MetadataRecord, Requester, TopicImage,
+};
 use tailrace_types::{ProducerId, TimestampMs};
 
 use super::{CommandError, ControllerShell, Executed, GROUP, ProducerIdBlock};
@@ -19,11 +21,47 @@ use crate::retry::Pauses;
 /// Pause between two searches for a controller.
 const PAUSES: Pauses = Pauses::steady(Duration::from_millis(50));
 
-/// Asks for the rights that a command needs, by the metadata that this node has applied. Returns the refusal.
-pub(crate) type Check<'a> = &'a (dyn Fn(&Command) -> Option<ControlError> + Sync);
+/// Asks for the rights that a command needs, by the metadata that this node has applied.
+pub(crate) trait Checks: Sync {
+    /// Returns the refusal of a command.
+    fn refusal(&self, command: &Command) -> Option<ControlError>;
+
+    /// Returns the topic whose change decides, too. `None` if the command alone decides.
+    fn topic<'c>(&self, command: &'c Command) -> Option<&'c str>;
+
+    /// Returns the refusal of what a command would make of that topic.
+    fn refusal_of_change(
+        &self,
+        before: Option<&TopicImage>,
+        after: Option<&TopicImage>,
+    ) -> Option<ControlError>;
+}
+
+/// The rights of the client that sends a command.
+pub(crate) type Check<'a> = &'a dyn Checks;
 
 /// For commands of the node itself.
-pub(crate) const UNCHECKED: Check<'static> = &|_| None;
+pub(crate) const UNCHECKED: Check<'static> = &Unchecked;
+
+struct Unchecked;
+
+impl Checks for Unchecked {
+    fn refusal(&self, _command: &Command) -> Option<ControlError> {
+        None
+    }
+
+    fn topic<'c>(&self, _command: &'c Command) -> Option<&'c str> {
+        None
+    }
+
+    fn refusal_of_change(
+        &self,
+        _before: Option<&TopicImage>,
+        _after: Option<&TopicImage>,
+    ) -> Option<ControlError> {
+        None
+    }
+}
 
 /// Reports whether a command may be executed twice. A client's command may not: another client may have
 /// undone it in between. Nodes repeat their own commands as often as they have to.

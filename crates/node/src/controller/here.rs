@@ -6,13 +6,13 @@ use tailrace_env::time::{Duration, Instant};
 use tailrace_env::{select, task, time};
 
 use tailrace_env::sync::{Notify, OwnedMutexGuard, watch};
-use tailrace_metadata::{ApplyError, Command, Controller, MetadataRecord};
+use tailrace_metadata::{ApplyError, Command, ControlError, Controller, MetadataRecord};
 use tailrace_replication::Appended;
 use tailrace_replication::raft::Barrier;
 use tailrace_types::{HighWatermark, LeaderEpoch, Offset, TimestampMs};
 
 use super::log::{self, Change, MetadataError};
-use super::{Check, CommandError, ControllerShell, ControllerState, Executed};
+use super::{Check, CommandError, ControllerShell, ControllerState, Executed, rehearsed};
 use crate::ask::{EpochOf, ask};
 use crate::caller::Caller;
 use crate::deadlines::COMMAND_TIMEOUT;
@@ -41,7 +41,8 @@ impl ControllerShell {
         let until = Instant::now() + COMMAND_TIMEOUT;
         let guard = self.turn(until).await?;
         let (guard, epoch) = self.settle(guard, now, until).await?;
-        let (mut guard, planned) = match check(&command) {
+        let (guard, refusal) = self.refusal(guard, &command, check).await?;
+        let (mut guard, planned) = match refusal {
             Some(refusal) => (guard, Err(CommandError::Refused(refusal))),
             None => self.plan_and_append(guard, command, epoch, now).await?,
         };
@@ -167,6 +168,34 @@ impl ControllerShell {
                 Err(CommandError::OutcomeUnknown)
             }
         }
+    }
+
+    /// Asks for the rights. No other command is executed meanwhile. Nothing is refused here if the command
+    /// fails: it is refused with its own error then.
+    async fn refusal(
+        &self,
+        guard: Guard,
+        command: &Command,
+        check: Check<'_>,
+    ) -> Result<(Guard, Option<ControlError>), CommandError> {
+        if let Some(refusal) = check.refusal(command) {
+            return Ok((guard, Some(refusal)));
+        }
+        let Some(topic) = check.topic(command).map(str::to_owned) else { return Ok((guard, None)) };
+        let command = command.clone();
+        let work = move || {
+            let controller = guard.as_ref().map(|state| state.controller.clone());
+            let change = controller.and_then(|controller| {
+                let before = controller.image();
+                let after = rehearsed(controller, &command).ok()?;
+                Some([before, after].map(|image| image.topic(&topic).cloned()))
+            });
+            (guard, change)
+        };
+        let (guard, change) = task::spawn_blocking(work).await?;
+        let refusal =
+            change.and_then(|[before, after]| check.refusal_of_change(before.as_deref(), after.as_deref()));
+        Ok((guard, refusal))
     }
 
     /// Plans and appends on a worker, because an append may block on the disk.

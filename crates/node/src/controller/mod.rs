@@ -28,7 +28,7 @@ use tailrace_records::BatchError;
 use tailrace_replication::raft::{ProposeError, ReplicaOptions};
 use tailrace_types::{Offset, ReplicaId, TimestampMs};
 
-pub(crate) use self::execute::{Check, UNCHECKED};
+pub(crate) use self::execute::{Check, Checks, UNCHECKED};
 pub(crate) use self::group::{GROUP, topic_partition};
 use self::log::{MetadataError, OpenLog};
 use self::opening::open_all;
@@ -238,18 +238,12 @@ impl ControllerShell {
         caller: &Caller,
         command: Command,
     ) -> Result<Arc<MetadataImage>, CommandError> {
-        let mut imagined = match self.state.lock().await.as_ref() {
+        let imagined = match self.state.lock().await.as_ref() {
             Some(state) => state.controller.clone(),
             None => return Err(CommandError::Stopping),
         };
         // On a worker, because copying the image takes milliseconds with many topics.
-        let rehearsal = task::spawn_blocking(move || {
-            for record in imagined.plan(&command)? {
-                imagined.apply(&record).expect("records that were just planned apply");
-            }
-            Ok(imagined.image())
-        });
-        let rehearsed: Result<_, CommandError> = rehearsal.await?;
+        let rehearsed = task::spawn_blocking(move || rehearsed(imagined, &command)).await?;
         rehearsed.inspect_err(|error| {
             tracing::debug!(%caller, %error, "refused a command that was only to be validated");
         })
@@ -279,4 +273,12 @@ impl ControllerShell {
             tracing::error!(%error, "the metadata log was not closed cleanly");
         }
     }
+}
+
+/// Returns the image that would result from a command. Blocks for milliseconds if there are many topics.
+fn rehearsed(mut controller: Controller, command: &Command) -> Result<Arc<MetadataImage>, CommandError> {
+    for record in controller.plan(command)? {
+        controller.apply(&record).expect("records that were just planned apply");
+    }
+    Ok(controller.image())
 }

@@ -54,6 +54,11 @@ impl UserClaims {
         &self.token.subject
     }
 
+    /// Returns the public key that has signed: the account's own, or one of its signing keys.
+    pub fn issuer(&self) -> &str {
+        &self.token.issuer
+    }
+
     /// Returns the name, which the issuer has chosen. It may be the same as another user's.
     pub fn name(&self) -> &str {
         &self.token.name

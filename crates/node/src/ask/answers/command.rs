@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tailrace_metadata::{Command, MetadataRecord, RemoteControlError};
 
 use super::Answers;
+use crate::access::ClientCheck;
 use crate::ask::{Execute, ExecuteFor, Outcome};
 use crate::caller::Caller;
 use crate::controller::{Check, CommandError, UNCHECKED};
@@ -13,11 +14,7 @@ use crate::node::Node;
 impl Answers for ExecuteFor {
     async fn answer(self, node: &Arc<Node>, caller: &Caller) -> Outcome {
         let client = Caller::passed_on(self.user.map(Into::into), self.address);
-        if let Some(refused) = node.refuses_bindings(&client, &self.command).await {
-            tracing::debug!(%caller, %client, command = %self.command, "refused a command that was passed on");
-            return Outcome::Refused(RemoteControlError::from(&refused));
-        }
-        executed(node, caller, self.command, &|command| node.refuses(&client, command)).await
+        executed(node, caller, self.command, &ClientCheck { node, client: &client }).await
     }
 }
 
@@ -202,6 +199,44 @@ mod tests {
             let ((), is_refused, ()) = tokio::join!(biased; taken, created, async { drop(busy) });
             assert!(is_refused, "passed on: {is_passed_on}");
             assert!(node.image().topic("t").is_none());
+        }
+        rig.running.stop().await;
+    }
+
+    /// The same for subjects that a topic captures: the rules, and what it captures already.
+    #[tokio::test]
+    async fn bindings_count_when_the_command_is_executed_not_when_it_arrives() {
+        let rig = Rig::new().await;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1000));
+        let by_client = Caller::client(Door::Kafka, address).as_user("u".into());
+        assert_eq!(rig.passed_on("root", create("t", None)).await, None);
+        rig.allow(Operation::AlterConfigs, ResourceKind::Topic, "t").await;
+        for is_passed_on in [true, false] {
+            for loses_rules in [true, false] {
+                let node = rig.running.node();
+                let before = if loses_rules {
+                    rig.allow(Operation::Read, ResourceKind::Subject, "a.>").await;
+                    rig.allow(Operation::Write, ResourceKind::Subject, "a.>").await;
+                    let image = node.image();
+                    let rules = image.access().acls().iter().filter(|acl| acl.kind == ResourceKind::Subject);
+                    Command::DeleteAcls(rules.cloned().collect())
+                } else {
+                    // It captures them already, so nobody needs a right to say it once more.
+                    node.execute(Caller::internal(), bind("t", "a.>")).await.unwrap();
+                    bind("t", "b.>")
+                };
+                let busy = node.controller.keep_busy().await;
+                let earlier = async { drop(node.execute(Caller::internal(), before).await.unwrap()) };
+                let bound = async {
+                    match is_passed_on {
+                        true => rig.passed_on("u", bind("t", "a.>")).await.is_some(),
+                        false => node.execute(&by_client, bind("t", "a.>")).await.is_err(),
+                    }
+                };
+                let ((), is_refused, ()) = tokio::join!(biased; earlier, bound, async { drop(busy) });
+                assert!(is_refused, "passed on: {is_passed_on}, loses rules: {loses_rules}");
+                node.execute(Caller::internal(), bind("t", "b.>")).await.unwrap();
+            }
         }
         rig.running.stop().await;
     }
