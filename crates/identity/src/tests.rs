@@ -130,6 +130,18 @@ fn keys_that_are_none_are_refused_and_seeds_not_shown() {
     }
 }
 
+/// A rule for `User:*` is one for everybody, so nobody can have that name.
+#[test]
+fn no_user_is_called_as_everybody_is_in_rules() {
+    let named = |name: &str| Users::new(RANDOM).set_password(name, "p");
+    assert_eq!(named("*"), Err(CredentialError::Everybody));
+    assert_eq!(named("a\nb"), Err(CredentialError::Control));
+    assert_eq!(named("a*"), Ok(()));
+    let file = "[[users]]\nuser = \"*\"\npassword = \"p\"\n";
+    let error = Users::new(RANDOM).read(file).unwrap_err();
+    assert!(error.line == 2 && error.reason.contains("stands for everybody in rules"), "{error}");
+}
+
 #[test]
 fn secrets_that_protect_nothing_are_refused() {
     let named = |text: &str| Users::new(RANDOM).set_password("alice", text).unwrap_err();

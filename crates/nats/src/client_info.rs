@@ -6,7 +6,8 @@ use tailrace_nats_wire::ConnectOptions;
 use crate::client::{Client, TransportKind};
 use crate::go_time::rfc3339;
 
-/// Describes a client by what the server knows of it, without any secret. `said` is its CONNECT.
+/// Describes a client by what the server knows of it, without any secret: no claims (JWT) either, since those
+/// of a bearer are as good as a password. `said` is its CONNECT.
 pub(crate) fn describe(client: &Client, said: Option<&ConnectOptions>) -> Value {
     let mut info = json!({
         "start": rfc3339(client.started),
@@ -19,8 +20,16 @@ pub(crate) fn describe(client: &Client, said: Option<&ConnectOptions>) -> Value 
             TransportKind::WebSocket => "websocket",
         },
     });
-    if let Some(user) = client.permissions().and_then(|permissions| permissions.user().name()) {
-        info["user"] = json!(&**user);
+    if let Some(permissions) = client.permissions() {
+        if let Some(user) = permissions.shown_user() {
+            info["user"] = json!(user);
+        }
+        if let Some(claimed) = permissions.claimed() {
+            info["issuer_key"] = json!(claimed.issuer());
+            if !claimed.tags().is_empty() {
+                info["tags"] = json!(claimed.tags());
+            }
+        }
     }
     if let Some(said) = said {
         for (key, value) in [("name", &said.name), ("lang", &said.lang), ("ver", &said.version)] {

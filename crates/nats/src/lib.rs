@@ -69,6 +69,7 @@ pub use self::live::NAME;
 pub use self::pending::PendingCollector;
 pub use self::quotas::charge_deliveries;
 pub use self::server::NatsServer;
+pub use self::system::{announce_retirement, announce_stop, report_regularly};
 pub use self::websocket::WebSocketFront;
 #[cfg(fuzzing)]
 pub use self::websocket::fuzzing;

@@ -196,6 +196,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         task::spawn(tailrace_nats::follow_access(Arc::clone(&nats))),
         task::spawn(tailrace_nats::follow_claims(Arc::clone(&nats))),
         task::spawn(tailrace_nats::charge_deliveries(Arc::clone(&nats))),
+        task::spawn(tailrace_nats::report_regularly(Arc::clone(&nats))),
     ];
     others.push(task::spawn(tailrace_http::serve(listeners.http, http)));
     others.extend(listeners.nats.map(|listener| task::spawn(tailrace_nats::serve(listener, nats))));
@@ -247,7 +248,10 @@ impl Server {
     /// gone. [`Server::stop`] is due then.
     pub fn lame_duck(&self) -> JoinHandle<()> {
         let nats = Arc::clone(&self.nats);
-        self.tasks.spawn(async move { nats.lame_duck().await })
+        self.tasks.spawn(async move {
+            tailrace_nats::announce_retirement(&nats);
+            nats.lame_duck().await;
+        })
     }
 
     /// Stops the server: refuses new connections, answers what is in flight, puts everything on disk and
@@ -256,6 +260,7 @@ impl Server {
     pub async fn stop(self) -> usize {
         self.node.hand_over().await;
         self.node.begin_to_stop();
+        tailrace_nats::announce_stop(&self.nats);
         let (kafka, ()) = join!(self.kafka, self.nats.stop(self.grace));
         if let Err(error) = kafka {
             tracing::error!(%error, "the Kafka listener panicked");

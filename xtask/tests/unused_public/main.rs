@@ -42,7 +42,6 @@ const RULES: Rules<'_> = Rules {
         ),
         ("log", "LogStore::open_segments", "a test counts the open files"),
         ("subjects", "Dialect::ALL", "tests run with all dialects"),
-        ("subjects", "Pattern::covers", "part of the library's interface for others, see its README"),
         ("subjects", "TupleSpace::len_about", "part of the library's interface for others, see its README"),
     ],
 };

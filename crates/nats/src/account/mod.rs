@@ -33,6 +33,8 @@ use crate::routes::Routes;
 /// One account.
 pub(crate) struct Account {
     name: Arc<str>,
+    /// The name of this server.
+    server: Arc<str>,
     router: Router,
     /// Open connections of logged-in clients.
     connections: Tally,
@@ -63,6 +65,7 @@ impl Account {
         let tag = (&*name != GLOBAL).then(|| Arc::clone(&name));
         Self {
             name,
+            server: Arc::clone(routes.server_name()),
             router: Router::new(control_line_max, routes, tag, is_main),
             connections: Tally::of("connections of an account"),
             subscriptions: Tally::of("subscriptions of an account"),

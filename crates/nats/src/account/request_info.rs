@@ -30,7 +30,7 @@ pub(crate) fn removed(block: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Returns the header block with the header. As in nats-server, the account and the round trip are always
-/// told, and the client's name, user and address only if the import says `share`.
+/// told, and the client's name, user, address and server only if the import says `share`.
 pub(super) fn added(
     block: Option<&[u8]>,
     from: &Arc<Account>,
@@ -46,6 +46,7 @@ pub(super) fn added(
                 (info.as_object_mut(), describe(client, client.said().as_deref()))
         {
             info.extend(more.into_iter().filter(|(key, _)| key != "acc"));
+            info.insert("server".to_owned(), json!(&*from.server));
         }
     }
     let plain = [HEADER_LINE, b"\r\n\r\n"].concat();

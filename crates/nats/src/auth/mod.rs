@@ -218,16 +218,15 @@ impl Auth {
             (None, Some(account)) => account.clone().into(),
             (None, None) => GLOBAL.into(),
         };
+        let images = || Images::of(&self.source(), &account, &self.topics_account);
         let rights = self.has_rules.then(|| {
-            let images = Images::of(&self.source(), &account, &self.topics_account);
             let client = asker.client.clone();
             let caller =
                 user.name().map_or_else(|| client.clone(), |name| client.clone().as_user(name.clone()));
-            SubjectRights::new(&asker.node, caller, images)
+            SubjectRights::new(&asker.node, caller, images())
         });
-        let has_topics = account == self.topics_account;
-        let permissions = Permissions::new(user, rights, login, account);
-        if has_topics { permissions.with_topics(&asker.node) } else { permissions }
+        let behind = images();
+        Permissions::new(user, rights, login, account).with_topics(&asker.node, behind)
     }
 
     /// The accounts of the users file, or of the operator.

@@ -88,6 +88,18 @@ pub(crate) struct Claimed {
     pub(super) asked: Option<AccountName>,
 }
 
+impl Claimed {
+    /// The key that has signed the claims: the account's, or one of its signing keys.
+    pub(crate) fn issuer(&self) -> &str {
+        self.claims.issuer()
+    }
+
+    /// The tags in the claims, for display.
+    pub(crate) fn tags(&self) -> &[String] {
+        self.claims.tags()
+    }
+}
+
 impl Operator {
     /// Reads the files of the settings. `None` if no operator is set. Blocks.
     pub(super) fn load(config: &BrokerConfig) -> Result<Option<Arc<Self>>, AuthError> {

@@ -8,6 +8,7 @@ use tailrace_env::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tailrace_identity::acl::SubjectAccess;
+use tailrace_identity::nats_accounts::ShareKind;
 use tailrace_identity::{ResponseLimits, Rules, User};
 use tailrace_node::Node;
 use tailrace_node::access::LoggedIn;
@@ -18,7 +19,7 @@ use super::clock::now_s;
 use super::decisions::{Delivered, REMEMBERED_BYTES_MAX, remember};
 use super::login::Mechanism;
 use super::operator::Claimed;
-use super::rights::{ReplyRight, SubjectRights};
+use super::rights::{Images, ReplyRight, SubjectRights};
 use super::turn::TurnSubjects;
 
 /// Most requests that a connection may still answer. At the limit, the older half is forgotten. nats-server
@@ -35,8 +36,8 @@ pub(crate) struct Permissions {
     user: Arc<User>,
     /// `None` if no rules decide, and everything that the lists allow is allowed.
     rights: Option<SubjectRights>,
-    /// Where the topics are, if the user's lists decide which keys records may have.
-    topics: Option<Weak<Node>>,
+    /// What limits the keys that records may have, beside rules.
+    keys: Option<KeyLimits>,
     /// The login of a user of the cluster.
     login: Option<LoggedIn>,
     /// How the user has proved to be that one. `None` for guests.
@@ -50,6 +51,20 @@ pub(crate) struct Permissions {
     published: Mutex<HashMap<Box<[u8]>, bool>>,
     delivered: Mutex<HashMap<Delivered, bool>>,
     replies: Mutex<Replies>,
+}
+
+/// What limits the keys of a user's messages. A record with a key replaces what has it.
+struct KeyLimits {
+    /// Where the topics are.
+    node: Weak<Node>,
+    /// How the account reaches the topics, if they are in another one.
+    images: Option<Images>,
+}
+
+impl std::fmt::Debug for KeyLimits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyLimits").field("is_elsewhere", &self.images.is_some()).finish_non_exhaustive()
+    }
 }
 
 /// Requests that may be answered, by their reply subject.
@@ -86,11 +101,12 @@ impl Permissions {
         self.mechanism
     }
 
-    /// Has the user's lists decide which keys records may have, too: a record with a key replaces what has
-    /// it.
-    pub(super) fn with_topics(self, node: &Weak<Node>) -> Self {
-        let is_restricted = self.rules().is_some_and(Rules::restricts_publishing);
-        Self { topics: is_restricted.then(|| Weak::clone(node)), ..self }
+    /// Has the user's lists, and the imports of its account, decide which keys records may have, too: a
+    /// record with a key replaces what has it.
+    pub(super) fn with_topics(self, node: &Weak<Node>, images: Option<Images>) -> Self {
+        let is_restricted = images.is_some() || self.rules().is_some_and(Rules::restricts_publishing);
+        let keys = is_restricted.then(|| KeyLimits { node: Weak::clone(node), images });
+        Self { keys, ..self }
     }
 
     /// Makes them those of a user with claims.
@@ -132,6 +148,14 @@ impl Permissions {
         &self.user
     }
 
+    /// The user as the tools of NATS know it, always beside the account: the key or the name in its claims.
+    /// For rules and logs, claimed users have the account in front of it.
+    pub(crate) fn shown_user(&self) -> Option<&str> {
+        let name = self.user.name()?;
+        let own = self.claimed.as_ref().and_then(|_| name.strip_prefix(self.account())?.strip_prefix('/'));
+        Some(own.unwrap_or(name))
+    }
+
     /// The login, if the user is one of the cluster. The connection ends when it no longer holds.
     pub(crate) fn login(&self) -> Option<&LoggedIn> {
         self.login.as_ref()
@@ -149,7 +173,7 @@ impl Permissions {
 
     /// Reports whether replies and keys have to be checked.
     pub(crate) fn limits_replies_or_keys(&self) -> bool {
-        self.rights.is_some() || self.topics.is_some()
+        self.rights.is_some() || self.keys.is_some()
     }
 
     /// Reports whether a message with this subject may have this key. `subject` is one that the connection
@@ -160,9 +184,17 @@ impl Permissions {
     }
 
     fn list_key(&self, subject: &[u8], key: &[u8]) -> bool {
-        let (Some(node), Some(rules)) = (&self.topics, self.rules()) else { return true };
+        let Some(KeyLimits { node, images }) = &self.keys else { return true };
         let Some(node) = node.upgrade() else { return false };
-        node.replaced_by_key(subject, key).iter().all(|replaced| rules.may_publish(replaced))
+        let may_publish = |subject: &[u8]| self.rules().is_none_or(|rules| rules.may_publish(subject));
+        let Some(images) = images else {
+            return node.replaced_by_key(subject, key).iter().all(|replaced| may_publish(replaced));
+        };
+        // The lists are about subjects of this account, the key is about those of the topics.
+        let reaches = |replaced: &[u8]| images.origins(replaced).iter().any(|own| may_publish(own));
+        images.all(ShareKind::Service, subject, |image| {
+            node.replaced_by_key(image, key).iter().all(|replaced| reaches(replaced))
+        })
     }
 
     /// Reports whether the rules of the cluster, and not the user's own lists, forbid to publish.

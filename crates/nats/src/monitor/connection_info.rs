@@ -54,7 +54,7 @@ pub(super) struct ConnInfo {
 
 /// The user's name, if the client had to authenticate.
 pub(super) fn user_of(client: &Client) -> Option<String> {
-    client.permissions().and_then(|permissions| permissions.user().name().map(|name| name.to_string()))
+    client.permissions().and_then(|permissions| permissions.shown_user().map(str::to_owned))
 }
 
 pub(super) fn subscriptions_of(client: &Client) -> usize {

@@ -29,6 +29,7 @@ pub(crate) use self::accounts::{account_info, account_statistics};
 use self::page::{PATHS, Page, UNCOUNTED};
 use self::query::{BadQuery, Query};
 pub use self::remembered::Monitor;
+use crate::account::Account;
 use crate::server::NatsServer;
 
 /// The answer to a request.
@@ -85,6 +86,23 @@ pub async fn respond(server: &Arc<NatsServer>, path: &str, query: &str) -> Optio
 
 fn answer(made: Result<String, BadQuery>) -> MonitorAnswer {
     made.map_or_else(|BadQuery(reason)| MonitorAnswer::BadQuery(reason), MonitorAnswer::Page)
+}
+
+/// Counts clients' subscriptions in an account: those that get what is published to the subject, or that are
+/// within it if it is a pattern. `None` after a bug in the server, which is in its log.
+pub(crate) async fn count_subscribers(
+    server: &Arc<NatsServer>,
+    account: &Arc<Account>,
+    subject: &str,
+    queue: Option<&[u8]>,
+) -> Option<String> {
+    let (account, subject, queue) = (Arc::clone(account), subject.to_owned(), queue.map(<[u8]>::to_vec));
+    let count =
+        move |_: &NatsServer| Ok(subscriptions::count(&account, &subject, queue.as_deref()).to_string());
+    match listed(server, count).await {
+        MonitorAnswer::Page(count) => Some(count),
+        MonitorAnswer::BadQuery(_) | MonitorAnswer::Failed => None,
+    }
 }
 
 /// Makes a page on a worker thread.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tailrace_env::time::WallTime;
 
 use serde::Serialize;
-use tailrace_subjects::Snapshot;
+use tailrace_subjects::{Dialect, Pattern, Snapshot};
 
 use super::query::{BadQuery, LIMIT_DEFAULT, LIMIT_MAX, Query};
 use super::subscription_info::SubscriptionInfo;
@@ -32,8 +32,9 @@ pub(super) struct Subsz {
     total: usize,
     offset: usize,
     limit: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subscriptions_list: Option<Vec<SubscriptionInfo>>,
+    /// As in nats-server, left out if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    subscriptions_list: Vec<SubscriptionInfo>,
 }
 
 /// nats-server's statistics of its matcher. Those that tailrace does not keep are 0.
@@ -80,7 +81,7 @@ pub(super) fn page(front: &NatsFront, query: &Query) -> Result<Subsz, BadQuery> 
         return Err(BadQuery(format!("invalid test subject, must be valid publish subject: {test}")));
     }
     let (total, list) = match (listed, test) {
-        (false, _) => (0, None),
+        (false, _) => (0, Vec::new()),
         (true, "") => all(&accounts, offset, limit),
         (true, test) => matching(&accounts, test, offset, limit),
     };
@@ -110,7 +111,7 @@ fn snapshots(accounts: &[Arc<Account>]) -> Vec<(&Arc<Account>, Snapshot<Arc<Targ
 
 /// Returns a page of all subscriptions, ordered by connection and subscription. A first walk keeps only the
 /// sort keys, 16 bytes each. A second walk describes the subscriptions on the page.
-fn all(accounts: &[Arc<Account>], offset: usize, limit: usize) -> (usize, Option<Vec<SubscriptionInfo>>) {
+fn all(accounts: &[Arc<Account>], offset: usize, limit: usize) -> (usize, Vec<SubscriptionInfo>) {
     let snapshots = snapshots(accounts);
     let key = |subscription: &ClientSubscription| (subscription.client.id, subscription.number);
     let mut keys = Vec::new();
@@ -120,7 +121,7 @@ fn all(accounts: &[Arc<Account>], offset: usize, limit: usize) -> (usize, Option
     keys.sort_unstable();
     let total = keys.len();
     let page = keys.get(offset.min(total)..offset.saturating_add(limit).min(total)).unwrap_or_default();
-    let (Some(first), Some(last)) = (page.first(), page.last()) else { return (total, Some(Vec::new())) };
+    let (Some(first), Some(last)) = (page.first(), page.last()) else { return (total, Vec::new()) };
     let mut list = Vec::with_capacity(page.len());
     for (account, snapshot) in &snapshots {
         snapshot.for_each(|pattern, target| {
@@ -129,7 +130,7 @@ fn all(accounts: &[Arc<Account>], offset: usize, limit: usize) -> (usize, Option
         });
     }
     list.sort_by_key(|info| (info.cid, info.number));
-    (total, Some(list))
+    (total, list)
 }
 
 /// Returns the subscriptions that match a subject. A walk finds their patterns.
@@ -138,12 +139,12 @@ fn matching(
     subject: &str,
     offset: usize,
     limit: usize,
-) -> (usize, Option<Vec<SubscriptionInfo>>) {
+) -> (usize, Vec<SubscriptionInfo>) {
     let snapshots = snapshots(accounts);
     let (mut found, mut of_one): (Vec<Arc<Target>>, _) = (Vec::new(), Vec::new());
     for (_, snapshot) in &snapshots {
         if snapshot.matches(subject.as_bytes(), &mut of_one).is_err() {
-            return (0, Some(Vec::new()));
+            return (0, Vec::new());
         }
         found.append(&mut of_one);
     }
@@ -165,7 +166,7 @@ fn matching(
         });
     }
     list.sort_by_key(|info| (info.cid, info.number));
-    (total, Some(list))
+    (total, list)
 }
 
 /// Returns the subscriptions of some connections, in the order in which they were created.
@@ -186,6 +187,30 @@ pub(super) fn of_clients(
     }
     lists.values_mut().for_each(|list| list.sort_by_key(|info| info.number));
     lists
+}
+
+/// Counts clients' subscriptions that get what is published to the subject, or that are within it if it is a
+/// pattern. With a queue group, only those in it. Blocks for a while if there are many.
+pub(super) fn count(account: &Account, subject: &str, queue: Option<&[u8]>) -> usize {
+    let snapshot = account.router().space().snapshot();
+    let counts = |target: &Arc<Target>| {
+        client_of(target).is_some_and(|found| queue.is_none_or(|queue| found.queue.as_deref() == Some(queue)))
+    };
+    if is_literal(subject) {
+        let mut found = Vec::new();
+        return match snapshot.matches(subject.as_bytes(), &mut found) {
+            Ok(_) => found.iter().filter(|target| counts(target)).count(),
+            Err(_) => 0,
+        };
+    }
+    let parse = |text: &[u8]| Pattern::parse(Dialect::Nats, text, account.router().limits()).ok();
+    let Some(whole) = parse(subject.as_bytes()) else { return 0 };
+    let mut count = 0;
+    snapshot.for_each(|pattern, target| {
+        let is_within = || parse(pattern).is_some_and(|part| whole.covers(&part));
+        count += usize::from(counts(target) && is_within());
+    });
+    count
 }
 
 fn client_of(target: &Arc<Target>) -> Option<&ClientSubscription> {

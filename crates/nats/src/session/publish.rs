@@ -136,7 +136,7 @@ impl Session {
                 .as_ref()
                 .is_none_or(|user| user.may_subscribe(reply, None) || user.may_publish(reply))
         };
-        message.reply.is_some_and(may_name)
+        message.reply.is_none_or(may_name)
             && self.questions.take(front, self.membership.account(), &self.client, message)
     }
 

@@ -51,7 +51,7 @@ pub(crate) fn refused(front: &NatsFront, client: &Client, said: &ConnectOptions,
 }
 
 /// Tells how many connections an account has, on two subjects as nats-server does.
-fn count_again(front: &NatsFront, account: &str) {
+pub(super) fn count_again(front: &NatsFront, account: &str) {
     for subject in
         [format!("$SYS.ACCOUNT.{account}.SERVER.CONNS"), format!("$SYS.SERVER.ACCOUNT.{account}.CONNS")]
     {
@@ -65,7 +65,7 @@ pub(super) fn connections(front: &NatsFront, account: &str) -> Option<Value> {
     Some(event(front, CONNECTIONS, monitor::account_statistics(front, &account)))
 }
 
-fn publish(front: &NatsFront, subject: &str, body: impl FnOnce() -> Value) {
+pub(super) fn publish(front: &NatsFront, subject: &str, body: impl FnOnce() -> Value) {
     let Some(account) = front.accounts().system() else { return };
     let subject = subject.as_bytes();
     if !account.router().reaches_anybody(subject) {

@@ -5,6 +5,7 @@
 
 mod clients;
 mod events;
+mod regular;
 mod requests;
 mod wanted;
 
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use tailrace_env::time::WallTime;
 
 pub(crate) use self::events::{connected, disconnected, refused};
+pub use self::regular::{announce_retirement, announce_stop, report_regularly};
 pub(crate) use self::requests::{Question, Questions, answer};
 use crate::front::NatsFront;
 use crate::go_time::rfc3339;

@@ -8,8 +8,8 @@ use tailrace_metadata::Command;
 use tailrace_nats_wire::Message;
 use tailrace_node::Caller;
 
-use super::wanted::{Asking, Wanted, wanted};
-use super::{clients, events};
+use super::wanted::{Asking, Wanted, statistics, wanted};
+use super::{clients, events, regular};
 use crate::account::Account;
 use crate::auth::apply_claims;
 use crate::burst::Burst;
@@ -46,7 +46,8 @@ impl Drop for Place {
 }
 
 impl Questions {
-    /// Takes a request to the server. Reports whether it is one that is answered.
+    /// Takes a request to the server. Reports whether it is one that is answered. Without a reply subject,
+    /// only the server's numbers can be asked for.
     pub(crate) fn take(
         &mut self,
         front: &NatsFront,
@@ -54,11 +55,14 @@ impl Questions {
         client: &Client,
         message: &Message<'_>,
     ) -> bool {
-        let Some(reply) = message.reply.filter(|reply| !reply.starts_with(b"$")) else { return false };
-        if self.answering.load(Ordering::Relaxed) >= ANSWERING_MAX {
+        let reply = message.reply.unwrap_or_default();
+        if reply.starts_with(b"$") || self.answering.load(Ordering::Relaxed) >= ANSWERING_MAX {
             return false;
         }
         let Some(wanted) = wanted(Asking { front, account, client }, message) else { return false };
+        if message.reply.is_none() && !matches!(wanted, Wanted::Statistics) {
+            return false;
+        }
         self.answering.fetch_add(1, Ordering::Relaxed);
         let place = Place(Arc::clone(&self.answering));
         let (account, caller) = (Arc::clone(account), client.caller());
@@ -81,6 +85,15 @@ pub(crate) async fn answer(server: Arc<NatsServer>, question: Question) {
     let caller = &question.caller;
     let said = match &question.wanted {
         Wanted::Plain(body) => return say(&server, &question, body.to_string().as_bytes()),
+        Wanted::Statistics if question.reply.is_empty() => return regular::statistics(front),
+        Wanted::Statistics => {
+            return say(&server, &question, statistics(front).to_string().as_bytes());
+        }
+        Wanted::Subscribers { account, subject, queue } => {
+            let count = monitor::count_subscribers(&server, account, subject, queue.as_deref()).await;
+            return count.into_iter().for_each(|count| say(&server, &question, count.as_bytes()));
+        }
+        Wanted::Health { with_jetstream } => Ok(Some(health(&server, *with_jetstream))),
         Wanted::Token(token) => return say(&server, &question, token.as_bytes()),
         Wanted::Pack => return pack(&server, &question),
         Wanted::Connections(account) => {
@@ -113,6 +126,18 @@ pub(crate) async fn answer(server: Arc<NatsServer>, question: Question) {
         Err((code, reason)) => body["error"] = json!({ "code": code, "description": reason }),
     }
     say(&server, &question, body.to_string().as_bytes());
+}
+
+/// Tells whether the server is well, as `/healthz` does.
+fn health(server: &NatsServer, with_jetstream: bool) -> Value {
+    let mut problems = server.node.problems();
+    if with_jetstream {
+        problems.push("JetStream not enabled".to_owned());
+    }
+    match problems.is_empty() {
+        true => json!({ "status": "ok", "status_code": 200 }),
+        false => json!({ "status": "unavailable", "status_code": 503, "error": problems.join("; ") }),
+    }
 }
 
 async fn page(server: &Arc<NatsServer>, path: &str, query: &str) -> Said {

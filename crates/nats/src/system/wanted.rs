@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use form_urlencoded::Serializer;
 use serde_json::{Map, Value, json};
 use tailrace_nats_wire::Message;
@@ -32,6 +34,20 @@ const PAGES: [(&str, &str); 9] = [
 pub(super) enum Wanted {
     /// This body, as it is.
     Plain(Value),
+    /// The server's numbers. Without a reply subject they go where they are published regularly.
+    Statistics,
+    /// Whether the server is well.
+    Health {
+        /// Whether it must have JetStream.
+        with_jetstream: bool,
+    },
+    /// The number of clients' subscriptions that get what is published to a subject, or that are within a
+    /// pattern.
+    Subscribers {
+        account: Arc<Account>,
+        subject: String,
+        queue: Option<Vec<u8>>,
+    },
     /// An answer with this data.
     Done(Value),
     /// An answer with an error.
@@ -89,7 +105,7 @@ pub(super) fn wanted(from: Asking<'_>, message: &Message<'_>) -> Option<Wanted> 
         Ok(options) => (options, None),
         Err(reason) => (Options::new(), Some(reason)),
     };
-    let asked = Asked { front, options: &options };
+    let asked = Asked { front, options: &options, has_body: !message.payload.is_empty() };
     if !asked.is_about_this_server() {
         return None;
     }
@@ -141,6 +157,7 @@ fn options(body: &[u8]) -> Result<Options, String> {
 struct Asked<'a> {
     front: &'a NatsFront,
     options: &'a Options,
+    has_body: bool,
 }
 
 impl Asked<'_> {
@@ -151,13 +168,19 @@ impl Asked<'_> {
         let is_for_us = |who: &str| who == "PING" || who == id;
         let cid = || self.options.get("cid").map_or(Some(0), Value::as_u64);
         Some(match *words {
-            ["SERVER", "PING"] => Wanted::Plain(statistics(front)),
-            ["SERVER", who, "STATSZ"] if is_for_us(who) => Wanted::Plain(statistics(front)),
+            ["SERVER", "PING"] => Wanted::Statistics,
+            ["SERVER", who, "STATSZ"] if is_for_us(who) => Wanted::Statistics,
+            ["SERVER", who, "HEALTHZ"] if is_for_us(who) => {
+                let asks = |key: &str| self.options.get(key) == Some(&Value::Bool(true));
+                Wanted::Health { with_jetstream: asks("js-enabled-only") || asks("js-enabled") }
+            }
             ["SERVER", who, "IDZ"] if is_for_us(who) => Wanted::Plain(identity(front)),
             // Only one server has a connection of this number, so all of them are never asked.
-            ["SERVER", who, "KICK"] if who == id && !self.options.is_empty() => Wanted::Kick(cid()?),
-            ["SERVER", who, "LDM"] if who == id && !self.options.is_empty() => Wanted::SendAway(cid()?),
+            ["SERVER", who, "KICK"] if who == id && self.has_body => Wanted::Kick(cid()?),
+            ["SERVER", who, "LDM"] if who == id && self.has_body => Wanted::SendAway(cid()?),
             ["SERVER", who, name] if is_for_us(who) => self.page(path(name)?, None),
+            ["ACCOUNT", "NSUBS"] => self.subscribers()?,
+            ["ACCOUNT", _, "JSZ"] => Wanted::Refused(500, "jetstream not enabled".to_owned()),
             ["ACCOUNT", about, "INFO"] => Wanted::Account(about.to_owned()),
             ["ACCOUNT", about, "CONNS"] => Wanted::Connections(about.to_owned()),
             ["ACCOUNT", about, "STATZ"] => Wanted::UsedAccounts { query: query(self.options, Some(about)) },
@@ -168,6 +191,16 @@ impl Asked<'_> {
             ["ACCOUNT", about, name @ ("CONNZ" | "LEAFZ")] => self.page(path(name)?, Some(about)),
             _ => return None,
         })
+    }
+
+    /// As in nats-server, nobody answers for an account without connections.
+    fn subscribers(&self) -> Option<Wanted> {
+        let text = |key: &str| self.options.get(key).and_then(Value::as_str).unwrap_or_default();
+        let account = self.front.accounts().find(text("acc")).filter(|account| account.connections() > 0)?;
+        let queue = Some(text("queue")).filter(|queue| !queue.is_empty());
+        // Bytes are base64 in the JSON of Go.
+        let queue = queue.map(|queue| STANDARD.decode(queue)).transpose().ok()?;
+        Some(Wanted::Subscribers { account, subject: text("subject").to_owned(), queue })
     }
 
     fn page(&self, path: &'static str, about: Option<&str>) -> Wanted {
@@ -230,7 +263,7 @@ fn query(options: &Options, about: Option<&str>) -> String {
 }
 
 fn user_info(front: &NatsFront, client: &Client) -> Value {
-    let user = client.permissions().and_then(|permissions| permissions.user().name()).map(|name| &**name);
+    let user = client.permissions().and_then(|permissions| permissions.shown_user());
     let mut info = json!({
         "user": user.unwrap_or_default(),
         "account": client.account(),
@@ -251,7 +284,7 @@ fn identity(front: &NatsFront) -> Value {
     json!({ "name": info.server_name, "host": info.host, "id": info.server_id })
 }
 
-fn statistics(front: &NatsFront) -> Value {
+pub(super) fn statistics(front: &NatsFront) -> Value {
     let metrics = front.metrics();
     let sent = json!({ "msgs": metrics.messages_out.get(), "bytes": metrics.bytes_out.get() });
     let received = json!({ "msgs": metrics.messages_in.get(), "bytes": metrics.bytes_in.get() });

@@ -167,6 +167,65 @@ async fn a_key_is_no_way_around_the_lists_of_a_user() {
     }
 }
 
+/// The same for users of an account that imports a part of the topics. Their lists are about the subjects
+/// there. A user without lists may replace what the account can reach, and nothing else.
+#[tokio::test]
+async fn a_key_is_no_way_around_the_imports_and_lists_of_another_account() {
+    let users = r#"
+[[accounts]]
+name = "TOPICS"
+exports = [{ service = "orders.*" }, { service = "last.>" }]
+[[accounts]]
+name = "OTHER"
+imports = [
+    { service = "orders.a", from = "TOPICS", to = "in.a" },
+    { service = "orders.c", from = "TOPICS", to = "in.c" },
+    { service = "last.>", from = "TOPICS", to = "final.>" },
+]
+[[users]]
+user = "bob"
+password = "p"
+account = "OTHER"
+publish = { allow = ["in.a", "final.a"] }
+[[users]]
+user = "eve"
+password = "p"
+account = "OTHER"
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("users.toml");
+    std::fs::write(&path, users).unwrap();
+    let file = ("tailrace.nats.users.file", path.to_str().unwrap());
+    let server = TestServer::with(&[file, ("tailrace.nats.topics.account", "TOPICS")]).await;
+    let mut admin = server.connect().await;
+    admin.create_topic("orders", 1, &[("tailrace.subjects", "orders.>")]).await;
+    let compact = [("tailrace.subjects", "last.>"), ("cleanup.policy", "compact")];
+    admin.create_topic("last", 1, &compact).await;
+    for (user, is_listed) in [("bob", true), ("eve", false)] {
+        let mut talker = stranger(&server).await;
+        let connect =
+            format!("CONNECT {{\"verbose\":false,\"headers\":true,\"user\":\"{user}\",\"pass\":\"p\"}}\r\n");
+        talker.send(&connect).await;
+        for (subject, key, by_imports, by_lists) in [
+            ("in.a", "orders.a", true, true),
+            ("in.a", "text", true, true),
+            ("in.a", "orders.b", false, false),
+            ("in.a", "orders.c", true, false),
+            ("final.a", "last.a", true, true),
+            ("final.a", "last.b", true, false),
+            ("final.a", "text", true, false),
+            ("elsewhere", "orders.b", true, false),
+        ] {
+            let head = format!("NATS/1.0\r\nKafka-Key: {key}\r\n\r\n");
+            let said = says(&mut talker, &format!("HPUB {subject} {0} {0}\r\n{head}\r\n", head.len())).await;
+            let is_refused = !if is_listed { by_lists } else { by_imports };
+            let what = if subject == "elsewhere" { subject } else { key };
+            let expected: Vec<_> = is_refused.then(|| refused(what)).into_iter().collect();
+            assert_eq!(said, expected, "{user} {subject} {key}");
+        }
+    }
+}
+
 /// The WebSocket is a NATS door on the port for pages. It asks for the same users and rules.
 #[tokio::test]
 async fn a_websocket_has_the_rules_of_the_other_doors() {

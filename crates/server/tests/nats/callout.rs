@@ -94,7 +94,7 @@ async fn a_service_decides_who_is_let_in_and_where() {
     assert!(said.contains(&"-ERR 'Permissions Violation for Publish to \"secret\"'".to_owned()), "{said:?}");
     let body = said.iter().find(|line| line.starts_with('{')).unwrap();
     let info: Value = serde_json::from_str(body).unwrap();
-    assert_eq!((&info["data"]["user"], &info["data"]["account"]), (&"APP/alice".into(), &"APP".into()));
+    assert_eq!((&info["data"]["user"], &info["data"]["account"]), (&"alice".into(), &"APP".into()));
     // Nobody else asks the service.
     alice.send("PUB $SYS.REQ.USER.AUTH 1\r\n?\r\n").await;
     assert_eq!(

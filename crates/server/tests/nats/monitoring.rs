@@ -204,7 +204,8 @@ async fn subsz_counts_lists_and_tests_subjects() {
     for offset in [0, 10, 20, 30] {
         let part = page(&server, &format!("/subsz?subs=1&limit=10&offset={offset}")).await;
         assert_eq!(part["total"], 26);
-        let list = part["subscriptions_list"].as_array().unwrap().clone();
+        // As in nats-server, an empty list is left out.
+        let list = part["subscriptions_list"].as_array().cloned().unwrap_or_default();
         subjects.extend(list.into_iter().map(|entry| entry["subject"].as_str().unwrap().to_owned()));
     }
     assert_eq!(subjects.len(), 26);

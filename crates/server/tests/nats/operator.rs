@@ -312,7 +312,7 @@ async fn the_system_account_hears_of_connections_and_asks_the_server() {
     let event = answer(&mut system).await;
     assert_eq!(event["type"], "io.nats.server.advisory.v1.client_connect");
     assert_eq!(event["client"]["acc"], account);
-    assert_eq!(event["client"]["user"], format!("{account}/{}", user.public_key()));
+    assert_eq!(event["client"]["user"], user.public_key(), "beside the account");
     // Who am I?
     client.send("SUB _INBOX.> 1\r\nPUB $SYS.REQ.USER.INFO _INBOX.1 0\r\n\r\n").await;
     assert_eq!(answer(&mut client).await["data"]["account"], account);

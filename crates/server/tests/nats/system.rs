@@ -238,3 +238,69 @@ async fn a_user_of_the_file_may_have_the_kinds_of_connection_that_it_names() {
         assert_eq!(guest.until_end().await, refused, "{first}");
     }
 }
+
+#[tokio::test]
+async fn the_system_account_is_told_when_the_server_retires_and_when_it_stops() {
+    let settings = [("tailrace.nats.lame.duck.duration.ms", "1"), ("tailrace.nats.lame.duck.grace.ms", "0")];
+    for how in ["LAMEDUCK", "SHUTDOWN"] {
+        let mut world = world(USERS, &settings).await;
+        let mut listener = system(&world).await;
+        let id = id_of(&mut listener).await;
+        listener.send(&format!("SUB $SYS.SERVER.{id}.{how} 2\r\n")).await;
+        listener.until_pong().await;
+        match how {
+            "LAMEDUCK" => world.server.lame_duck().await,
+            _ => world.server.stop().await,
+        }
+        let said = listener.until_end().await;
+        let subject = format!("MSG $SYS.SERVER.{id}.{how} 2 ");
+        let at = said.iter().position(|line| line.starts_with(&subject));
+        let body: Value = serde_json::from_str(&said[at.unwrap() + 1]).unwrap();
+        assert_eq!(body["id"], *id, "{how}");
+    }
+}
+
+#[tokio::test]
+async fn the_numbers_of_the_server_are_published_regularly_and_on_request() {
+    let world = world(USERS, &[]).await;
+    let mut listener = system(&world).await;
+    let id = id_of(&mut listener).await;
+    listener.send(&format!("SUB $SYS.SERVER.{id}.STATSZ 2\r\n")).await;
+    // The first ones come within seconds, without a request.
+    let said = heard(&mut listener, 2).await;
+    assert!(said.iter().all(|body| body["statsz"]["connections"] == 1), "{said:?}");
+    // One without a reply subject is answered there. Others are no request then.
+    listener.send("PUB $SYS.REQ.SERVER.PING.STATSZ 0\r\n\r\nPUB $SYS.REQ.SERVER.PING.VARZ 0\r\n\r\n").await;
+    let said = heard(&mut listener, 1).await;
+    assert_eq!(said[0]["server"]["id"], *id);
+}
+
+#[tokio::test]
+async fn the_system_account_asks_for_health_and_counts_subscribers() {
+    let world = world(USERS, &[]).await;
+    let mut system = system(&world).await;
+    let health = &ask(&mut system, "SERVER.PING.HEALTHZ", "").await["data"];
+    assert_eq!(*health, json!({ "status": "ok", "status_code": 200 }));
+    let health = &ask(&mut system, "SERVER.PING.HEALTHZ", r#"{"js-enabled-only":true}"#).await["data"];
+    assert_eq!([&health["status"], &health["status_code"]], [&json!("unavailable"), &json!(503)]);
+    let said = ask(&mut system, "ACCOUNT.A.JSZ", "").await;
+    assert_eq!(said["error"], json!({ "code": 500, "description": "jetstream not enabled" }));
+    let mut a = login(&world.server, "a").await;
+    a.send("SUB x.y 1\r\nSUB x.* 2\r\nSUB x.> q 3\r\nSUB z 4\r\n").await;
+    a.until_pong().await;
+    for (body, count) in [
+        (r#"{"acc":"A","subject":"x.y"}"#, 3),
+        (r#"{"acc":"A","subject":"x.y","queue":"cQ=="}"#, 1),
+        (r#"{"acc":"A","subject":"x.*"}"#, 2),
+        (r#"{"acc":"A","subject":">"}"#, 4),
+        (r#"{"acc":"A","subject":"none"}"#, 0),
+    ] {
+        let request = format!("PUB $SYS.REQ.ACCOUNT.NSUBS _INBOX.1 {}\r\n{body}\r\n", body.len());
+        system.send(&request).await;
+        let mut said = Vec::new();
+        while said.len() < 2 {
+            said.extend(system.until_pong().await);
+        }
+        assert_eq!(said[1], count.to_string(), "{body}: {said:?}");
+    }
+}

@@ -133,7 +133,7 @@ fn the_first_name_that_is_a_users_counts() {
         let known: Vec<_> = all[..count].iter().map(|name| (*name, None)).collect();
         assert_eq!(named(&users(&known), "alternative").as_deref(), Some(all[count - 1]));
     }
-    assert_eq!(named(&users(&[("a", None), ("CN=b", None), ("*", None)]), "alternative"), None);
+    assert_eq!(named(&users(&[("a", None), ("CN=b", None), ("CN=*", None)]), "alternative"), None);
     // The subject: as it is, in another order, with its domain components, and as Go writes it.
     let order = [
         "SERIALNUMBER=7,CN=a,STREET=Hauptstr. 1",

@@ -51,11 +51,36 @@ impl Images {
 
     /// Reports whether `allows` is true for every subject of topics where a message on `subject` goes (of a
     /// service), or from where it comes (of a stream).
-    pub(super) fn all(&self, kind: ShareKind, subject: &[u8], allows: impl Fn(&[u8]) -> bool) -> bool {
+    pub(in crate::auth) fn all(
+        &self,
+        kind: ShareKind,
+        subject: &[u8],
+        allows: impl Fn(&[u8]) -> bool,
+    ) -> bool {
         let mut found = Vec::new();
         let table = self.source.table();
         self.collect(&table, kind, &self.account, subject, DEPTH_MAX, &mut found)
             && found.iter().all(|subject| allows(subject))
+    }
+
+    /// Returns the subjects of the account whose messages become requests on this subject of the topics.
+    pub(in crate::auth) fn origins(&self, subject: &[u8]) -> Vec<Vec<u8>> {
+        self.origins_in(&self.source.table(), &self.account, subject, DEPTH_MAX)
+    }
+
+    fn origins_in(&self, table: &AccountTable, account: &str, subject: &[u8], depth: usize) -> Vec<Vec<u8>> {
+        let mut found = Vec::new();
+        for import in table.account(account).map(|account| account.services()).unwrap_or_default() {
+            let exporter = import.account().as_str();
+            let there = match (exporter == &*self.topics, depth) {
+                (true, _) => vec![subject.to_vec()],
+                (false, 0) => Vec::new(),
+                (false, _) => self.origins_in(table, exporter, subject, depth - 1),
+            };
+            found.extend(there.iter().filter_map(|subject| import.to_local(subject)));
+            found.truncate(IMAGES_MAX);
+        }
+        found
     }
 
     /// Reports whether all were found.
