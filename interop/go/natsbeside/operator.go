@@ -467,7 +467,8 @@ func accountOfClaims(p *player) {
 	p.say("subscribed", "%s", sys.flushed())
 	member := mustDial(p, member("doomed", "member"))
 	m := must(connects.NextMsg(patience))
-	p.say("CONNECT", "%s", without(shape(m.Data), ofServer))
+	p.say("CONNECT", "%s", without(shape(m.Data), ofServer+`|^\.client\.jwt:`))
+	p.say("CONNECT has the claims", "%v", field(string(m.Data), "client", "jwt") != nil)
 	p.say("CONNECT of", "%s %v", nameOf(fmt.Sprint(field(string(m.Data), "client", "acc"))), field(string(m.Data), "client", "name_tag"))
 	info := sys.asks("$SYS.REQ.ACCOUNT."+public(account("doomed"))+".INFO", "")
 	p.say("INFO", "%s", without(shape([]byte(info)), ofServer+"|"+ownImports))
@@ -477,6 +478,7 @@ func accountOfClaims(p *player) {
 	p.say("its claims", "%v", field(info, "data", "jwt") == sys.asks("$SYS.REQ.ACCOUNT."+public(account("doomed"))+".CLAIMS.LOOKUP", ""))
 	who := member.asks("$SYS.REQ.USER.INFO", "")
 	p.say("who am I", "%s", without(shape([]byte(who)), ofServer))
+	p.say("CONNECT says", "%v %v", field(string(m.Data), "client", "user"), field(string(m.Data), "client", "issuer_key") == public(account("doomed")))
 	for _, one := range []string{"user", "account", "account_name", "user_name"} {
 		p.say("who: "+one, "%s", nameOf(fmt.Sprint(field(who, "data", one))))
 	}

@@ -137,12 +137,14 @@ func startTailrace(world, folder string, nodes int, settings ...string) *server 
 	return s
 }
 
-func worlds() []string { return []string{"accounts", "users", "operator", "nodes"} }
+func worlds() []string { return []string{"accounts", "users", "ending", "operator", "nodes"} }
 
 // startPair starts both servers with the same users and accounts.
 func startPair(world, folder string) []*server {
 	switch world {
 	case "accounts":
+		return configuredPair(world, folder, accountsConf, accountsToml)
+	case "ending":
 		return configuredPair(world, folder, accountsConf, accountsToml)
 	case "users":
 		return configuredPair(world, folder, usersConf(), usersToml())

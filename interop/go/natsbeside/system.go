@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -14,6 +15,7 @@ func systemScenes() []scene {
 		{"requests of the system account", "accounts", false, requests},
 		{"requests of other accounts", "accounts", false, ownRequests},
 		{"clients are kicked and sent away", "accounts", false, kicks},
+		{"what is told regularly and at the end", "ending", false, ending},
 	}
 }
 
@@ -119,23 +121,43 @@ func requests(p *player) {
 	sys.asked(p, "this server's name", "$SYS.REQ.SERVER.PING.IDZ", fmt.Sprintf(`{"server_name":%q}`, p.server.name), never)
 	for _, account := range []string{"IMP", "EXP", "SYS", "NONE"} {
 		for _, what := range []string{"CONNZ", "SUBSZ", "INFO", "STATZ", "CONNS", "LEAFZ", "JSZ"} {
-			sys.asked(p, account+"."+what, "$SYS.REQ.ACCOUNT."+account+"."+what, "", ownImports)
+			hidden := ownImports
+			if account == "EXP" && what == "SUBSZ" {
+				hidden += "|" + ownReplies
+			}
+			sys.asked(p, account+"."+what, "$SYS.REQ.ACCOUNT."+account+"."+what, "", hidden)
 		}
 	}
+	p.say("JSZ says", "%v", field(sys.asks("$SYS.REQ.ACCOUNT.IMP.JSZ", ""), "error"))
+	p.say("HEALTHZ says", "%v", field(sys.asks("$SYS.REQ.SERVER.PING.HEALTHZ", ""), "data"))
 	info := sys.asks("$SYS.REQ.ACCOUNT.IMP.INFO", "")
 	for _, one := range []string{"account_name", "expired", "complete", "jetstream_enabled", "is_system", "client_connections"} {
 		p.say("INFO says "+one, "%v", field(info, "data", one))
 	}
 	p.say("imports", "%v", sortedList(field(info, "data", "imports")))
-	p.say("exports", "%v", sortedList(field(sys.asks("$SYS.REQ.ACCOUNT.EXP.INFO", ""), "data", "exports")))
+	exports := sortedList(field(sys.asks("$SYS.REQ.ACCOUNT.EXP.INFO", ""), "data", "exports"))
+	plain := strings.Split(strings.ReplaceAll(exports, positioned, ""), between)
+	sortTexts(plain)
+	p.say("exports", "%s", strings.Join(plain, between))
+	p.say("exports say which word is the account", "%v", strings.Contains(exports, positioned))
+	p.say("SYS has exports", "%v", field(sys.asks("$SYS.REQ.ACCOUNT.SYS.INFO", ""), "data", "exports") != nil)
 	p.say("is system", "%v", field(sys.asks("$SYS.REQ.ACCOUNT.SYS.INFO", ""), "data", "is_system"))
-	p.say("number of subscribers", "%s", sys.asksOnce("$SYS.REQ.ACCOUNT.NSUBS", `{"acc":"IMP","subject":"listening.here"}`))
+	for _, body := range []string{`{"acc":"IMP","subject":"listening.here"}`, `{"acc":"IMP","subject":"listening.*"}`, `{"acc":"IMP","subject":"listening.queue","queue":"d29ya2Vycw=="}`,
+		`{"acc":"IMP","subject":"nothing"}`, `{"acc":"NONE","subject":"listening.here"}`, ""} {
+		p.say("number of subscribers "+body, "%s", sys.asksOnce("$SYS.REQ.ACCOUNT.NSUBS", body))
+	}
 	sys.asked(p, "who am I", "$SYS.REQ.USER.INFO", "", never)
 	p.say("a request without reply subject", "%s", sys.sends("$SYS.REQ.SERVER.PING", ""))
 }
 
-// Every account of nats-server imports the services of the system account.
-const ownImports = `^\.data\.imports`
+// Every account of nats-server imports the services of the system account, which exports them (see the row
+// of its own), and tells the word of the importer (the same) in no answer.
+const ownImports = `^\.data\.imports|^\.data\.exports\[\]\.(account_token_position:|(response_type|subject|type):)`
+
+// nats-server subscribes for the answers of services. In tailrace they need no subscription.
+const ownReplies = `^\.data\.subscriptions_list`
+
+const positioned = "account_token_position:2 "
 
 const statsOther = `\.(mem|cores|cpu|routes|gateways|active_servers|gomemlimit|gomaxprocs|jetstream)`
 
@@ -196,6 +218,27 @@ func kicks(p *player) {
 	p.say("and the other stays", "%s", stays.flushed())
 }
 
+// ending is the last scene with its servers: they are told to retire. nats-server may close the connection
+// before its SHUTDOWN is heard, so that is left to the tests of the server.
+func ending(p *player) {
+	sys := p.as("sys")
+	id := p.server.id
+	numbers, lame := sys.sub("$SYS.SERVER."+id+".STATSZ"), sys.sub("$SYS.SERVER."+id+".LAMEDUCK")
+	p.say("subscribed", "%s", sys.flushed())
+	// Without a request, and with one that has no reply subject.
+	m := must(numbers.NextMsg(patience))
+	p.say("numbers", "%s %s", m.Subject, without(shape(m.Data), ofServer+"|"+statsOther))
+	ok(sys.Publish("$SYS.REQ.SERVER.PING.STATSZ", nil), "publish")
+	m = must(numbers.NextMsg(patience))
+	p.say("numbers on request", "%s", without(shape(m.Data), ofServer+"|"+statsOther))
+	ok(p.server.process[0].Process.Signal(syscall.SIGUSR2), "signal")
+	m = must(lame.NextMsg(patience))
+	p.say("LAMEDUCK", "%s %s", m.Subject, without(shape(m.Data), ofServerAlone))
+	p.say("of", "%v", field(string(m.Data), "id"))
+}
+
+const ofServerAlone = `^\.(cluster|domain|metadata|tags|feature_flags)`
+
 func sortedList(value any) string {
 	list, _ := value.([]any)
 	var out []string
@@ -205,5 +248,7 @@ func sortedList(value any) string {
 		}
 	}
 	sortTexts(out)
-	return strings.Join(out, "\n    ")
+	return strings.Join(out, between)
 }
+
+const between = "\n    "
