@@ -110,7 +110,7 @@ impl NatsFront {
         };
         let routes = Arc::new(Routes::new(config));
         let (topics, system) = (&config.tailrace_nats_topics_account, auth.system_account());
-        let accounts = Accounts::new(limits.control_line_max, routes, topics, system);
+        let accounts = Accounts::new(&info.server_name, limits.control_line_max, routes, topics, system);
         accounts.define(&auth.accounts());
         Self {
             accounts,

@@ -142,9 +142,7 @@ func worlds() []string { return []string{"accounts", "users", "ending", "operato
 // startPair starts both servers with the same users and accounts.
 func startPair(world, folder string) []*server {
 	switch world {
-	case "accounts":
-		return configuredPair(world, folder, accountsConf, accountsToml)
-	case "ending":
+	case "accounts", "ending":
 		return configuredPair(world, folder, accountsConf, accountsToml)
 	case "users":
 		return configuredPair(world, folder, usersConf(), usersToml())

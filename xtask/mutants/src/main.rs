@@ -144,19 +144,15 @@ fn task(arguments: &[String]) -> Result<(), String> {
             return Ok(());
         }
     }
-    let pack = Pack::open(&folder)?;
-    if let Some(part) = &wanted.reaching {
-        return play::reaching(&pack, part);
-    }
-    if !wanted.only_report {
-        play::play(&pack, &wanted.play)?;
-    }
-    report::report(&pack, &reasons)
+    played(&wanted, &folder, &reasons)
 }
 
 /// Plays a pack on a machine without the tree.
 fn play_here(folder: &Path, arguments: &[String]) -> Result<(), String> {
-    let wanted = Wanted::of(arguments)?;
+    played(&Wanted::of(arguments)?, folder, &Reasons::none())
+}
+
+fn played(wanted: &Wanted, folder: &Path, reasons: &Reasons) -> Result<(), String> {
     let pack = Pack::open(folder)?;
     if let Some(part) = &wanted.reaching {
         return play::reaching(&pack, part);
@@ -164,5 +160,5 @@ fn play_here(folder: &Path, arguments: &[String]) -> Result<(), String> {
     if !wanted.only_report {
         play::play(&pack, &wanted.play)?;
     }
-    report::report(&pack, &Reasons::none())
+    report::report(&pack, reasons)
 }

@@ -1,12 +1,12 @@
 //! The copy of the tree in which the mutants are.
 
 use std::collections::HashSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
-use xtask::run::{root, target, tracked};
+use xtask::copy;
+use xtask::run::target;
 
 /// The crate on which all rooms depend, and the function that is added to it.
 const LIBRARY: &str = "crates/types/src/lib.rs";
@@ -62,21 +62,14 @@ impl Tree {
     /// later. Files that have not changed keep their time, so that cargo builds little.
     pub(crate) fn copy(planted: &HashSet<&str>) -> Result<Self, String> {
         let tree = Self { path: target().join("mutants/tree") };
-        let mut kept = HashSet::new();
-        for name in tracked()? {
-            // Git lists deleted files as well.
-            let Ok(mut content) = fs::read(root().join(&name)) else { continue };
+        copy::tree(&tree.path, |name, mut content| {
             if name == LIBRARY {
                 content.extend_from_slice(CHOOSING.as_bytes());
             } else if name == "Cargo.toml" {
                 content = manifest(&String::from_utf8_lossy(&content))?.into_bytes();
             }
-            kept.insert(tree.path.join(&name));
-            if !planted.contains(name.as_str()) {
-                tree.write(&name, &content)?;
-            }
-        }
-        remove_others(&tree.path, &kept).map_err(|error| format!("{}: {error}", tree.path.display()))?;
+            Ok((!planted.contains(name)).then_some(content))
+        })?;
         Ok(tree)
     }
 
@@ -86,14 +79,7 @@ impl Tree {
 
     /// Writes a file, if it has another content.
     pub(crate) fn write(&self, name: &str, content: &[u8]) -> Result<(), String> {
-        let path = self.path.join(name);
-        if fs::read(&path).is_ok_and(|before| before == content) {
-            return Ok(());
-        }
-        let folder = path.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(folder)
-            .and_then(|()| fs::write(&path, content))
-            .map_err(|error| format!("{name}: {error}"))
+        copy::write(&self.path.join(name), content)
     }
 
     /// Runs cargo in the copy. It shares the target folder of the original: both need the same packages of
@@ -139,22 +125,12 @@ fn manifest(text: &str) -> Result<String, String> {
     Ok(format!("{before}[workspace.lints.rust]\n{LINTS}{lints}{PROFILE}"))
 }
 
-/// Removes files of the copy that the tree no longer has, such as deleted tests.
-fn remove_others(folder: &Path, kept: &HashSet<PathBuf>) -> std::io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let path = entry.path();
-        if entry.file_type()?.is_dir() {
-            remove_others(&path, kept)?;
-        } else if !kept.contains(&path) && path.file_name().is_some_and(|name| name != "Cargo.lock") {
-            fs::remove_file(path)?;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use xtask::run::root;
+
     use super::*;
 
     #[test]

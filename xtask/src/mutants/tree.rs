@@ -1,12 +1,13 @@
 //! The copy of the tree in which bugs are planted.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use xtask::run::{self, root};
+use xtask::copy;
+use xtask::run::root;
 
 /// Tests that run for longer than this count as having noticed the bug. Without a bug, none takes a third of
 /// it.
@@ -64,16 +65,8 @@ impl Tree {
     /// Copies the files of this tree that git tracks or would add. Files that have not changed are left
     /// alone, so that cargo rebuilds little.
     pub(super) fn copy() -> Result<Self, String> {
-        let (from, to) = (root(), root().join("target/mutants/tree"));
-        let mut kept = HashSet::new();
-        for name in run::tracked()? {
-            // Git lists deleted files as well.
-            let Ok(content) = fs::read(from.join(&name)) else { continue };
-            let path = to.join(&name);
-            write_if_changed(&path, &content).map_err(|error| format!("{name}: {error}"))?;
-            kept.insert(path);
-        }
-        remove_others(&to, &kept).map_err(|error| format!("{}: {error}", to.display()))?;
+        let to = root().join("target/mutants/tree");
+        copy::tree(&to, |_, content| Ok(Some(content)))?;
         Ok(Self { path: to, sound: RefCell::default() })
     }
 
@@ -200,30 +193,6 @@ impl Tree {
         let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Ok(Said { status: output.status.code(), text: text.join("\n") })
     }
-}
-
-fn write_if_changed(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    if fs::read(path).is_ok_and(|before| before == content) {
-        return Ok(());
-    }
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    fs::write(path, content)
-}
-
-/// Removes files of the copy that the tree no longer has, such as deleted tests.
-fn remove_others(folder: &Path, kept: &HashSet<PathBuf>) -> std::io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let path = entry.path();
-        if entry.file_type()?.is_dir() {
-            remove_others(&path, kept)?;
-        } else if !kept.contains(&path) && path.file_name().is_some_and(|name| name != "Cargo.lock") {
-            fs::remove_file(path)?;
-        }
-    }
-    Ok(())
 }
 
 /// The output of a program, and its exit status.

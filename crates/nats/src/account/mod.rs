@@ -61,11 +61,17 @@ pub(crate) struct Membership {
 }
 
 impl Account {
-    fn new(name: Arc<str>, control_line_max: usize, routes: Arc<Routes>, is_main: bool) -> Self {
+    fn new(
+        name: Arc<str>,
+        server: Arc<str>,
+        control_line_max: usize,
+        routes: Arc<Routes>,
+        is_main: bool,
+    ) -> Self {
         let tag = (&*name != GLOBAL).then(|| Arc::clone(&name));
         Self {
             name,
-            server: Arc::clone(routes.server_name()),
+            server,
             router: Router::new(control_line_max, routes, tag, is_main),
             connections: Tally::of("connections of an account"),
             subscriptions: Tally::of("subscriptions of an account"),

@@ -19,6 +19,8 @@ pub(crate) struct Accounts {
     global: Arc<Account>,
     topics: Arc<Account>,
     others: RwLock<HashMap<Arc<str>, Arc<Account>>>,
+    /// The name of this server.
+    server: Arc<str>,
     control_line_max: usize,
     routes: Arc<Routes>,
     are_linked: AtomicBool,
@@ -29,9 +31,17 @@ pub(crate) struct Accounts {
 
 impl Accounts {
     /// Makes the global account, and the one in which topics live.
-    pub(crate) fn new(control_line_max: usize, routes: Arc<Routes>, topics: &str, system: &str) -> Self {
+    pub(crate) fn new(
+        server: &str,
+        control_line_max: usize,
+        routes: Arc<Routes>,
+        topics: &str,
+        system: &str,
+    ) -> Self {
+        let server: Arc<str> = server.into();
         let make = |name: &str| {
-            Arc::new(Account::new(name.into(), control_line_max, Arc::clone(&routes), name == topics))
+            let (server, routes) = (Arc::clone(&server), Arc::clone(&routes));
+            Arc::new(Account::new(name.into(), server, control_line_max, routes, name == topics))
         };
         let global = make(GLOBAL);
         let topics = if topics == GLOBAL { Arc::clone(&global) } else { make(topics) };
@@ -40,6 +50,7 @@ impl Accounts {
             global,
             topics,
             others: RwLock::new(others.into()),
+            server,
             control_line_max,
             routes,
             are_linked: AtomicBool::new(false),
@@ -129,8 +140,8 @@ impl Accounts {
         }
         let mut accounts = self.others.write();
         let new = || {
-            let routes = Arc::clone(&self.routes);
-            Arc::new(Account::new(name.into(), self.control_line_max, routes, false))
+            let (server, routes) = (Arc::clone(&self.server), Arc::clone(&self.routes));
+            Arc::new(Account::new(name.into(), server, self.control_line_max, routes, false))
         };
         Arc::clone(accounts.entry(name.into()).or_insert_with(new))
     }

@@ -218,15 +218,14 @@ impl Auth {
             (None, Some(account)) => account.clone().into(),
             (None, None) => GLOBAL.into(),
         };
-        let images = || Images::of(&self.source(), &account, &self.topics_account);
+        let images = Images::of(&self.source(), &account, &self.topics_account);
         let rights = self.has_rules.then(|| {
             let client = asker.client.clone();
             let caller =
                 user.name().map_or_else(|| client.clone(), |name| client.clone().as_user(name.clone()));
-            SubjectRights::new(&asker.node, caller, images())
+            SubjectRights::new(&asker.node, caller, images.clone())
         });
-        let behind = images();
-        Permissions::new(user, rights, login, account).with_topics(&asker.node, behind)
+        Permissions::new(user, rights, login, account).with_topics(&asker.node, images)
     }
 
     /// The accounts of the users file, or of the operator.

@@ -48,8 +48,6 @@ pub(super) struct RouteLimits {
 
 /// The routes to the other nodes.
 pub(super) struct Routes {
-    /// The name of this server.
-    server_name: Arc<str>,
     limits: RouteLimits,
     metrics: RouteMetrics,
     peers: Arc<OnceLock<Peers>>,
@@ -127,12 +125,7 @@ impl Routes {
         };
         let peers = Arc::new(OnceLock::new());
         let own = config.cluster_address().map(|_| Arc::new(OwnInterest::new(Arc::clone(&peers))));
-        let server_name = config.nats_server_name().into();
-        Self { server_name, limits, metrics: RouteMetrics::default(), peers, own, nodes: Mutex::default() }
-    }
-
-    pub(super) fn server_name(&self) -> &Arc<str> {
-        &self.server_name
+        Self { limits, metrics: RouteMetrics::default(), peers, own, nodes: Mutex::default() }
     }
 
     pub(super) fn limits(&self) -> &RouteLimits {

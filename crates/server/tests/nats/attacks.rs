@@ -8,6 +8,7 @@ use std::time::Duration;
 use tailrace_identity::acl::{Operation, Permission, ResourceKind};
 use tokio::net::TcpStream;
 
+use crate::accounts;
 use crate::common::TestServer;
 use crate::common::lines::Lines;
 use crate::rights::{Line, World, heard, publish, refused, says};
@@ -192,20 +193,13 @@ user = "eve"
 password = "p"
 account = "OTHER"
 "#;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("users.toml");
-    std::fs::write(&path, users).unwrap();
-    let file = ("tailrace.nats.users.file", path.to_str().unwrap());
-    let server = TestServer::with(&[file, ("tailrace.nats.topics.account", "TOPICS")]).await;
-    let mut admin = server.connect().await;
+    let world = accounts::world(users, &[("tailrace.nats.topics.account", "TOPICS")]).await;
+    let mut admin = world.server.connect().await;
     admin.create_topic("orders", 1, &[("tailrace.subjects", "orders.>")]).await;
     let compact = [("tailrace.subjects", "last.>"), ("cleanup.policy", "compact")];
     admin.create_topic("last", 1, &compact).await;
     for (user, is_listed) in [("bob", true), ("eve", false)] {
-        let mut talker = stranger(&server).await;
-        let connect =
-            format!("CONNECT {{\"verbose\":false,\"headers\":true,\"user\":\"{user}\",\"pass\":\"p\"}}\r\n");
-        talker.send(&connect).await;
+        let mut talker = accounts::login(&world.server, user).await;
         for (subject, key, by_imports, by_lists) in [
             ("in.a", "orders.a", true, true),
             ("in.a", "text", true, true),

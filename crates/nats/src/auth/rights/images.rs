@@ -32,6 +32,7 @@ impl Source {
 }
 
 /// What an account imports from that of the topics.
+#[derive(Clone)]
 pub(crate) struct Images {
     source: Source,
     account: Arc<str>,
