@@ -104,7 +104,13 @@ impl Pack {
         Ok(Self { plan: read(&path.join(PLAN))?, path })
     }
 
+    /// Writes the plan of programs that were just built. What tests reached before is forgotten: mutants have
+    /// other numbers now, and tests may be others.
     pub(crate) fn write_plan(path: &Path, plan: &Plan) -> Result<(), String> {
+        let survey = path.join(SURVEY);
+        if survey.exists() {
+            fs::remove_file(&survey).map_err(|error| format!("{}: {error}", survey.display()))?;
+        }
         write(&path.join(PLAN), plan)
     }
 
@@ -159,6 +165,20 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_tests_reached_is_forgotten_with_the_programs() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let plan =
+            || Plan { tree: PathBuf::new(), mutants: Vec::new(), left_out: Vec::new(), programs: Vec::new() };
+        Pack::write_plan(folder.path(), &plan()).expect("a plan");
+        let pack = Pack::open(folder.path()).expect("a pack");
+        let test = Test { program: 0, name: "a".to_owned(), millis: 1, reached: vec![7] };
+        pack.write_survey(&[test]).expect("written");
+        assert!(pack.survey().is_some());
+        Pack::write_plan(folder.path(), &plan()).expect("the next plan");
+        assert!(pack.survey().is_none());
+    }
 
     #[test]
     fn verdicts_are_read_as_they_were_written() {
