@@ -56,3 +56,29 @@ fn remove_others(folder: &Path, kept: &HashSet<PathBuf>) -> std::io::Result<()> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_the_files_of_the_tree_and_what_was_changed_stays() {
+        let to = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| to.path().join(name);
+        write(&path("crates/gone.rs"), b"deleted since").expect("written");
+        write(&path("Cargo.lock"), b"of the copy").expect("written");
+        write(&path("README.md"), b"left alone").expect("written");
+        let change = |name: &str, content: Vec<u8>| match name {
+            "README.md" | "Cargo.lock" => Ok(None),
+            "Cargo.toml" => Ok(Some(b"changed".to_vec())),
+            _ => Ok(Some(content)),
+        };
+        tree(to.path(), change).expect("a copy");
+        let read = |name: &str| fs::read(path(name)).expect("a file");
+        assert!(!path("crates/gone.rs").exists());
+        assert_eq!(read("Cargo.lock"), b"of the copy");
+        assert_eq!(read("README.md"), b"left alone");
+        assert_eq!(read("Cargo.toml"), b"changed");
+        assert_eq!(read("xtask/src/copy.rs"), fs::read(root().join("xtask/src/copy.rs")).expect("a file"));
+    }
+}
