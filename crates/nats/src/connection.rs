@@ -94,7 +94,7 @@ struct Connection {
     turn: Option<Instant>,
     /// Schedules another turn if one ended before everything was written.
     next_turn: NextTurn,
-    _place: ConnectionPlace,
+    place: ConnectionPlace,
 }
 
 impl Drop for Connection {
@@ -196,7 +196,7 @@ impl Connection {
             bursts: 0,
             turn: None,
             next_turn: NextTurn::default(),
-            _place: opening.place,
+            place: opening.place,
         }
     }
 
@@ -339,6 +339,9 @@ impl Connection {
         self.turn.get_or_insert(now);
         let (used, next) = self.session.process(&self.server.front, self.input.unused(), now);
         self.input.consume(used);
+        if !self.session.is_unauthenticated() {
+            self.place.has_logged_in();
+        }
         next
     }
 

@@ -103,6 +103,11 @@ impl Node {
         self.config().node()
     }
 
+    /// Returns how long all other nodes have been silent. `None` if this node never heard from any.
+    pub(crate) fn silence_of_all(&self) -> Option<Duration> {
+        self.heard.silence_of_all()
+    }
+
     /// Returns how long another node has been silent. `None` if this node never heard from it.
     pub(crate) fn silence(&self, node: NodeId) -> Option<Duration> {
         self.heard.silence(node)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use tailrace_identity::acl::Operation;
 use tailrace_metadata::Command;
 use tailrace_nats_wire::Message;
 use tailrace_node::Caller;
@@ -113,6 +114,10 @@ pub(crate) async fn answer(server: Arc<NatsServer>, question: Question) {
         Wanted::Account(name) => monitor::account_info(front, name)
             .map(Some)
             .ok_or_else(|| (500, format!("Account {name} does not exist"))),
+        Wanted::OwnConnections { query } => match may_see_others(&server, caller) {
+            true => page(&server, "/connz", query).await.map(Some),
+            false => Err((403, "needs the right to describe the cluster".to_owned())),
+        },
         Wanted::Page { path, query } => page(&server, path, query).await.map(Some),
         Wanted::UsedAccounts { query } => match page(&server, "/accstatz", query).await {
             Ok(page) if page["account_statz"].as_array().is_some_and(Vec::is_empty) => return,
@@ -126,6 +131,11 @@ pub(crate) async fn answer(server: Arc<NatsServer>, question: Question) {
         Err((code, reason)) => body["error"] = json!({ "code": code, "description": reason }),
     }
     say(&server, &question, body.to_string().as_bytes());
+}
+
+/// Reports whether a client of an account may see its other clients.
+fn may_see_others(server: &NatsServer, caller: &Caller) -> bool {
+    server.node.rights(caller).may_to_cluster(Operation::Describe)
 }
 
 /// Tells whether the server is well, as `/healthz` does.

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use crate::common::TestServer;
 use crate::common::nats::{Raw, Said};
+use crate::common::rig::eventually;
 use crate::crossing::{PATIENCE, next, settled};
 
 /// Starts nodes 1 to N of one cluster.
