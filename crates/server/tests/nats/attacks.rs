@@ -89,8 +89,8 @@ async fn the_server_says_nothing_where_the_client_may_not() {
 }
 
 /// CVE-2025-30215 and others: subjects of the server told of, and did, what the client had no right to. Users
-/// outside the system account hear none of its events. They may see the other clients of their account only if
-/// they may describe the cluster. There is no JetStream API.
+/// outside the system account hear none of its events. They may see the other clients of their account only
+/// if they may describe the cluster. There is no JetStream API.
 #[tokio::test]
 async fn the_servers_own_subjects_tell_users_nothing_of_others() {
     let mut world = World::with_topics(&[("hidden", "hidden.>")]).await;
@@ -144,8 +144,7 @@ async fn the_servers_own_subjects_tell_users_nothing_of_others() {
     assert!(admin.line().await.unwrap().contains("\"connections\":["));
 }
 
-/// Places are few here. Without a login they come free after its time, and meanwhile others are not in need of
-/// them.
+/// Places are few here. Without a login they come free after its time. Meanwhile others need none of them.
 #[tokio::test]
 async fn clients_that_do_not_log_in_take_the_places_of_their_address_only_and_not_for_long() {
     let folder = tempfile::tempdir().unwrap();

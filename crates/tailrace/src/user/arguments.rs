@@ -51,8 +51,8 @@ pub(super) enum UserVerb {
 
 #[derive(Debug, Args)]
 pub(super) struct NewPasswordArguments {
-    /// File with the new password on one line, or - for standard input. Without it, or if standard input is the
-    /// terminal, you are asked
+    /// File with the new password on one line, or - for standard input. Without it, or if standard input is
+    /// the terminal, you are asked
     #[arg(long = "password-file", value_name = "FILE")]
     new_password_file: Option<PathBuf>,
     /// Send it without TLS to another machine: those who read the network could log in with it
