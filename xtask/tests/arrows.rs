@@ -41,6 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "config",
             "identity",
             "subjects",
+            "jetstream",
             "peers",
             "fetch",
             "replication",

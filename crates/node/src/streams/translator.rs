@@ -1,0 +1,36 @@
+//! What a node asks the front that knows NATS: how a record is a message, and a message a record.
+
+use tailrace_records::Record;
+
+use crate::partitions::Topic;
+
+/// A record as a message. The memory is used again for the next one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MessageParts {
+    /// Its subject.
+    pub subject: Vec<u8>,
+    /// Its header block as on the wire. Empty if it has none.
+    pub headers: Vec<u8>,
+}
+
+/// A record that a message becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordOf<'a> {
+    /// Its key.
+    pub key: &'a [u8],
+    /// Its value.
+    pub value: Option<&'a [u8]>,
+    /// Its headers.
+    pub headers: &'a [(&'a [u8], Option<&'a [u8]>)],
+}
+
+/// Speaks NATS for the streams of a node. Both directions are pure: the same answer on every node, whatever
+/// the topic's patterns are by now, because tables are made again from old records.
+pub trait Translator: Send + Sync {
+    /// Writes the message that a record of the topic is. The payload is the record's value, or empty. False
+    /// if it is none: then its sequence is a hole.
+    fn message(&self, topic: &Topic, record: &Record<'_>, parts: &mut MessageParts) -> bool;
+
+    /// Calls `work` with the record that a message becomes.
+    fn record(&self, message: &MessageParts, payload: &[u8], work: &mut dyn FnMut(RecordOf<'_>));
+}
