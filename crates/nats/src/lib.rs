@@ -59,6 +59,7 @@ mod target;
 #[cfg(test)]
 mod testing;
 mod trace;
+mod translator;
 mod websocket;
 
 pub use self::auth::{Auth, AuthError, follow_access, follow_claims};

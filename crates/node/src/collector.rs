@@ -65,6 +65,10 @@ impl Collector for NodeCollector {
             "Largest dirty share of a compacted partition",
             node.cleaner.dirty_percent_max(&node),
         )?;
+        let tables = i64_of(node.streams.tables());
+        gauge(&mut encoder, "stream_tables", "Tables of the streams that this node leads", tables)?;
+        let help = "Memory of the tables of streams";
+        gauge(&mut encoder, "stream_tables_bytes", help, i64_of(node.streams.memory_bytes()))?;
         let metadata = node.controller.handle();
         let replicas = topics.online().chain(std::iter::once(&metadata));
         let damaged: usize = replicas.map(|handle| handle.reader.log().damaged().len()).sum();

@@ -1,4 +1,4 @@
-//! What a node asks the front that knows NATS: how a record is a message, and a message a record.
+//! What a node asks the front that knows NATS: how a record is a message.
 
 use tailrace_records::Record;
 
@@ -13,24 +13,10 @@ pub struct MessageParts {
     pub headers: Vec<u8>,
 }
 
-/// A record that a message becomes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordOf<'a> {
-    /// Its key.
-    pub key: &'a [u8],
-    /// Its value.
-    pub value: Option<&'a [u8]>,
-    /// Its headers.
-    pub headers: &'a [(&'a [u8], Option<&'a [u8]>)],
-}
-
-/// Speaks NATS for the streams of a node. Both directions are pure: the same answer on every node, whatever
-/// the topic's patterns are by now, because tables are made again from old records.
+/// Speaks NATS for the streams of a node. It is pure: for a stream that JetStream's API has made, the answer
+/// is the same on every node, whatever the topic's patterns are by now. Tables are made again from old records.
 pub trait Translator: Send + Sync {
     /// Writes the message that a record of the topic is. The payload is the record's value, or empty. False
     /// if it is none: then its sequence is a hole.
     fn message(&self, topic: &Topic, record: &Record<'_>, parts: &mut MessageParts) -> bool;
-
-    /// Calls `work` with the record that a message becomes.
-    fn record(&self, message: &MessageParts, payload: &[u8], work: &mut dyn FnMut(RecordOf<'_>));
 }

@@ -48,12 +48,12 @@ pub struct StreamState {
     pub listed: Vec<(String, u64)>,
     /// How many subjects the pattern of the page matches.
     pub listed_total: u64,
-    /// Sequences without a message, at most [`DELETED_MAX`].
+    /// Sequences without a message, at most 250,000.
     pub deleted_sequences: Vec<u64>,
 }
 
 /// Most sequences without a message that are listed: the first ones.
-pub const DELETED_MAX: usize = 250_000;
+pub(super) const DELETED_MAX: usize = 250_000;
 
 /// Where a search begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,18 +106,18 @@ pub enum Select {
 /// Bounds of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadBounds {
-    /// Most messages. An answer has at most [`MESSAGES_MAX`].
+    /// Most messages. An answer has at most 4,096.
     pub messages: u64,
     /// Most bytes of subjects, headers and payloads together. The first message comes even if it is larger.
-    /// An answer has at most [`MESSAGES_BYTES_MAX`] besides the first message.
+    /// An answer has at most 4 MiB besides the first message.
     pub bytes: u64,
 }
 
 /// Most messages of one answer. [`Messages::next`] says where to go on.
-pub const MESSAGES_MAX: u64 = 4_096;
+pub(super) const MESSAGES_MAX: u64 = 4_096;
 
 /// Most bytes of one answer, if it has more than one message.
-pub const MESSAGES_BYTES_MAX: u64 = 4 << 20;
+pub(super) const MESSAGES_BYTES_MAX: u64 = 4 << 20;
 
 /// A message of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -149,27 +149,4 @@ pub struct Messages {
     pub next: Option<u64>,
     /// The sequence up to which the answer is complete: the end of the selection, or of the stream.
     pub upto: u64,
-}
-
-/// A message on its way into a stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Publication {
-    /// Its subject.
-    #[serde(with = "text")]
-    pub subject: Bytes,
-    /// Its header block, or nothing.
-    #[serde(with = "text")]
-    pub headers: Bytes,
-    /// Its payload.
-    #[serde(with = "text")]
-    pub payload: Bytes,
-}
-
-/// What has become of a published message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Published {
-    /// Its sequence, or that of the message that it repeats. `None` if it was refused.
-    pub sequence: Option<u64>,
-    /// The acknowledgement or the refusal as a client gets it.
-    pub answer: String,
 }
