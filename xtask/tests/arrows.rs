@@ -75,6 +75,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "tls",
             "nats-wire",
             "subjects",
+            "jetstream",
             "metadata",
             "config",
             "identity",

@@ -91,6 +91,14 @@ macro_rules! tailrace_first_settings {
         tailrace_http_tls: bool = K::new("tailrace.http.tls", Boolean).default("false");
         /// Threads for reads that miss the page cache and for other work that may block on a disk.
         tailrace_io_threads: u32 = K::new("tailrace.io.threads", Int).default("4").count("threads").between(1, 256);
+        /// Maximum number of bytes of requests to JetStream's API that wait for their answers, in the whole
+        /// process: subjects, headers and bodies. Further requests are refused.
+        tailrace_jetstream_api_bytes_max: u64 = K::new("tailrace.jetstream.api.bytes.max", Long).default("67108864")
+            .bytes().between(65_536, 1 << 40);
+        /// Maximum number of requests to JetStream's API that wait for their answers, in the whole process.
+        /// Further requests are refused.
+        tailrace_jetstream_api_requests_max: u32 = K::new("tailrace.jetstream.api.requests.max", Int).default("10000")
+            .count("requests").between(1, 1_000_000);
         /// Whether NATS clients get an answer from JetStream's API. It is incomplete so far:
         /// docs/jetstream.md says what is missing. Without it they learn that there is no JetStream.
         tailrace_jetstream_enable: bool = K::new("tailrace.jetstream.enable", Boolean).default("false");

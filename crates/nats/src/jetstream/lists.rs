@@ -1,0 +1,77 @@
+//! INFO, STREAM.NAMES and STREAM.LIST.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tailrace_jetstream::api::{AccountInfo, AccountLimits, ApiStats, Page, StreamList, StreamNames, bodies};
+use tailrace_jetstream::error::ApiError;
+
+use super::answer::Asked;
+use super::stream::Stream;
+use super::{clusters, state};
+
+/// Most streams whose bytes the account's information adds up. Their leaders have to be asked.
+const SUMMED_MAX: usize = 1_000;
+
+/// The streams that the client may see, sorted by name.
+fn visible(asked: Asked<'_>) -> Vec<Arc<Stream>> {
+    let rights = asked.rights();
+    asked.streams().iter().filter(|stream| rights.sees(stream)).cloned().collect()
+}
+
+/// Answers INFO.
+pub(super) async fn account(asked: Asked<'_>) -> Result<AccountInfo, ApiError> {
+    let streams = visible(asked);
+    let mut storage = 0;
+    for stream in streams.iter().take(SUMMED_MAX) {
+        // A stream whose leader does not answer counts for nothing.
+        storage += state::listed(asked, stream).await.map_or(0, |info| info.state.bytes);
+    }
+    let jetstream = asked.jetstream;
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    // The request itself runs, and does not wait.
+    let waiting = jetstream.queue.requests().saturating_sub(1);
+    Ok(AccountInfo {
+        memory: 0,
+        storage,
+        reserved_memory: 0,
+        reserved_storage: 0,
+        streams: streams.len(),
+        consumers: 0,
+        limits: AccountLimits::default(),
+        domain: String::new(),
+        api: ApiStats::new(count(&jetstream.answered), count(&jetstream.failed), waiting as u64),
+    })
+}
+
+/// Answers STREAM.NAMES.
+pub(super) fn names(asked: Asked<'_>, body: &[u8]) -> Result<StreamNames, ApiError> {
+    let request = bodies::ListRequest::of_stream_names(body)?;
+    let streams = visible(asked);
+    let names = streams.iter().filter(|stream| request.lists(&stream.config));
+    let names: Vec<_> = names.map(|stream| stream.name().to_owned()).collect();
+    let page = Page::of_names(names.len(), request.offset);
+    Ok(StreamNames { page, streams: names[page.range()].to_vec() })
+}
+
+/// Answers STREAM.LIST. Streams whose leaders do not answer are named as missing.
+pub(super) async fn list(asked: Asked<'_>, body: &[u8]) -> Result<StreamList, ApiError> {
+    let request = bodies::ListRequest::of_stream_list(body)?;
+    let mut streams = visible(asked);
+    streams.retain(|stream| request.lists(&stream.config));
+    let page = Page::of_list(streams.len(), request.offset);
+    let mut list = StreamList { page, streams: Vec::new(), missing: Vec::new() };
+    for stream in &streams[page.range()] {
+        match state::listed(asked, stream).await {
+            Ok(info) => {
+                let cluster = clusters::of_change(asked, stream);
+                list.streams.push(tailrace_jetstream::api::StreamInfo { cluster, ..info });
+            }
+            Err(error) => {
+                tracing::debug!(stream = stream.name(), %error, "a stream did not tell what is in it");
+                list.missing.push(stream.name().to_owned());
+            }
+        }
+    }
+    Ok(list)
+}

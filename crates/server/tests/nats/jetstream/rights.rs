@@ -1,0 +1,105 @@
+//! Who may do what through JetStream's API: what it may do to the topics through Kafka, and nothing more.
+
+use serde_json::Value;
+use tailrace_identity::acl::{Operation, Permission, ResourceKind};
+
+use super::{Asker, ON};
+use crate::accounts;
+use crate::common::nats::Said;
+use crate::rights::World;
+use Operation::{AlterConfigs, Create, Delete, Describe, Read, Write};
+use Permission::{Allow, Deny};
+use ResourceKind::{Subject, Topic};
+
+const ALICE: &str = r#""user":"alice","pass":"p""#;
+const ADMIN: &str = r#""user":"admin","pass":"open sesame""#;
+const S: &str = r#"{"name":"S","subjects":["s.>"]}"#;
+
+#[tokio::test]
+async fn another_account_has_no_jetstream() {
+    let users = "[[accounts]]\nname = \"B\"\n[[users]]\nuser = \"b\"\npassword = \"p\"\naccount = \"B\"\n\
+                 [[users]]\nuser = \"g\"\npassword = \"p\"\n";
+    let world = accounts::world(users, &[ON]).await;
+    let mut other = Asker::with(&world.server, r#""user":"b","pass":"p""#).await;
+    assert_eq!(other.refusal("INFO", "").await, 10039);
+    assert_eq!(other.refusal("STREAM.CREATE.S", S).await, 10039);
+    let direct = other.ask("$JS.API.DIRECT.GET.S", r#"{"seq":1}"#).await;
+    assert!(direct.headers.starts_with("NATS/1.0 503\r\n"), "{direct:?}");
+    let mut own = Asker::with(&world.server, r#""user":"g","pass":"p""#).await;
+    assert_eq!(own.api("INFO", "").await["streams"], 0);
+}
+
+#[tokio::test]
+async fn who_may_not_make_a_topic_by_kafka_makes_no_stream() {
+    let mut world = World::new(&[ON]).await;
+    let mut alice = Asker::with(&world.server, ALICE).await;
+    assert_eq!(alice.refusal("STREAM.CREATE.S", S).await, 10049);
+    // The right to the topic is not enough: it would capture what others publish.
+    world.add(&[("alice", Allow, Create, Topic, "S")]).await;
+    assert_eq!(alice.refusal("STREAM.CREATE.S", S).await, 10049);
+    world.add(&[("alice", Allow, Read, Subject, "s.>")]).await;
+    assert_eq!(alice.refusal("STREAM.CREATE.S", S).await, 10049, "the server would acknowledge");
+    world.add(&[("alice", Allow, Write, Subject, "s.>"), ("alice", Allow, Describe, Topic, "S")]).await;
+    assert_eq!(alice.api("STREAM.CREATE.S", S).await["did_create"], true);
+    assert_eq!(alice.refusal("STREAM.CREATE.T", r#"{"name":"T"}"#).await, 10049);
+    assert_eq!(alice.refusal("STREAM.UPDATE.S", S).await, 10069);
+    assert_eq!(alice.refusal("STREAM.DELETE.S", "").await, 10050);
+    world.add(&[("alice", Allow, AlterConfigs, Topic, "S"), ("alice", Allow, Delete, Topic, "S")]).await;
+    assert_eq!(alice.api("STREAM.DELETE.S", "").await["success"], true);
+}
+
+#[tokio::test]
+async fn a_change_of_subjects_asks_for_the_new_ones() {
+    let mut world = World::new(&[ON]).await;
+    let mut admin = Asker::with(&world.server, ADMIN).await;
+    admin.api("STREAM.CREATE.S", S).await;
+    let rules = [("alice", Allow, AlterConfigs, Topic, "S"), ("alice", Allow, Describe, Topic, "S")];
+    world.add(&rules).await;
+    let mut alice = Asker::with(&world.server, ALICE).await;
+    let wider = r#"{"name":"S","subjects":["s.>","t.>"]}"#;
+    assert_eq!(alice.refusal("STREAM.UPDATE.S", wider).await, 10069);
+    world.add(&[("alice", Allow, Read, Subject, "t.>"), ("alice", Allow, Write, Subject, "t.>")]).await;
+    let changed =
+        alice.api("STREAM.UPDATE.S", r#"{"name":"S","subjects":["s.>","t.>"],"no_ack":true}"#).await;
+    assert_eq!(changed["error"], Value::Null, "{changed}");
+}
+
+#[tokio::test]
+async fn streams_that_the_client_may_not_know_are_not_there() {
+    let mut world = World::new(&[ON]).await;
+    let mut admin = Asker::with(&world.server, ADMIN).await;
+    admin.api("STREAM.CREATE.S", S).await;
+    let mut alice = Asker::with(&world.server, ALICE).await;
+    assert_eq!(alice.api("STREAM.NAMES", "").await["total"], 0);
+    assert_eq!(alice.api("STREAM.LIST", "").await["total"], 0);
+    assert_eq!(alice.api("INFO", "").await["streams"], 0);
+    let get = r#"{"seq":1}"#;
+    for (request, body) in [
+        ("STREAM.INFO.S", ""),
+        ("STREAM.DELETE.S", ""),
+        ("STREAM.UPDATE.S", r#"{"name":"S","storage":"memory"}"#),
+        ("STREAM.MSG.GET.S", get),
+        ("CONSUMER.NAMES.S", ""),
+    ] {
+        assert_eq!(alice.refusal(request, body).await, 10059, "{request}");
+    }
+    world.add(&[("alice", Allow, Describe, Topic, "S")]).await;
+    assert_eq!(alice.api("STREAM.NAMES", "").await["total"], 1);
+    // To know it is not to read it.
+    assert_eq!(alice.refusal("STREAM.MSG.GET.S", get).await, 10051);
+    let direct = alice.ask("$JS.API.DIRECT.GET.S", get).await;
+    assert!(direct.headers.starts_with("NATS/1.0 503\r\n"), "{direct:?}");
+}
+
+#[tokio::test]
+async fn a_request_is_a_publication_like_any_other() {
+    let mut world = World::new(&[ON]).await;
+    world.add(&[("alice", Deny, Write, Subject, "$JS.API.INFO")]).await;
+    let mut alice = Asker::with(&world.server, ALICE).await;
+    alice.publish("$JS.API.INFO", "", "").await;
+    let said = alice.sync().await;
+    assert!(
+        said.iter().any(|said| matches!(said, Said::Error(text) if text.contains("Permissions Violation"))),
+        "{said:?}"
+    );
+}
