@@ -8,7 +8,7 @@ use tailrace_jetstream::api::{StreamInfo, StreamInfoAnswer, StreamState, bodies}
 use tailrace_jetstream::error::{ApiError, ErrorKind};
 use tailrace_jetstream::stream::StreamConfig;
 use tailrace_node::partitions::Topic;
-use tailrace_node::streams::{self, StateTerms, SubjectsPage};
+use tailrace_node::streams::{self, StateTerms, StreamFailure, SubjectsPage};
 
 use super::answer::Asked;
 use super::clusters;
@@ -40,8 +40,22 @@ async fn asked_state(
     terms: StateTerms,
 ) -> Result<streams::StreamState, ApiError> {
     let topic = topic_of(asked, stream)?;
-    let state = streams::state(&asked.server.node, asked.caller, &topic, terms).await;
-    state.map_err(|failure| failure.to_api_error())
+    match streams::state(&asked.server.node, asked.caller, &topic, terms).await {
+        // A node that keeps no tables of streams knows the marks of the log.
+        Err(StreamFailure::NoStream) => {
+            by_offsets(&topic).ok_or_else(|| StreamFailure::NoStream.to_api_error())
+        }
+        state => state.map_err(|failure| failure.to_api_error()),
+    }
+}
+
+/// The numbers that follow from the marks of the log alone, if this node leads it.
+fn by_offsets(topic: &Topic) -> Option<streams::StreamState> {
+    let bounds = topic.led(0).ok()?.bounds();
+    let (start, end) = (bounds.log_start.get().unsigned_abs(), bounds.high_watermark.get().unsigned_abs());
+    let first_seq = if end == 0 { 0 } else { start + 1 };
+    let messages = end.saturating_sub(start);
+    Some(streams::StreamState { messages, first_seq, last_seq: end, ..streams::StreamState::default() })
 }
 
 fn shown(state: &streams::StreamState) -> StreamState {

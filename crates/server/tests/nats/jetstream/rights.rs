@@ -6,13 +6,18 @@ use tailrace_identity::acl::{Operation, Permission, ResourceKind};
 use super::{Asker, ON};
 use crate::accounts;
 use crate::common::nats::Said;
-use crate::rights::World;
+use crate::rights::{Rule, World};
 use Operation::{AlterConfigs, Create, Delete, Describe, Read, Write};
 use Permission::{Allow, Deny};
 use ResourceKind::{Subject, Topic};
 
 const ALICE: &str = r#""user":"alice","pass":"p""#;
 const ADMIN: &str = r#""user":"admin","pass":"open sesame""#;
+
+/// What a user with a list of subjects needs to ask at all.
+const ASKS: [Rule<'static>; 2] =
+    [("alice", Allow, Write, Subject, "$JS.API.>"), ("alice", Allow, Read, Subject, "inbox.*")];
+
 const S: &str = r#"{"name":"S","subjects":["s.>"]}"#;
 
 #[tokio::test]
@@ -32,6 +37,7 @@ async fn another_account_has_no_jetstream() {
 #[tokio::test]
 async fn who_may_not_make_a_topic_by_kafka_makes_no_stream() {
     let mut world = World::new(&[ON]).await;
+    world.add(&ASKS).await;
     let mut alice = Asker::with(&world.server, ALICE).await;
     assert_eq!(alice.refusal("STREAM.CREATE.S", S).await, 10049);
     // The right to the topic is not enough: it would capture what others publish.
@@ -55,6 +61,7 @@ async fn a_change_of_subjects_asks_for_the_new_ones() {
     admin.api("STREAM.CREATE.S", S).await;
     let rules = [("alice", Allow, AlterConfigs, Topic, "S"), ("alice", Allow, Describe, Topic, "S")];
     world.add(&rules).await;
+    world.add(&ASKS).await;
     let mut alice = Asker::with(&world.server, ALICE).await;
     let wider = r#"{"name":"S","subjects":["s.>","t.>"]}"#;
     assert_eq!(alice.refusal("STREAM.UPDATE.S", wider).await, 10069);
