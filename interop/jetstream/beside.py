@@ -29,9 +29,9 @@ DIFFERENCES = [
     (r"STREAM\.PURGE\..*", None, {10110}, "purging is not there yet"),
     (r"STREAM\.MSG\.DELETE\..*", None, {10057}, "deleting messages is not there yet"),
     (r"CONSUMER\..*", None, None, "consumers are not there yet"),
-    (r"STREAM\.(CREATE|UPDATE)\..*", None, {10052}, "subjects that no topic may capture"),
+    (r"STREAM\.(CREATE|UPDATE)\..*", None, {10052}, "names and subjects that no topic can have"),
 ]
-CAPTURE = re.compile("tailrace.subjects|subjects with a comma")
+CAPTURE = re.compile("tailrace.subjects|subjects with a comma|stream name is too long, or differs")
 
 
 class Tailrace:
@@ -90,6 +90,8 @@ class Beside:
     def __init__(self, ours, theirs):
         self.ours, self.theirs = ours, theirs
         self.asked = self.failures = 0
+        # Streams that were purged at nats-server only.
+        self.purged = set()
         self.meant, self.not_yet = collections.Counter(), collections.Counter()
 
     def reset(self):
@@ -118,23 +120,34 @@ class Beside:
         captured = CAPTURE.search(text)
         if NOT_YET in text and suffix.startswith("STREAM.") and code(ours) == 10052:
             self.not_yet[text] += 1
+            if "first sequences" in text:
+                # nats-server 2.15.2 gives it to the next stream of this name, too.
+                self.purged.add(suffix.split(".", 2)[2])
             return self.alike(suffix)
         if captured and not code(theirs):
-            self.meant["subjects that no topic may capture"] += 1
+            self.meant["names and subjects that no topic can have"] += 1
             return self.alike(suffix)
         for pattern, theirs_may, ours_may, why in DIFFERENCES:
-            if "capture" in why or not re.fullmatch(pattern, suffix) or ours == theirs:
+            if "names and" in why or not re.fullmatch(pattern, suffix) or ours == theirs:
                 continue
             if (ours_may is None or code(ours) in ours_may) and (theirs_may is None or code(theirs) in theirs_may):
                 self.meant[why] += 1
+                if code(ours) == 10110 and not code(theirs):
+                    self.purged.add(suffix.rsplit(".", 1)[-1])
                 return None
-        differ = list(fields(ours, theirs))
+        differ = [field for field in fields(ours, theirs) if not self.is_expected(suffix, field[0])]
         if differ:
             self.failures += 1
             print("DIFFERS %s %s" % (suffix, raw[:200].decode("utf-8", "replace")))
             for path, one, other in differ[:6]:
                 print("    %s: ours %s, theirs %s" % (path, json.dumps(one)[:160], json.dumps(other)[:160]))
         return None
+
+    def is_expected(self, suffix, path):
+        """Consumers, and what purging leaves, show in the state of a stream. nats-server keeps an empty list of
+        tags apart from none."""
+        is_purged = suffix.rsplit(".", 1)[-1] in self.purged
+        return path in (".state.consumer_count", ".config.placement") or is_purged and path.startswith(".state.")
 
     def alike(self, suffix):
         name = suffix.split(".", 2)[2]

@@ -111,7 +111,8 @@ impl NatsFront {
             api_lvl: API_LEVEL,
             ..ServerInfo::default()
         };
-        let jetstream = JetStream::of(config);
+        let metrics = NatsMetrics::new();
+        let jetstream = JetStream::of(config, &metrics);
         info.jetstream = jetstream.is_some();
         let routes = Arc::new(Routes::new(config));
         let (topics, system) = (&config.tailrace_nats_topics_account, auth.system_account());
@@ -121,7 +122,7 @@ impl NatsFront {
             accounts,
             addresses: Addresses::default(),
             limits,
-            metrics: NatsMetrics::new(),
+            metrics,
             captures: Captures::new(config),
             live: Live::new(config, workers),
             monitor: Monitor::new(),

@@ -9,7 +9,7 @@ use tailrace_jetstream::stream::{self, Creation, StreamConfig};
 use tailrace_metadata::{Command, ConfigChange, CreateTopic, Requester, TopicRef};
 use tailrace_types::TopicId;
 
-use super::answer::Asked;
+use super::asked::Asked;
 use super::commands::{check_bindings, execute, mutate};
 use super::names::topic_of;
 use super::streams::Streams;

@@ -6,7 +6,7 @@ use tailrace_jetstream::stream::{StreamConfig, StreamLimits};
 use tailrace_node::cluster::leaders::leader_of;
 use tailrace_types::{NodeId, PartitionId};
 
-use super::answer::Asked;
+use super::asked::Asked;
 use super::stream::Stream;
 
 /// The bounds of configurations.

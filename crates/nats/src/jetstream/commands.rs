@@ -8,7 +8,7 @@ use tailrace_metadata::{Command, MetadataImage};
 use tailrace_node::ask::known_to_all;
 use tailrace_node::controller::CommandError;
 
-use super::answer::Asked;
+use super::asked::Asked;
 use super::errors::of_command;
 use super::rights::not_authorized;
 

@@ -3,7 +3,7 @@
 use tailrace_jetstream::api::{bodies::DirectRefusal, bodies::MessageGet, has_level};
 use tailrace_node::streams::{From, Messages, ReadBounds, Select, StoredMessage, StreamFailure, UpTo};
 
-use super::answer::{Asked, Speaker, Spoken};
+use super::asked::{Asked, Speaker, Spoken};
 use super::header::{added, status};
 use super::messages::{MS, read, selection};
 use super::state::time_of;

@@ -1,12 +1,11 @@
 //! INFO, STREAM.NAMES and STREAM.LIST.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tailrace_jetstream::api::{AccountInfo, AccountLimits, ApiStats, Page, StreamList, StreamNames, bodies};
 use tailrace_jetstream::error::ApiError;
 
-use super::answer::Asked;
+use super::asked::Asked;
 use super::stream::Stream;
 use super::{clusters, state};
 
@@ -28,7 +27,6 @@ pub(super) async fn account(asked: Asked<'_>) -> Result<AccountInfo, ApiError> {
         storage += state::listed(asked, stream).await.map_or(0, |info| info.state.bytes);
     }
     let jetstream = asked.jetstream;
-    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
     // The request itself runs, and does not wait.
     let waiting = jetstream.queue.requests().saturating_sub(1);
     Ok(AccountInfo {
@@ -40,7 +38,7 @@ pub(super) async fn account(asked: Asked<'_>) -> Result<AccountInfo, ApiError> {
         consumers: 0,
         limits: AccountLimits::default(),
         domain: String::new(),
-        api: ApiStats::new(count(&jetstream.answered), count(&jetstream.failed), waiting as u64),
+        api: ApiStats::new(jetstream.answered.get(), jetstream.failed.get(), waiting as u64),
     })
 }
 

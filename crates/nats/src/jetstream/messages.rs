@@ -4,7 +4,7 @@ use tailrace_jetstream::api::{MessageAnswer, StoredMessage, bodies::MessageGet};
 use tailrace_jetstream::error::{ApiError, ErrorKind};
 use tailrace_node::streams::{self, From, Messages, ReadBounds, Select, StreamFailure};
 
-use super::answer::Asked;
+use super::asked::Asked;
 use super::rights::not_authorized;
 use super::state::{time_of, topic_of};
 use super::stream::Stream;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use prometheus_client::metrics::gauge::Gauge;
 use tailrace_env::sync::{Semaphore, SemaphorePermit};
 
 /// Most requests that are carried out at a time. The others wait in the order in which they came.
@@ -13,6 +14,7 @@ pub(super) struct Queue {
     requests_max: usize,
     bytes_max: u64,
     taken: Mutex<Taken>,
+    waiting: Gauge,
     running: Semaphore,
 }
 
@@ -29,8 +31,10 @@ pub(super) struct Place {
 }
 
 impl Queue {
-    pub(super) fn new(requests_max: usize, bytes_max: u64) -> Self {
-        Self { requests_max, bytes_max, taken: Mutex::default(), running: Semaphore::new(RUNNING_MAX) }
+    /// `waiting` shows the number of places that are taken.
+    pub(super) fn new(requests_max: usize, bytes_max: u64, waiting: Gauge) -> Self {
+        let (taken, running) = (Mutex::default(), Semaphore::new(RUNNING_MAX));
+        Self { requests_max, bytes_max, taken, waiting, running }
     }
 
     /// Takes a place for a request of this size. `None` if there is none.
@@ -40,6 +44,7 @@ impl Queue {
         fits.then(|| {
             taken.requests += 1;
             taken.bytes += bytes;
+            self.waiting.inc();
             Place { queue: Arc::clone(self), bytes }
         })
     }
@@ -65,6 +70,7 @@ impl Drop for Place {
         let mut taken = self.queue.taken.lock();
         taken.requests = taken.requests.saturating_sub(1);
         taken.bytes = taken.bytes.saturating_sub(self.bytes);
+        self.queue.waiting.dec();
     }
 }
 
@@ -74,7 +80,7 @@ mod tests {
 
     #[test]
     fn places_are_bounded_by_number_and_by_bytes_and_come_back() {
-        let queue = Arc::new(Queue::new(2, 100));
+        let queue = Arc::new(Queue::new(2, 100, Gauge::default()));
         let (first, second) = (queue.place(10).unwrap(), queue.place(10).unwrap());
         assert!(queue.place(1).is_none(), "two requests are all");
         drop(second);

@@ -8,9 +8,9 @@ use tailrace_jetstream::error::ErrorKind;
 use tailrace_nats_wire::Message;
 use tailrace_node::Caller;
 
-use super::JetStream;
 use super::header::{status, value_of};
 use super::queue::Place;
+use super::shared::JetStream;
 use crate::account::Account;
 use crate::client::Client;
 

@@ -10,7 +10,7 @@ use tailrace_jetstream::stream::StreamConfig;
 use tailrace_node::partitions::Topic;
 use tailrace_node::streams::{self, StateTerms, StreamFailure, SubjectsPage};
 
-use super::answer::Asked;
+use super::asked::Asked;
 use super::clusters;
 use super::stream::Stream;
 

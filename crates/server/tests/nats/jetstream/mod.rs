@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod asker;
+mod nodes;
 mod rights;
 mod streams;
 
