@@ -1,9 +1,12 @@
 //! Three nodes: any of them answers, whichever leads a stream.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::{Asker, ON};
 use crate::cluster::cluster;
+use crate::common::PATIENCE;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_node_makes_changes_lists_and_deletes_streams() {
@@ -17,9 +20,8 @@ async fn any_node_makes_changes_lists_and_deletes_streams() {
     assert_eq!(made["error"], Value::Null, "{made}");
     assert_eq!(made["config"]["num_replicas"], 3);
     assert_eq!(made["cluster"]["replicas"].as_array().map(Vec::len), Some(2), "{made}");
-    // The others know it when it is made.
     for asker in &mut askers {
-        assert_eq!(asker.api("STREAM.NAMES", "").await["streams"][0], "S");
+        until(asker, 1).await;
     }
     let four = r#"{"name":"F","num_replicas":4}"#;
     assert_eq!(askers[0].refusal("STREAM.CREATE.F", four).await, 10005);
@@ -29,6 +31,17 @@ async fn any_node_makes_changes_lists_and_deletes_streams() {
     assert_eq!(ack.payload, r#"{"stream":"S","seq":1}"#);
     assert_eq!(askers[2].api("STREAM.DELETE.S", "").await["success"], true);
     for asker in &mut askers {
-        assert_eq!(asker.api("STREAM.NAMES", "").await["total"], 0);
+        until(asker, 0).await;
     }
+}
+
+/// Waits until a node knows so many streams. A node that has just joined may have no link to the one that
+/// made the change.
+async fn until(asker: &mut Asker, count: usize) {
+    let known = async {
+        while asker.api("STREAM.NAMES", "").await["total"] != count {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, known).await.expect("the node learns of the change");
 }
