@@ -40,6 +40,7 @@ async fn any_node_makes_changes_lists_and_deletes_streams() {
 async fn until(asker: &mut Asker, count: usize) {
     let known = async {
         while asker.api("STREAM.NAMES", "").await["total"] != count {
+            // For the other node to get the metadata.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
