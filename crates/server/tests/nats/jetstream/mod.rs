@@ -4,8 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod asker;
+mod messages;
 mod nodes;
 mod rights;
 mod streams;
 
-pub(crate) use asker::{Asker, ON};
+pub(crate) use asker::{Answered, Asker, ON};
