@@ -1,8 +1,9 @@
 //! STREAM.CREATE, STREAM.UPDATE and STREAM.DELETE.
 
 use std::iter;
+use std::sync::Arc;
 
-use tailrace_env::random;
+use tailrace_env::{random, task};
 use tailrace_jetstream::api::{Created, StreamInfo, Success, bodies};
 use tailrace_jetstream::error::{ApiError, ErrorKind};
 use tailrace_jetstream::stream::{self, Creation, StreamConfig};
@@ -12,7 +13,6 @@ use tailrace_types::TopicId;
 use super::asked::Asked;
 use super::commands::{check_bindings, execute, mutate};
 use super::names::topic_of;
-use super::streams::Streams;
 use super::{clusters, settings, state};
 
 /// Creates a stream, unless it is there with the same configuration.
@@ -21,12 +21,11 @@ pub(super) async fn create(
     name: &str,
     body: &[u8],
 ) -> Result<Created<StreamInfo>, ApiError> {
-    let limits = clusters::limits(asked);
-    let streams = asked.streams();
-    let creation = stream::create(name, body, &*streams, &limits);
     // Whether there is such a stream, and how it differs, is only for those who may create it.
     asked.rights().check_create(&topic_of(name))?;
-    let creation = creation?;
+    let (streams, limits) = (asked.streams(), clusters::limits(asked));
+    let judged = judge(name, body, move |name, body| stream::create(name, body, &*streams, &limits));
+    let creation = judged.await?;
     if let Creation::New(config) = &creation {
         clusters::check_placement(asked, config)?;
         make(asked, config).await?;
@@ -39,6 +38,20 @@ pub(super) async fn create(
     };
     let cluster = clusters::of_change(asked, made);
     Ok(Created { info: StreamInfo { cluster, ..info }, did_create: true })
+}
+
+/// Judges a configuration. Each subject is compared with those of all streams, which may take long, and an
+/// event loop must not wait for that.
+async fn judge<T: Send + 'static>(
+    name: &str,
+    body: &[u8],
+    work: impl FnOnce(&str, &[u8]) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let (name, body) = (name.to_owned(), body.to_owned());
+    task::spawn_blocking(move || work(&name, &body)).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a bug in the server: judging a configuration panicked");
+        Err(ErrorKind::ClusterNotAvail.into())
+    })
 }
 
 async fn make(asked: Asked<'_>, config: &StreamConfig) -> Result<(), ApiError> {
@@ -62,15 +75,16 @@ async fn make(asked: Asked<'_>, config: &StreamConfig) -> Result<(), ApiError> {
 
 /// Changes the configuration of a stream.
 pub(super) async fn update(asked: Asked<'_>, name: &str, body: &[u8]) -> Result<StreamInfo, ApiError> {
-    let (streams, none) = (asked.streams(), Streams::default());
-    let found = streams.get(name).filter(|stream| asked.rights().sees(stream));
-    if let Some(stream) = found {
+    let found = asked.stream(name);
+    if let Ok(stream) = &found {
         asked.rights().check_update(stream.topic_name())?;
     }
     // A stream that the client may not know is not there.
-    let others = if found.is_some() { &*streams } else { &none };
-    let config = stream::update(name, body, others, &clusters::limits(asked), iter::empty())?;
-    let stream = found.ok_or(ErrorKind::StreamNotFound)?;
+    let others = if found.is_ok() { asked.streams() } else { Arc::default() };
+    let limits = clusters::limits(asked);
+    let judged = move |name: &str, body: &[u8]| stream::update(name, body, &*others, &limits, iter::empty());
+    let config = judge(name, body, judged).await?;
+    let stream = found?;
     let invalid = |text| Err(ApiError::because(ErrorKind::StreamInvalidConfig, text));
     if !stream.is_made_here {
         return invalid("the topic of this stream was made by a Kafka client: change it there");

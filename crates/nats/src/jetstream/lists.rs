@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_jetstream::api::{AccountInfo, AccountLimits, ApiStats, Page, StreamList, StreamNames, bodies};
+use tailrace_jetstream::api::{AccountInfo, AccountLimits, Page, StreamList, StreamNames, bodies};
 use tailrace_jetstream::error::ApiError;
 
 use super::asked::Asked;
@@ -21,11 +21,9 @@ fn visible(asked: Asked<'_>) -> Vec<Arc<Stream>> {
 /// Answers INFO.
 pub(super) async fn account(asked: Asked<'_>) -> Result<AccountInfo, ApiError> {
     let streams = visible(asked);
-    let mut storage = 0;
-    for stream in streams.iter().take(SUMMED_MAX) {
-        // A stream whose leader does not answer counts for nothing.
-        storage += state::listed(asked, stream).await.map_or(0, |info| info.state.bytes);
-    }
+    let summed = state::listed(asked, &streams[..streams.len().min(SUMMED_MAX)]).await;
+    // A stream whose leader does not answer counts for nothing.
+    let storage = summed.iter().flatten().map(|info| info.state.bytes).sum();
     let jetstream = asked.jetstream;
     // The request itself runs, and does not wait.
     let waiting = jetstream.queue.requests().saturating_sub(1);
@@ -38,7 +36,7 @@ pub(super) async fn account(asked: Asked<'_>) -> Result<AccountInfo, ApiError> {
         consumers: 0,
         limits: AccountLimits::default(),
         domain: String::new(),
-        api: ApiStats::new(jetstream.answered.get(), jetstream.failed.get(), waiting as u64),
+        api: jetstream.api_stats(waiting),
     })
 }
 
@@ -59,8 +57,9 @@ pub(super) async fn list(asked: Asked<'_>, body: &[u8]) -> Result<StreamList, Ap
     streams.retain(|stream| request.lists(&stream.config));
     let page = Page::of_list(streams.len(), request.offset);
     let mut list = StreamList { page, streams: Vec::new(), missing: Vec::new() };
-    for stream in &streams[page.range()] {
-        match state::listed(asked, stream).await {
+    let wanted = &streams[page.range()];
+    for (stream, told) in wanted.iter().zip(state::listed(asked, wanted).await) {
+        match told {
             Ok(info) => {
                 let cluster = clusters::of_change(asked, stream);
                 list.streams.push(tailrace_jetstream::api::StreamInfo { cluster, ..info });

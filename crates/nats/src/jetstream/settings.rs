@@ -1,5 +1,6 @@
 //! From a stream's configuration to the settings of its topic, and what of a configuration is not there yet.
 
+use tailrace_config::{PATTERNS_BYTES_MAX, PATTERNS_MAX};
 use tailrace_jetstream::error::{ApiError, ErrorKind};
 use tailrace_jetstream::stream::{Compression, Discard, PersistMode, Retention, Storage, StreamConfig};
 
@@ -49,6 +50,14 @@ fn invalid<T>(text: impl AsRef<str>) -> Result<T, ApiError> {
 
 /// The setting of the topic is a list with commas. The controller checks the rest.
 fn check_subjects(subjects: &[String]) -> Result<(), ApiError> {
+    // The controller's error would repeat them all.
+    let bytes: usize = subjects.iter().map(String::len).sum();
+    if subjects.len() > PATTERNS_MAX || bytes > PATTERNS_BYTES_MAX {
+        return invalid(format!(
+            "{} subjects with {bytes} bytes are too many: at most {PATTERNS_MAX} with {PATTERNS_BYTES_MAX} bytes",
+            subjects.len()
+        ));
+    }
     match subjects.iter().find(|subject| subject.contains(',') || subject.trim() != subject.as_str()) {
         Some(subject) => invalid(format!("subjects with a comma are not supported: {subject}")),
         None => Ok(()),

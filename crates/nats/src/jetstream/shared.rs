@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use prometheus_client::metrics::counter::Counter;
 use tailrace_config::BrokerConfig;
+use tailrace_jetstream::api::ApiStats;
+use tailrace_metadata::MetadataImage;
 use tailrace_types::usize_of;
 
 use super::queue::Queue;
@@ -15,8 +17,8 @@ pub(crate) struct JetStream {
     pub(super) queue: Arc<Queue>,
     pub(super) streams: StreamTable,
     /// Requests that were answered, and those of them that failed.
-    pub(super) answered: Counter,
-    pub(super) failed: Counter,
+    answered: Counter,
+    failed: Counter,
 }
 
 impl JetStream {
@@ -33,6 +35,16 @@ impl JetStream {
             answered: metrics.jetstream_requests.clone(),
             failed: metrics.jetstream_errors.clone(),
         })
+    }
+
+    /// The numbers of the API, with so many requests that wait.
+    pub(crate) fn api_stats(&self, waiting: usize) -> ApiStats {
+        ApiStats::new(self.answered.get(), self.failed.get(), waiting as u64)
+    }
+
+    /// How many streams there are.
+    pub(crate) fn count_streams(&self, image: &Arc<MetadataImage>) -> usize {
+        self.streams.of(image).iter().count()
     }
 
     /// Counts an answer.

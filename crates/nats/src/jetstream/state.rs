@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use tailrace_env::time::WallTime;
+use tailrace_env::task::JoinSet;
+use tailrace_env::time::{Duration, WallTime};
 use tailrace_jetstream::Time;
 use tailrace_jetstream::api::{StreamInfo, StreamInfoAnswer, StreamState, bodies};
 use tailrace_jetstream::error::{ApiError, ErrorKind};
 use tailrace_jetstream::stream::StreamConfig;
 use tailrace_node::partitions::Topic;
-use tailrace_node::streams::{self, StateTerms, StreamFailure, SubjectsPage};
+use tailrace_node::streams::{self, StateTerms, SubjectsPage};
 
 use super::asked::Asked;
 use super::clusters;
@@ -16,6 +17,12 @@ use super::stream::Stream;
 
 /// Nanoseconds of a millisecond.
 const MS: i64 = 1_000_000;
+
+/// Streams of one request whose leaders are asked at a time.
+const STATES_AT_ONCE: usize = 64;
+
+/// Time in which the leader of one of them answers. What follows has the rest of the request's time.
+const STATE_PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// The stream's topic on this node.
 pub(super) fn topic_of(asked: Asked<'_>, stream: &Stream) -> Result<Arc<Topic>, ApiError> {
@@ -40,22 +47,35 @@ async fn asked_state(
     terms: StateTerms,
 ) -> Result<streams::StreamState, ApiError> {
     let topic = topic_of(asked, stream)?;
-    match streams::state(&asked.server.node, asked.caller, &topic, terms).await {
-        // A node that keeps no tables of streams knows the marks of the log.
-        Err(StreamFailure::NoStream) => {
-            by_offsets(&topic).ok_or_else(|| StreamFailure::NoStream.to_api_error())
-        }
-        state => state.map_err(|failure| failure.to_api_error()),
-    }
+    let state = streams::state(&asked.server.node, asked.caller, &topic, terms).await;
+    state.map_err(|failure| failure.to_api_error())
 }
 
-/// The numbers that follow from the marks of the log alone, if this node leads it.
-fn by_offsets(topic: &Topic) -> Option<streams::StreamState> {
-    let bounds = topic.led(0).ok()?.bounds();
-    let (start, end) = (bounds.log_start.get().unsigned_abs(), bounds.high_watermark.get().unsigned_abs());
-    let first_seq = if end == 0 { 0 } else { start + 1 };
-    let messages = end.saturating_sub(start);
-    Some(streams::StreamState { messages, first_seq, last_seq: end, ..streams::StreamState::default() })
+/// Asks for the sums of many streams, some at a time, so that one whose leader is gone does not hold up the
+/// others. The answers have the order of the streams.
+async fn states(asked: Asked<'_>, streams: &[Arc<Stream>]) -> Vec<Result<streams::StreamState, ApiError>> {
+    let mut states = vec![Err(ErrorKind::ClusterNotAvail.into()); streams.len()];
+    let (mut waiting, mut asking) = (streams.iter().enumerate(), JoinSet::new());
+    loop {
+        while asking.len() < STATES_AT_ONCE
+            && let Some((at, stream)) = waiting.next()
+        {
+            match topic_of(asked, stream) {
+                Ok(topic) => {
+                    let (node, caller) =
+                        (Arc::clone(&asked.server.node), asked.caller.within(STATE_PATIENCE));
+                    let terms = StateTerms::default();
+                    asking.spawn(async move { (at, streams::state(&node, &caller, &topic, terms).await) });
+                }
+                Err(error) => states[at] = Err(error),
+            }
+        }
+        match asking.join_next().await {
+            Some(Ok((at, state))) => states[at] = state.map_err(|failure| failure.to_api_error()),
+            Some(Err(error)) => tracing::error!(%error, "a bug in the server: asking for a stream panicked"),
+            None => return states,
+        }
+    }
 }
 
 fn shown(state: &streams::StreamState) -> StreamState {
@@ -77,7 +97,8 @@ fn shown(state: &streams::StreamState) -> StreamState {
 
 /// What the answers to CREATE and UPDATE tell, but for the nodes.
 pub(super) async fn info(asked: Asked<'_>, stream: &Stream) -> Result<StreamInfo, ApiError> {
-    Ok(StreamInfo { config: shown_config(asked, stream), ..listed(asked, stream).await? })
+    let state = asked_state(asked, stream, StateTerms::default()).await?;
+    Ok(StreamInfo { config: shown_config(asked, stream), ..of_state(stream, &state) })
 }
 
 /// The same for a stream that was just made.
@@ -92,9 +113,9 @@ fn shown_config(asked: Asked<'_>, stream: &Stream) -> StreamConfig {
 }
 
 /// What LIST tells: without the metadata that only other answers show.
-pub(super) async fn listed(asked: Asked<'_>, stream: &Stream) -> Result<StreamInfo, ApiError> {
-    let state = asked_state(asked, stream, StateTerms::default()).await?;
-    Ok(of_state(stream, &state))
+pub(super) async fn listed(asked: Asked<'_>, streams: &[Arc<Stream>]) -> Vec<Result<StreamInfo, ApiError>> {
+    let states = states(asked, streams).await;
+    streams.iter().zip(states).map(|(stream, state)| Ok(of_state(stream, &state?))).collect()
 }
 
 fn of_state(stream: &Stream, state: &streams::StreamState) -> StreamInfo {

@@ -112,6 +112,10 @@ async fn catch_up(node: &Arc<Node>, live: &Arc<LiveStream>, seen: &mut Seen) -> 
             return Err(Ended::Over);
         }
         let topic = node.topics().by_id(live.handle.group.topic.0).ok_or(Ended::Over)?;
+        // A Kafka client may add partitions to a topic of its own, which is no stream then.
+        if topic.partition_count() != 1 {
+            return Err(Ended::Over);
+        }
         let bounds = live.handle.bounds();
         let is_same = seen.config.as_ref().is_some_and(|config| Arc::ptr_eq(config, &topic.config));
         if !is_same || seen.start != Some(bounds.log_start) {

@@ -1,5 +1,6 @@
 //! A plain client that asks JetStream's API.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -10,10 +11,12 @@ use crate::common::nats::{Raw, Said};
 /// The setting without which there is no API.
 pub(crate) const ON: (&str, &str) = ("tailrace.jetstream.enable", "true");
 
+/// The next reply subject. All nodes of a cluster deliver to it, so no two connections may have the same.
+static NEXT: AtomicU32 = AtomicU32::new(1);
+
 /// One connection.
 pub(crate) struct Asker {
     raw: Raw,
-    count: u32,
 }
 
 /// A message that came as an answer.
@@ -33,7 +36,7 @@ impl Asker {
         raw.send("SUB inbox.* 1\r\n").await;
         let said = raw.sync().await;
         assert!(said.iter().all(|said| !matches!(said, Said::Error(_))), "{said:?}");
-        Self { raw, count: 0 }
+        Self { raw }
     }
 
     pub(crate) async fn new(server: &TestServer) -> Self {
@@ -42,8 +45,7 @@ impl Asker {
 
     /// Publishes a request, and returns the subject of its answers.
     pub(crate) async fn publish(&mut self, subject: &str, headers: &str, body: &str) -> String {
-        self.count += 1;
-        let reply = format!("inbox.{}", self.count);
+        let reply = format!("inbox.{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let text = match headers {
             "" => format!("PUB {subject} {reply} {}\r\n{body}\r\n", body.len()),
             block => {

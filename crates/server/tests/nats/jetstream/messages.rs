@@ -6,7 +6,7 @@ use super::{Answered, Asker, ON};
 use crate::common::TestServer;
 
 /// A stream S with messages on `a.0`, `a.1`, `a.2`, `a.0`, ... The first of three has a header.
-async fn with_messages(count: usize) -> (TestServer, Asker) {
+pub(super) async fn with_messages(count: usize) -> (TestServer, Asker) {
     let server = TestServer::with(&[ON]).await;
     let mut asker = Asker::new(&server).await;
     let config = r#"{"name":"S","subjects":["a.>"],"allow_direct":true}"#;
@@ -29,7 +29,10 @@ async fn a_stream_tells_what_is_in_it() {
     let (_server, mut asker) = with_messages(7).await;
     let info = asker.api("STREAM.INFO.S", r#"{"subjects_filter":">"}"#).await;
     let state = &info["state"];
-    assert_eq!((&state["messages"], &state["first_seq"], &state["last_seq"]), (&json!(7), &json!(1), &json!(7)));
+    assert_eq!(
+        (&state["messages"], &state["first_seq"], &state["last_seq"]),
+        (&json!(7), &json!(1), &json!(7))
+    );
     assert_eq!(state["subjects"], json!({"a.0": 3, "a.1": 2, "a.2": 2}));
     assert_eq!((&info["total"], &info["limit"]), (&json!(3), &json!(100_000)));
     // 22 bytes, the subject, the payload and 8 bytes each; the block of headers and 4 bytes where there is one.
@@ -62,7 +65,10 @@ async fn one_message_is_found_by_sequence_by_subject_and_by_time() {
     assert_eq!((&first["subject"], &first["data"]), (&json!("a.0"), &json!("bTA=")));
     assert_eq!(first["hdrs"], "TkFUUy8xLjANClg6IHkNCg0K");
     let first = asker.ask("$JS.API.DIRECT.GET.S", r#"{"seq":1}"#).await;
-    assert!(first.headers.starts_with("NATS/1.0\r\nX: y\r\nNats-Stream: S\r\nNats-Subject: a.0\r\n"), "{first:?}");
+    assert!(
+        first.headers.starts_with("NATS/1.0\r\nX: y\r\nNats-Stream: S\r\nNats-Subject: a.0\r\n"),
+        "{first:?}"
+    );
     assert_eq!(asker.refusal("STREAM.MSG.GET.S", r#"{"seq":8}"#).await, 10037);
     assert_eq!(asker.refusal("STREAM.MSG.GET.S", "").await, 10003);
 }
@@ -115,7 +121,10 @@ async fn a_batch_comes_message_by_message_and_has_an_end() {
     assert_eq!(header(&answers[0], "Nats-Num-Pending"), Some("7"));
     assert_eq!(header(&answers[0], "Nats-Last-Sequence"), Some("0"));
     assert_eq!(header(&answers[2], "Nats-Last-Sequence"), Some("3"));
-    assert_eq!(answers[3].headers, "NATS/1.0 204 EOB\r\nNats-Num-Pending: 5\r\nNats-Last-Sequence: 4\r\n\r\n");
+    assert_eq!(
+        answers[3].headers,
+        "NATS/1.0 204 EOB\r\nNats-Num-Pending: 5\r\nNats-Last-Sequence: 4\r\n\r\n"
+    );
     let filtered = batch(&mut asker, r#"{"next_by_subj":"a.1","batch":99}"#).await;
     assert_eq!(sequences(&filtered), ["2", "5", "8"]);
     // The message that reaches the number of bytes still comes.

@@ -4,7 +4,10 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod asker;
+mod hostile;
+mod kafka;
 mod messages;
+mod monitoring;
 mod nodes;
 mod rights;
 mod streams;

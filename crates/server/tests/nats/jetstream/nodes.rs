@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Asker, ON};
 use crate::cluster::cluster;
@@ -31,6 +31,35 @@ async fn any_node_makes_changes_lists_and_deletes_streams() {
     for asker in &mut askers {
         until(asker, 0).await;
     }
+}
+
+/// A list does not wait for ever for the streams of a node that is gone, and tells which they are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_whose_leader_is_gone_are_missing_in_a_list() {
+    let mut nodes = cluster(3, &[ON]).await;
+    let mut asker = Asker::new(&nodes[0]).await;
+    let (mut kept, mut lost) = (Vec::new(), Vec::new());
+    while kept.is_empty() || lost.is_empty() {
+        let name = format!("S{:03}", kept.len() + lost.len());
+        let made = asker.api(&format!("STREAM.CREATE.{name}"), &format!("{{\"name\":\"{name}\"}}")).await;
+        assert_eq!(made["error"], Value::Null, "{made}");
+        if made["cluster"]["leader"] == "tailrace-3" { lost.push(name) } else { kept.push(name) }
+    }
+    let all = kept.len() + lost.len();
+    nodes[2].stop().await;
+    let missing = async {
+        loop {
+            let list = asker.api("STREAM.LIST", "").await;
+            assert_eq!(list["total"], all);
+            // On a slow machine others may be late, too.
+            if list["missing"] == json!(lost) {
+                assert_eq!(list["streams"].as_array().unwrap().len(), kept.len());
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, missing).await.expect("the others are listed");
+    assert_eq!(asker.api("INFO", "").await["streams"], all);
 }
 
 /// Waits until a node knows so many streams. A node that has just joined may have no link to the one that

@@ -110,3 +110,43 @@ async fn a_request_is_a_publication_like_any_other() {
         "{said:?}"
     );
 }
+
+/// As with Kafka, who must not read a subject of the topic does not read the topic.
+#[tokio::test]
+async fn a_stream_with_a_denied_subject_is_not_read() {
+    let mut world = World::new(&[ON]).await;
+    let mut admin = Asker::with(&world.server, ADMIN).await;
+    admin.api("STREAM.CREATE.S", r#"{"name":"S","subjects":["s.>"],"allow_direct":true}"#).await;
+    admin.ask("s.secret", "x").await;
+    world.add(&ASKS).await;
+    world.add(&[("alice", Allow, Describe, Topic, "S"), ("alice", Allow, Read, Topic, "S")]).await;
+    let mut alice = Asker::with(&world.server, ALICE).await;
+    assert_eq!(alice.api("STREAM.MSG.GET.S", r#"{"seq":1}"#).await["message"]["data"], "eA==");
+    world.add(&[("alice", Deny, Read, Subject, "s.secret")]).await;
+    assert_eq!(alice.refusal("STREAM.MSG.GET.S", r#"{"seq":1}"#).await, 10051);
+    for request in ["$JS.API.DIRECT.GET.S", "$JS.API.DIRECT.GET.S.s.secret"] {
+        let direct = alice.ask(request, "").await;
+        assert!(direct.headers.starts_with("NATS/1.0 503\r\n"), "{direct:?}");
+    }
+}
+
+/// The answer goes where the client says, so it must be a place where the client may speak or listen.
+#[tokio::test]
+async fn an_answer_goes_only_where_the_client_may_name_a_reply() {
+    let mut world = World::new(&[ON]).await;
+    world.admin.create_topic("orders", 1, &[("tailrace.subjects", "orders.>")]).await;
+    world.add(&ASKS).await;
+    let mut admin = Asker::with(&world.server, ADMIN).await;
+    admin.send("SUB orders.> 9\r\n").await;
+    admin.sync().await;
+    let mut alice = Asker::with(&world.server, ALICE).await;
+    alice.send("PUB $JS.API.INFO orders.a 0\r\n\r\n").await;
+    let said = alice.sync().await;
+    assert!(said.iter().any(|said| matches!(said, Said::Error(_))), "{said:?}");
+    // It is not carried out either, and nobody hears of it.
+    assert_eq!(alice.api("INFO", "").await["api"]["total"], 0);
+    let heard = admin.sync().await;
+    let is_it = |said: &Said| matches!(said, Said::Message { subject, .. } if subject == "orders.a");
+    assert!(!heard.iter().any(is_it), "{heard:?}");
+    assert_eq!(world.records("orders").await, 0);
+}
