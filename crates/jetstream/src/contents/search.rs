@@ -127,6 +127,20 @@ impl Contents {
         }
     }
 
+    /// The sequence of a message by its place, counted from 0. Its predecessors are passed one by one.
+    pub fn nth(&self, place: u64) -> Option<u64> {
+        let (mut left, mut found) = (place, None);
+        self.rows.scan_subjects(self.first_seq, |seq, _| {
+            if left == 0 {
+                found = Some(seq);
+                return ControlFlow::Break(());
+            }
+            left -= 1;
+            ControlFlow::Continue(())
+        });
+        found
+    }
+
     /// How many messages at or after `from` a subject has. Its messages are counted one by one.
     fn count_of(&self, id: SubjectId, from: u64) -> u64 {
         let first = self.subjects.entry(id).first;

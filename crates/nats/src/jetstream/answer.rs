@@ -25,7 +25,7 @@ pub(crate) async fn answer(server: Arc<NatsServer>, call: ApiCall) {
     match carry_out(asked, &request).await {
         Spoken::Done => jetstream.count(false),
         Spoken::Failed => jetstream.count(true),
-        Spoken::NoResponders => asked.say_no_responders(),
+        Spoken::NoResponders => asked.say_no_responders().await,
     }
 }
 
@@ -35,22 +35,23 @@ async fn carry_out(asked: Asked<'_>, request: &Request<'_>) -> Spoken {
         return if is_there { direct(asked, request).await } else { Spoken::NoResponders };
     };
     if !has_level(asked.call.level.as_deref()) {
-        return asked.refuse(kind, ErrorKind::RequiredApiLevel.into());
+        return asked.refuse(kind, ErrorKind::RequiredApiLevel.into()).await;
     }
     if !is_there {
-        return asked.refuse(kind, ErrorKind::NotEnabledForAccount.into());
+        return asked.refuse(kind, ErrorKind::NotEnabledForAccount.into()).await;
     }
     let body = &*asked.call.body;
     match *request {
-        Request::AccountInfo => asked.tell(kind, lists::account(asked).await),
-        Request::StreamCreate { stream } => asked.tell(kind, change::create(asked, stream, body).await),
-        Request::StreamUpdate { stream } => asked.tell(kind, change::update(asked, stream, body).await),
-        Request::StreamDelete { stream } => asked.tell(kind, change::delete(asked, stream, body).await),
-        Request::StreamInfo { stream } => asked.tell(kind, state::answer(asked, stream, body).await),
-        Request::StreamNames => asked.tell(kind, lists::names(asked, body)),
-        Request::StreamList => asked.tell(kind, lists::list(asked, body).await),
-        Request::MessageGet { stream } => asked.tell(kind, messages::get(asked, stream, body).await),
-        _ => absent(asked, request, kind),
+        Request::AccountInfo => asked.tell(kind, lists::account(asked).await).await,
+        Request::StreamCreate { stream } => asked.tell(kind, change::create(asked, stream, body).await).await,
+        Request::StreamUpdate { stream } => asked.tell(kind, change::update(asked, stream, body).await).await,
+        Request::StreamDelete { stream } => asked.tell(kind, change::delete(asked, stream, body).await).await,
+        Request::StreamPurge { stream } => asked.tell(kind, change::purge(asked, stream, body).await).await,
+        Request::StreamInfo { stream } => asked.tell(kind, state::answer(asked, stream, body).await).await,
+        Request::StreamNames => asked.tell(kind, lists::names(asked, body)).await,
+        Request::StreamList => asked.tell(kind, lists::list(asked, body).await).await,
+        Request::MessageGet { stream } => asked.tell(kind, messages::get(asked, stream, body).await).await,
+        _ => absent(asked, request, kind).await,
     }
 }
 
@@ -68,7 +69,7 @@ async fn direct(asked: Asked<'_>, request: &Request<'_>) -> Spoken {
 
 /// Answers requests for what is not there yet: as nats-server would if it found nothing, or with an error
 /// that says so.
-fn absent(asked: Asked<'_>, request: &Request<'_>, kind: &'static str) -> Spoken {
+async fn absent(asked: Asked<'_>, request: &Request<'_>, kind: &'static str) -> Spoken {
     let body = &*asked.call.body;
     let not_yet = |error, what: &str| ApiError::because(error, format!("{what} not supported yet"));
     let refusal = match *request {
@@ -77,7 +78,7 @@ fn absent(asked: Asked<'_>, request: &Request<'_>, kind: &'static str) -> Spoken
                 asked.stream(stream)?;
                 Ok(ConsumerNames { page: Page::of_names(0, request.offset), consumers: Vec::new() })
             });
-            return asked.tell(kind, names);
+            return asked.tell(kind, names).await;
         }
         Request::ConsumerList { stream } => {
             let list = bodies::ListRequest::of_consumers(body).and_then(|request| {
@@ -85,9 +86,8 @@ fn absent(asked: Asked<'_>, request: &Request<'_>, kind: &'static str) -> Spoken
                 let page = Page::of_list(0, request.offset);
                 Ok(ConsumerList { page, consumers: Vec::new(), missing: Vec::new() })
             });
-            return asked.tell(kind, list);
+            return asked.tell(kind, list).await;
         }
-        Request::StreamPurge { .. } => not_yet(ErrorKind::StreamPurgeFailed, "purging streams is"),
         Request::MessageDelete { .. } => not_yet(ErrorKind::StreamMsgDeleteFailed, "deleting messages is"),
         Request::ConsumerCreate(_) => not_yet(ErrorKind::ConsumerCreate, "consumers are"),
         Request::StreamSnapshot { .. } => not_yet(ErrorKind::StreamSnapshot, "snapshots are"),
@@ -106,5 +106,5 @@ fn absent(asked: Asked<'_>, request: &Request<'_>, kind: &'static str) -> Spoken
         _ if asked.server.node.is_alone() => ErrorKind::ClusterRequired.into(),
         _ => not_yet(ErrorKind::StreamGeneral, "moving the replicas of streams through JetStream's API is"),
     };
-    asked.refuse(kind, refusal)
+    asked.refuse(kind, refusal).await
 }

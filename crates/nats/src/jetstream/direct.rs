@@ -41,11 +41,11 @@ pub(super) async fn answer(
         return Spoken::Done;
     }
     if !has_level(asked.call.level.as_deref()) {
-        return say_status(asked, "412 Required Api Level");
+        return say_status(asked, "412 Required Api Level").await;
     }
     let request = match parsed {
         Ok(request) => request,
-        Err(refusal) => return say_status(asked, refusal.status()),
+        Err(refusal) => return say_status(asked, refusal.status()).await,
     };
     let is_multi = !request.multi_last_for.is_empty();
     if is_multi || request.batch > 0 {
@@ -55,11 +55,11 @@ pub(super) async fn answer(
         Ok(found) => {
             let mut speaker = Speaker::of(asked);
             for message in &found.messages {
-                say_message(&mut speaker, &stream, message, request.no_headers, &[]);
+                say_message(&mut speaker, &stream, message, request.no_headers, &[]).await;
             }
             Spoken::Done
         }
-        Err(failure) => say_failure(asked, &failure, is_multi),
+        Err(failure) => say_failure(asked, &failure, is_multi).await,
     }
 }
 
@@ -82,7 +82,7 @@ async fn many(asked: Asked<'_>, stream: &Stream, request: &MessageGet, is_multi:
         let bounds = ReadBounds { messages: batch.messages_left, bytes: batch.bytes_left };
         match read(asked, stream, batch.select(from), bounds).await {
             Ok(found) => {
-                batch.say(&found);
+                batch.say(&found).await;
                 batch.speaker.rest().await;
                 from = found.next.filter(|_| batch.messages_left > 0 && batch.bytes_left > 0);
                 if from.is_none() {
@@ -90,10 +90,10 @@ async fn many(asked: Asked<'_>, stream: &Stream, request: &MessageGet, is_multi:
                 }
             }
             Err(StreamFailure::NoMessage) if batch.last > 0 => break,
-            Err(failure) => return say_failure(asked, &failure, is_multi),
+            Err(failure) => return say_failure(asked, &failure, is_multi).await,
         }
     }
-    batch.end()
+    batch.end().await
 }
 
 impl Batch<'_> {
@@ -132,7 +132,7 @@ impl Batch<'_> {
         }
     }
 
-    fn say(&mut self, found: &Messages) {
+    async fn say(&mut self, found: &Messages) {
         if self.upto == 0 {
             self.upto = match self.request.up_to_sequence {
                 0 => found.upto,
@@ -145,7 +145,7 @@ impl Batch<'_> {
             let (pending, last) = (self.pending.to_string(), self.last.to_string());
             let more = [("Nats-Num-Pending", pending.as_bytes()), ("Nats-Last-Sequence", last.as_bytes())];
             let no_headers = self.request.no_headers && !self.is_multi;
-            say_message(&mut self.speaker, self.stream, message, no_headers, &more);
+            say_message(&mut self.speaker, self.stream, message, no_headers, &more).await;
             self.last = message.sequence;
             self.messages_left = self.messages_left.saturating_sub(1);
             let bytes = message.subject.len() + message.headers.len() + message.payload.len();
@@ -153,41 +153,40 @@ impl Batch<'_> {
         }
     }
 
-    fn end(&mut self) -> Spoken {
+    async fn end(&mut self) -> Spoken {
         let (pending, last, upto) = (self.pending.to_string(), self.last.to_string(), self.upto.to_string());
         let mut headers =
             vec![("Nats-Num-Pending", pending.as_bytes()), ("Nats-Last-Sequence", last.as_bytes())];
         if self.is_multi {
             headers.push(("Nats-UpTo-Sequence", upto.as_bytes()));
         }
-        self.speaker.say(Some(&status("204 EOB", &headers)), b"");
+        self.speaker.say(Some(&status("204 EOB", &headers)), b"").await;
         Spoken::Done
     }
 }
 
-fn say_status(asked: Asked<'_>, text: &str) -> Spoken {
-    Speaker::of(asked).say(Some(&status(text, &[])), b"");
+async fn say_status(asked: Asked<'_>, text: &str) -> Spoken {
+    Speaker::of(asked).say(Some(&status(text, &[])), b"").await;
     Spoken::Failed
 }
 
-fn say_failure(asked: Asked<'_>, failure: &StreamFailure, is_multi: bool) -> Spoken {
-    match failure {
-        StreamFailure::NoStream => Spoken::NoResponders,
-        StreamFailure::NoMessage if is_multi => say_status(asked, "404 No Results"),
-        StreamFailure::NoMessage => say_status(asked, "404 Message Not Found"),
-        StreamFailure::TooManySubjects(_) => say_status(asked, "413 Too Many Results"),
-        StreamFailure::Subject(_) => say_status(asked, "408 Bad Request"),
+async fn say_failure(asked: Asked<'_>, failure: &StreamFailure, is_multi: bool) -> Spoken {
+    let text = match failure {
+        StreamFailure::NoStream => return Spoken::NoResponders,
+        StreamFailure::NoMessage if is_multi => "404 No Results".to_owned(),
+        StreamFailure::NoMessage => "404 Message Not Found".to_owned(),
+        StreamFailure::TooManySubjects(_) => "413 Too Many Results".to_owned(),
+        StreamFailure::Subject(_) => "408 Bad Request".to_owned(),
         StreamFailure::NoLeader(_)
         | StreamFailure::TooLarge(_)
         | StreamFailure::Busy
-        | StreamFailure::Unreadable(_) => {
-            say_status(asked, &format!("500 {}", failure.to_api_error().description()))
-        }
-    }
+        | StreamFailure::Unreadable(_) => format!("500 {}", failure.to_api_error().description()),
+    };
+    say_status(asked, &text).await
 }
 
 /// Sends a message with the headers of the protocol, unless the client wants none.
-fn say_message(
+async fn say_message(
     speaker: &mut Speaker<'_>,
     stream: &Stream,
     message: &StoredMessage,
@@ -195,7 +194,7 @@ fn say_message(
     more: &[(&str, &[u8])],
 ) {
     if no_headers {
-        return speaker.say(None, &message.payload);
+        return speaker.say(None, &message.payload).await;
     }
     let sequence = message.sequence.to_string();
     let time = time_of(message.time_ms).to_string();
@@ -206,5 +205,5 @@ fn say_message(
         ("Nats-Time-Stamp", time.as_bytes()),
     ];
     headers.extend_from_slice(more);
-    speaker.say(Some(&added(&message.headers, &headers)), &message.payload);
+    speaker.say(Some(&added(&message.headers, &headers)), &message.payload).await;
 }

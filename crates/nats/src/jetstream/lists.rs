@@ -12,6 +12,19 @@ use super::{clusters, state};
 /// Most streams whose bytes the account's information adds up. Their leaders have to be asked.
 const SUMMED_MAX: usize = 1_000;
 
+/// Most bytes of the configurations in one answer to LIST. A page is shorter for that, but has one stream.
+const LISTED_BYTES_MAX: usize = 8 << 20;
+
+/// How many streams an answer has room for, if their configurations have these sizes.
+fn fitting(sizes: &[usize]) -> usize {
+    let mut bytes = 0;
+    let fits = |size: &&usize| {
+        bytes += **size;
+        bytes <= LISTED_BYTES_MAX
+    };
+    sizes.iter().take_while(fits).count().max(1)
+}
+
 /// The streams that the client may see, sorted by name.
 fn visible(asked: Asked<'_>) -> Vec<Arc<Stream>> {
     let rights = asked.rights();
@@ -55,7 +68,12 @@ pub(super) async fn list(asked: Asked<'_>, body: &[u8]) -> Result<StreamList, Ap
     let request = bodies::ListRequest::of_stream_list(body)?;
     let mut streams = visible(asked);
     streams.retain(|stream| request.lists(&stream.config));
-    let page = Page::of_list(streams.len(), request.offset);
+    let mut page = Page::of_list(streams.len(), request.offset);
+    let sizes: Vec<_> = streams[page.range()].iter().map(|stream| stream.configuration_bytes()).collect();
+    let fitting = fitting(&sizes);
+    if fitting < sizes.len() {
+        page.limit = fitting;
+    }
     let mut list = StreamList { page, streams: Vec::new(), missing: Vec::new() };
     let wanted = &streams[page.range()];
     for (stream, told) in wanted.iter().zip(state::listed(asked, wanted).await) {
@@ -71,4 +89,16 @@ pub(super) async fn list(asked: Asked<'_>, body: &[u8]) -> Result<StreamList, Ap
         }
     }
     Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_very_large_configurations_is_shorter() {
+        assert_eq!(fitting(&[100; 256]), 256);
+        assert_eq!(fitting(&[LISTED_BYTES_MAX / 2; 3]), 2);
+        assert_eq!(fitting(&[LISTED_BYTES_MAX + 1, 1]), 1);
+    }
 }

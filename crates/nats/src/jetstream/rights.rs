@@ -41,6 +41,14 @@ impl StreamRights<'_> {
             || self.0.may(Operation::Delete, ResourceKind::Topic, topic);
         allowed(is_allowed, ErrorKind::StreamDelete)
     }
+
+    /// What DeleteRecords asks for.
+    ///
+    /// # Errors
+    /// 10110.
+    pub(super) fn check_purge(&self, topic: &str) -> Result<(), ApiError> {
+        allowed(self.0.may(Operation::Delete, ResourceKind::Topic, topic), ErrorKind::StreamPurgeFailed)
+    }
 }
 
 /// JetStream has no error for a missing right: nats-server knows rights to subjects only.

@@ -85,7 +85,7 @@ fn check_supported(config: &StreamConfig) -> Result<(), ApiError> {
         (config.allow_msg_schedules, "schedules"),
     ];
     match missing.iter().find(|(is_wanted, _)| *is_wanted) {
-        Some((_, what)) => invalid(format!("{what} are not supported yet")),
+        Some((_, what)) => invalid(format!("not supported yet: {what}")),
         None => Ok(()),
     }
 }

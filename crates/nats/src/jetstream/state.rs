@@ -51,6 +51,11 @@ async fn asked_state(
     state.map_err(|failure| failure.to_api_error())
 }
 
+/// The last sequence of a stream.
+pub(super) async fn last_sequence(asked: Asked<'_>, stream: &Stream) -> Result<u64, ApiError> {
+    Ok(asked_state(asked, stream, StateTerms::default()).await?.last_seq)
+}
+
 /// Asks for the sums of many streams, some at a time, so that one whose leader is gone does not hold up the
 /// others. The answers have the order of the streams.
 async fn states(asked: Asked<'_>, streams: &[Arc<Stream>]) -> Vec<Result<streams::StreamState, ApiError>> {

@@ -46,6 +46,14 @@ impl Stream {
         self.topic.name.as_str()
     }
 
+    /// About the size of the configuration in an answer.
+    pub(super) fn configuration_bytes(&self) -> usize {
+        let settings = &self.topic.config;
+        let patterns = settings.tailrace_subjects.patterns();
+        settings.tailrace_jetstream_stream.len()
+            + patterns.iter().map(|pattern| pattern.as_bytes().len()).sum::<usize>()
+    }
+
     pub(super) fn created(&self) -> Time {
         Time::from_nanos(self.topic.created_at.0.saturating_mul(MS))
     }

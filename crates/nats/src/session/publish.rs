@@ -162,8 +162,10 @@ impl Session {
             Taken::TooMany(TooMany { headers, payload }) => {
                 let Some(subject) = message.reply else { return true };
                 let answer = Message { subject, reply: None, headers: headers.as_deref(), payload: &payload };
-                account.router().publish(&mut self.burst, &answer, |_| {});
-                front.crossed(&mut self.burst, &answer);
+                // Where very many listen, nobody hears of it, as with nats-server.
+                if let Begun::Done(_) = account.router().begin_own(&mut self.burst, &answer) {
+                    front.crossed(&mut self.burst, &answer);
+                }
                 true
             }
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::streams::{Messages, ReadBounds, Select, StateTerms, StreamFailure, StreamState};
+use crate::streams::{Messages, PurgeTerms, ReadBounds, Select, StateTerms, StreamFailure, StreamState};
 
 /// A question about a stream. From level 2 of the protocol on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -20,6 +20,8 @@ pub(crate) enum StreamAsk {
     State(StateTerms),
     /// Some of its messages.
     Messages(Select, ReadBounds),
+    /// Some of its messages are removed.
+    Purge(PurgeTerms),
 }
 
 /// The answer of its leader.
@@ -28,6 +30,8 @@ pub(crate) enum StreamAsk {
 pub enum StreamAnswer {
     State(StreamState),
     Messages(Messages),
+    /// So many messages are gone.
+    Purged(u64),
     Failed(StreamFailure),
     /// This node does not lead the stream, or no longer does.
     Elsewhere(String),

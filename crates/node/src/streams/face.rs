@@ -10,8 +10,8 @@ use tailrace_env::time::{Duration, Instant};
 use tailrace_types::NodeId;
 
 use super::failure::StreamFailure;
-use super::serve::{NotServed, messages_here, state_here};
-use super::types::{Messages, ReadBounds, Select, StateTerms, StreamState};
+use super::serve::{NotServed, messages_here, purge_here, state_here};
+use super::types::{Messages, PurgeTerms, ReadBounds, Select, StateTerms, StreamState};
 use crate::ask::{StreamAnswer, StreamAsk, StreamQuestion, ask};
 use crate::caller::Caller;
 use crate::cluster::leaders::leader_of;
@@ -52,6 +52,22 @@ pub async fn messages(
 ) -> Result<Messages, StreamFailure> {
     match put(node, caller, topic, StreamAsk::Messages(select, bounds)).await? {
         StreamAnswer::Messages(messages) => Ok(messages),
+        other => Err(wrong(&other)),
+    }
+}
+
+/// Removes messages for good, with their records, as Kafka's DeleteRecords does. Returns how many those were.
+///
+/// # Errors
+/// [`StreamFailure`]. After [`StreamFailure::NoLeader`] they may be gone or not.
+pub async fn purge(
+    node: &Arc<Node>,
+    caller: &Caller,
+    topic: &Topic,
+    terms: PurgeTerms,
+) -> Result<u64, StreamFailure> {
+    match put(node, caller, topic, StreamAsk::Purge(terms)).await? {
+        StreamAnswer::Purged(messages) => Ok(messages),
         other => Err(wrong(&other)),
     }
 }
@@ -132,5 +148,6 @@ pub(crate) async fn answer_here(
         StreamAsk::Messages(select, bounds) => {
             StreamAnswer::Messages(messages_here(node, topic, select, bounds, deadline).await?)
         }
+        StreamAsk::Purge(terms) => StreamAnswer::Purged(purge_here(node, topic, terms, deadline).await?),
     })
 }

@@ -1,6 +1,6 @@
 //! Streams of JetStream: topics with one partition, seen as messages with subjects.
 //!
-//! - [`state`], [`messages`]: what fronts ask, on any node. [`Translator`]: what a front does for
+//! - [`state`], [`messages`], [`purge`]: what fronts ask, on any node. [`Translator`]: what a front does for
 //!   it.
 //! - `live` is one stream that this node leads: a table of its messages and subjects (`Contents`) beside the
 //!   partition. `follow` reads what is committed and applies it; `rules` are the settings that matter for it.
@@ -30,11 +30,12 @@ mod translator;
 mod types;
 
 pub(crate) use face::answer_here;
-pub use face::{messages, state};
+pub use face::{messages, purge, state};
 pub use failure::StreamFailure;
 pub(crate) use serve::NotServed;
 pub(crate) use state::Streams;
 pub use translator::{MessageParts, Translator};
 pub use types::{
-    From, Messages, ReadBounds, Select, StateTerms, StoredMessage, StreamState, SubjectsPage, UpTo,
+    From, Messages, PurgeTerms, ReadBounds, Select, StateTerms, StoredMessage, StreamState, SubjectsPage,
+    UpTo,
 };

@@ -5,12 +5,16 @@ use tailrace_subjects::{Dialect, Limits, Pattern};
 
 use super::failure::StreamFailure;
 use super::types::{
-    DELETED_MAX, From, MESSAGES_BYTES_MAX, MESSAGES_MAX, ReadBounds, Select, StateTerms, StreamState, UpTo,
+    DELETED_MAX, From, MESSAGES_BYTES_MAX, MESSAGES_MAX, PurgeTerms, ReadBounds, Select, StateTerms,
+    StreamState, UpTo,
 };
 use tailrace_jetstream::limits::SUBJECTS_PAGE;
 
 /// Most patterns of one question.
 const FILTERS_MAX: usize = 1_024;
+
+/// Most bytes of the names on one page of subjects, which is shorter for that, but has at least one.
+const SUBJECTS_BYTES_MAX: usize = 8 << 20;
 
 /// The sequences of an answer.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -50,8 +54,14 @@ pub(super) fn state(contents: &Contents, terms: &StateTerms) -> Result<StreamSta
     };
     if let Some(page) = &terms.subjects {
         let (listed, total) = contents.page_of_subjects(&filter(&page.filter)?, page.offset, SUBJECTS_PAGE);
+        let mut bytes = 0;
+        let fits = |(name, _): &&(Vec<u8>, u64)| {
+            bytes += name.len();
+            bytes <= SUBJECTS_BYTES_MAX
+        };
+        let count = listed.iter().take_while(fits).count().max(1);
         let text = |(name, count): (Vec<u8>, u64)| (String::from_utf8_lossy(&name).into_owned(), count);
-        state.listed = listed.into_iter().map(text).collect();
+        state.listed = listed.into_iter().take(count).map(text).collect();
         state.listed_total = total;
     }
     if terms.deleted {
@@ -80,6 +90,26 @@ pub(super) fn select(
             let each = Each { filters: filters(texts)?, from: *from, upto, subjects_max: *subjects_max };
             last_of_each(contents, &each, bounds)
         }
+    }
+}
+
+/// What a purge removes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Purging {
+    /// Everything below this sequence goes. 0 if nothing does.
+    pub(super) below: u64,
+    pub(super) messages: u64,
+}
+
+/// Finds out what a purge removes.
+pub(super) fn purging(contents: &Contents, terms: PurgeTerms) -> Purging {
+    let upto = terms.upto.min(contents.summary().last_seq);
+    let all = contents.summary().messages - contents.count_matching(&[], upto + 1);
+    let messages = all.saturating_sub(terms.keep);
+    let first_kept = if messages < all { contents.nth(messages) } else { Some(upto + 1) };
+    match first_kept {
+        Some(below) if upto > 0 && terms.keep < all.max(1) => Purging { below, messages },
+        _ => Purging::default(),
     }
 }
 
@@ -253,6 +283,23 @@ mod tests {
     }
 
     #[test]
+    fn a_purge_ends_at_a_sequence_and_keeps_the_last_ones_before_it() {
+        let purged = |upto, keep| {
+            let Purging { below, messages } = purging(&contents(), PurgeTerms { upto, keep });
+            (below, messages)
+        };
+        // The last sequence has no message, and goes with the others.
+        assert_eq!(purged(6, 0), (7, 5));
+        assert_eq!(purged(99, 0), (7, 5), "it does not reach beyond the end");
+        assert_eq!(purged(3, 0), (4, 3));
+        assert_eq!(purged(6, 2), (4, 3));
+        assert_eq!(purged(3, 2), (2, 1), "what came later is not counted");
+        assert_eq!((purged(0, 0), purged(6, 5), purged(6, u64::MAX)), ((0, 0), (0, 0), (0, 0)));
+        let empty = Contents::new(Keeps::default(), 1);
+        assert_eq!(purging(&empty, PurgeTerms { upto: 5, keep: 0 }), Purging::default());
+    }
+
+    #[test]
     fn the_state_lists_what_is_asked_for() {
         let page = SubjectsPage { filter: "a.>".to_owned(), offset: 1 };
         let terms = StateTerms { subjects: Some(page), deleted: true };
@@ -263,6 +310,25 @@ mod tests {
         assert_eq!((state.listed, state.listed_total), (vec![("a.2".to_owned(), 2)], 2));
         let none = super::state(&Contents::new(Keeps::default(), 1), &StateTerms::default()).unwrap();
         assert_eq!(none, StreamState::default());
+    }
+
+    #[test]
+    fn a_page_of_very_long_subjects_is_shorter() {
+        let mut contents = Contents::new(Keeps::default(), 1);
+        for seq in 1..=200 {
+            let subject = format!("{seq:050000}");
+            let message = Message { seq, subject: subject.as_bytes(), bytes: 1, time_ms: 1, rollup: None };
+            contents.append(&message, &mut |_| ());
+        }
+        let page = |offset| {
+            let terms = StateTerms {
+                subjects: Some(SubjectsPage { filter: ">".to_owned(), offset }),
+                deleted: false,
+            };
+            let state = state(&contents, &terms).unwrap();
+            (state.listed.len(), state.listed_total)
+        };
+        assert_eq!((page(0), page(167), page(200)), ((167, 200), (33, 200), (0, 200)));
     }
 
     use super::super::types::SubjectsPage;

@@ -4,17 +4,18 @@ use std::sync::Arc;
 use tailrace_env::task;
 use tailrace_env::time::{Instant, timeout_at};
 
-use tailrace_types::{RaftGroup, usize_of};
+use tailrace_types::{Offset, RaftGroup, usize_of};
 
 use super::failure::StreamFailure;
 use super::follow::follow;
 use super::live::{LiveStream, NotReached, Table};
 use super::reading::Reading;
 use super::rules::Rules;
-use super::select::{self, Selected};
-use super::types::{Messages, ReadBounds, Select, StateTerms, StreamState};
+use super::select::{self, Purging, Selected};
+use super::types::{Messages, PurgeTerms, ReadBounds, Select, StateTerms, StreamState};
+use crate::caller::Caller;
 use crate::node::Node;
-use crate::partitions::{PartitionHandle, Topic};
+use crate::partitions::{AppendFailure, PartitionHandle, Topic, advance_log_start};
 use tailrace_jetstream::contents::Contents;
 
 /// Why this node does not answer.
@@ -82,6 +83,33 @@ pub(crate) async fn messages_here(
         return Err(StreamFailure::NoMessage.into());
     }
     Ok(Messages { messages, pending, next, upto })
+}
+
+/// Removes messages of a stream that this node leads.
+pub(crate) async fn purge_here(
+    node: &Arc<Node>,
+    topic: [u8; 16],
+    terms: PurgeTerms,
+    deadline: Instant,
+) -> Result<u64, NotServed> {
+    let led = led(node, topic)?;
+    let handle = Arc::clone(&led.live.handle);
+    let look = move |contents: &Contents, _: &Led| Ok(select::purging(contents, terms));
+    let Purging { below, messages } = answer(node, led, deadline, look).await?;
+    let to = Offset(i64::try_from(below).unwrap_or(i64::MAX).saturating_sub(1));
+    if to <= handle.bounds().log_start {
+        return Ok(messages);
+    }
+    match advance_log_start(node, Caller::internal(), &handle, to).await {
+        Ok(_) => Ok(messages),
+        Err(AppendFailure::NotLeader | AppendFailure::Gone) => {
+            Err(elsewhere("another node leads the stream"))
+        }
+        Err(AppendFailure::TooFewReplicas) => Err(elsewhere("too few replicas keep up")),
+        Err(failure @ AppendFailure::Refused(_)) => {
+            Err(StreamFailure::Unreadable(failure.to_string()).into())
+        }
+    }
 }
 
 fn led(node: &Arc<Node>, topic: [u8; 16]) -> Result<Led, NotServed> {

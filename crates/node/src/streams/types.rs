@@ -103,6 +103,16 @@ pub enum Select {
     },
 }
 
+/// Which messages are removed for good, from the first on. To ask twice does no harm: what is stored meanwhile
+/// stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PurgeTerms {
+    /// Those up to this sequence.
+    pub upto: u64,
+    /// But as many of the last ones of these stay.
+    pub keep: u64,
+}
+
 /// Bounds of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadBounds {

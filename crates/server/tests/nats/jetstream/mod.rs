@@ -9,6 +9,7 @@ mod kafka;
 mod messages;
 mod monitoring;
 mod nodes;
+mod purge;
 mod rights;
 mod streams;
 

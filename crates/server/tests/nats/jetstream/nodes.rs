@@ -23,6 +23,17 @@ async fn any_node_makes_changes_lists_and_deletes_streams() {
     for asker in &mut askers {
         until(asker, 1).await;
     }
+    for (asker, text) in askers.iter_mut().zip(["a", "b", "c"]) {
+        let ack = asker.ask("s.x", text).await.payload;
+        assert!(ack.starts_with(r#"{"stream":"S","seq":"#), "{ack}");
+    }
+    // Whoever leads it, each node reads what any other has stored, and removes it.
+    for (asker, purged) in askers.iter_mut().zip([1, 0, 2]) {
+        assert_eq!(asker.api("STREAM.INFO.S", "").await["state"]["last_seq"], 3);
+        let body = if purged == 2 { "" } else { r#"{"seq":2}"# };
+        assert_eq!(asker.api("STREAM.PURGE.S", body).await["purged"], purged);
+    }
+    assert_eq!(askers[0].api("STREAM.INFO.S", "").await["state"]["first_seq"], 4);
     let four = r#"{"name":"F","num_replicas":4}"#;
     assert_eq!(askers[0].refusal("STREAM.CREATE.F", four).await, 10005);
     let tags = r#"{"name":"F","placement":{"tags":["ssd"]}}"#;

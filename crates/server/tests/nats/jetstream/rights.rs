@@ -50,7 +50,9 @@ async fn who_may_not_make_a_topic_by_kafka_makes_no_stream() {
     assert_eq!(alice.refusal("STREAM.CREATE.T", r#"{"name":"T"}"#).await, 10049);
     assert_eq!(alice.refusal("STREAM.UPDATE.S", S).await, 10069);
     assert_eq!(alice.refusal("STREAM.DELETE.S", "").await, 10050);
+    assert_eq!(alice.refusal("STREAM.PURGE.S", "").await, 10110);
     world.add(&[("alice", Allow, AlterConfigs, Topic, "S"), ("alice", Allow, Delete, Topic, "S")]).await;
+    assert_eq!(alice.api("STREAM.PURGE.S", "").await["purged"], 0);
     assert_eq!(alice.api("STREAM.DELETE.S", "").await["success"], true);
 }
 
@@ -84,6 +86,7 @@ async fn streams_that_the_client_may_not_know_are_not_there() {
     for (request, body) in [
         ("STREAM.INFO.S", ""),
         ("STREAM.DELETE.S", ""),
+        ("STREAM.PURGE.S", ""),
         ("STREAM.UPDATE.S", r#"{"name":"S","storage":"memory"}"#),
         ("STREAM.MSG.GET.S", get),
         ("CONSUMER.NAMES.S", ""),

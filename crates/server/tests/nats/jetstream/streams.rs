@@ -76,6 +76,30 @@ async fn a_stream_is_made_shown_changed_and_deleted() {
     assert_eq!(names(&asker.api("STREAM.NAMES", "").await), ["A"]);
 }
 
+/// As when many processes start and each makes the bucket that all of them use.
+#[tokio::test]
+async fn the_same_stream_is_made_by_many_at_once() {
+    let (_server, mut asker) = server().await;
+    let mut replies = Vec::new();
+    for _ in 0..16 {
+        replies.push(asker.publish("$JS.API.STREAM.CREATE.S", "", r#"{"name":"S"}"#).await);
+    }
+    let other = asker.publish("$JS.API.STREAM.CREATE.S", "", r#"{"name":"S","description":"other"}"#).await;
+    let (mut made, mut count) = (0, 0);
+    while count < 17 {
+        let Said::Message { subject, payload, .. } = asker.next().await else { continue };
+        let answer: Value = serde_json::from_slice(&payload).unwrap();
+        // The first one decides.
+        match answer["error"]["err_code"].as_u64() {
+            None => made += 1,
+            code => assert_eq!(code, Some(10058), "{answer}"),
+        }
+        count += usize::from(replies.contains(&subject) || subject == other);
+    }
+    let is_other = asker.api("STREAM.INFO.S", "").await["config"]["description"] == "other";
+    assert_eq!(made, if is_other { 1 } else { 16 });
+}
+
 #[tokio::test]
 async fn what_a_request_says_is_read_strictly() {
     let (_server, mut asker) = server().await;
@@ -125,7 +149,8 @@ async fn what_is_not_there_yet_is_refused() {
         assert_eq!(code, 10052, "{wish}");
     }
     asker.api("STREAM.CREATE.S", r#"{"name":"S"}"#).await;
-    assert_eq!(asker.refusal("STREAM.PURGE.S", "").await, 10110);
+    assert_eq!(asker.refusal("STREAM.PURGE.S", r#"{"filter":"a"}"#).await, 10110);
+    assert_eq!(asker.refusal("STREAM.PURGE.S", r#"{"seq":2}"#).await, 10110);
     let consumer = r#"{"stream_name":"S","config":{"ack_policy":"none"}}"#;
     assert_eq!(asker.refusal("CONSUMER.CREATE.S", consumer).await, 10012);
     assert_eq!(asker.api("CONSUMER.LIST.S", "").await["consumers"], json!([]));
@@ -183,6 +208,7 @@ async fn topics_that_kafka_clients_made_show_as_streams() {
     assert_eq!(asker.refusal("STREAM.CREATE.T", r#"{"name":"T","subjects":["wide.a"]}"#).await, 10065);
     assert_eq!(asker.refusal("STREAM.UPDATE.pay_eu", r#"{"name":"pay_eu"}"#).await, 10052);
     assert_eq!(asker.refusal("STREAM.DELETE.pay_eu", "").await, 10050);
+    assert_eq!(asker.refusal("STREAM.PURGE.pay_eu", "").await, 10110);
     assert_eq!(kafka.topic("pay.eu").await.error_code, 0);
 }
 
