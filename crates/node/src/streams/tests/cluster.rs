@@ -63,7 +63,7 @@ async fn all(node: &Arc<Node>) -> BTreeMap<u64, String> {
 async fn any_node_answers_for_a_stream_and_another_leader_has_the_same() {
     let (mut nodes, _folders) = nodes().await;
     let (node, topic) = (nodes[0].node(), TopicId::from_random([7; 16]));
-    let create = CreateTopic::with_defaults("orders", topic, node.now(), Requester::Client);
+    let create = CreateTopic::with_defaults("orders", topic, node.now(), Requester::Stream);
     let configs = vec![("tailrace.jetstream.stream".to_owned(), Some(config().to_stored()))];
     let create = Command::CreateTopic(CreateTopic { replication_factor: 3, configs, ..create });
     node.execute(Caller::internal(), create).await.unwrap();

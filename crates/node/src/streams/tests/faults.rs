@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::partitions::advance_log_start;
-use tailrace_metadata::{ConfigAction, ConfigChange, ConfigOp, TopicRef};
+use tailrace_metadata::{ConfigChange, TopicRef};
 use tailrace_types::Offset;
 
 async fn three(rig: &Rig) {
@@ -79,8 +79,7 @@ async fn limits_and_the_start_of_the_log_remove_messages() {
 }
 
 async fn change(rig: &Rig, config: &StreamConfig) {
-    let (key, value) = ("tailrace.jetstream.stream".to_owned(), Some(config.to_stored()));
-    let change = ConfigChange::Incremental(vec![ConfigOp { key, action: ConfigAction::Set, value }]);
+    let change = ConfigChange::Stream(vec![("tailrace.jetstream.stream".to_owned(), config.to_stored())]);
     let alter = Command::AlterTopicConfigs { topic: "orders".to_owned(), change };
     rig.node().controller.execute(Caller::internal(), alter, rig.node().now()).await.unwrap();
 }

@@ -95,7 +95,8 @@ impl Rig {
 /// Creates the stream `orders` with this configuration; an ordinary topic without one.
 async fn create(node: &Arc<Node>, config: Option<&StreamConfig>) -> TopicId {
     let topic = TopicId::from_random(tailrace_env::random::bytes16());
-    let create = CreateTopic::with_defaults("orders", topic, node.now(), Requester::Client);
+    let by = if config.is_some() { Requester::Stream } else { Requester::Client };
+    let create = CreateTopic::with_defaults("orders", topic, node.now(), by);
     let setting = |config: &StreamConfig| ("tailrace.jetstream.stream".to_owned(), Some(config.to_stored()));
     let small = ("segment.bytes".to_owned(), Some("1048576".to_owned()));
     let configs = config.map(setting).into_iter().chain([small]).collect();

@@ -49,6 +49,20 @@ impl Model {
     }
 }
 
+impl Model {
+    fn purge(&mut self, upto: u64, keep: u64) -> u64 {
+        let upto = upto.min(self.end);
+        let reached: Vec<u64> = self.messages.range(..=upto).map(|(sequence, _)| *sequence).collect();
+        let gone = (reached.len() as u64).saturating_sub(keep);
+        if keep == 0 || gone > 0 {
+            let first = reached.get(gone as usize).copied().unwrap_or(upto + 1);
+            self.first = self.first.max(first);
+            self.messages.retain(|sequence, _| *sequence >= first);
+        }
+        gone
+    }
+}
+
 async fn agree(rig: &Rig, model: &Model) {
     let state = rig.state().await;
     assert_eq!((state.messages, state.last_seq), (model.messages.len() as u64, model.end));
@@ -104,6 +118,12 @@ async fn play(seed: u64, per_subject: usize) {
                 advance_log_start(rig.node(), Caller::internal(), handle, to_offset).await.unwrap();
                 model.first = to + 1;
                 model.messages.retain(|sequence, _| *sequence > to);
+            }
+            9 => {
+                let (upto, keep) = (dice.below(model.end + 2), dice.below(4));
+                let terms = PurgeTerms { upto, keep };
+                let purged = purge(rig.node(), Caller::internal(), &topic, terms).await.unwrap();
+                assert_eq!(purged, model.purge(upto, keep), "up to {upto}, keep {keep}");
             }
             choice => {
                 let count = 1 + dice.below(12);
