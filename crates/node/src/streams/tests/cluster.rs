@@ -24,6 +24,7 @@ async fn until<T>(mut what: impl FnMut() -> Option<T>) -> T {
     loop {
         match what() {
             Some(found) => return found,
+            // For other nodes to elect a leader, or to learn of a topic.
             None => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }
