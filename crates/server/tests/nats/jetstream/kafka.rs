@@ -76,7 +76,7 @@ async fn a_topic_of_kafka_that_gets_more_partitions_is_no_stream_any_more() {
     assert_eq!(asker.refusal("STREAM.INFO.pay", "").await, 10059);
     assert_eq!(asker.refusal("STREAM.MSG.GET.pay", r#"{"seq":1}"#).await, 10059);
     let is_dropped = async || server.get("/metrics").await.1.contains("\ntailrace_stream_tables 0\n");
-    eventually("the table is dropped", || is_dropped()).await;
+    eventually("the table is dropped", is_dropped).await;
 }
 
 #[tokio::test]
