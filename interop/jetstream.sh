@@ -1,9 +1,9 @@
 #!/bin/bash
 # JetStream's API beside the real server, answer by answer: interop/jetstream.sh [streams] [apis] [messages]
 #
-# nats-server 2.15.2 and tailrace are asked the same: configurations of streams, requests in every form, messages
-# and reads of them. What is compared: every field of every answer. jetstream/beside.py lists what may differ,
-# each with its reason, and counts what tailrace refuses because it is not there yet.
+# nats-server 2.15.2 and tailrace are asked the same: configurations of streams, requests in every form,
+# messages and reads of them. What is compared: every field of every answer. jetstream/beside.py lists what
+# may differ, each with its reason, and counts what tailrace refuses because it is not there yet.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 case ${1:-} in -*) sed -n '2,/^set/{s/^# \?//;/^set/d;p}' "$0"; exit $([ "$1" = --help ]; echo $?) ;; esac

@@ -6,9 +6,9 @@
 //! written once per burst, and `capture` for topics. In the other direction, `live` delivers the records of
 //! Kafka clients to subscribers.
 //!
-//! `routes` delivers messages to subscribers on the other nodes of the cluster. `jetstream` answers JetStream's
-//! API. `account` keeps accounts apart and lets messages cross between them, and `system` answers for the
-//! server.
+//! `routes` delivers messages to subscribers on the other nodes of the cluster. `jetstream` answers
+//! JetStream's API. `account` keeps accounts apart and lets messages cross between them, and `system` answers
+//! for the server.
 //!
 //! # Traps
 //!

@@ -1,8 +1,8 @@
 //! JetStream's API: requests to `$JS.API.>`, and their answers.
 //!
-//! `tailrace_jetstream` knows subjects, bodies, rules and the form of answers; this room carries requests out.
-//! A stream is a topic with one partition: the controller makes and changes it, and the node that leads it
-//! tells what is in it (`tailrace_node::streams`). The node to which a client is connected answers it.
+//! `tailrace_jetstream` knows subjects, bodies, rules and the form of answers; this room carries requests
+//! out. A stream is a topic with one partition: the controller makes and changes it, and the node that leads
+//! it tells what is in it (`tailrace_node::streams`). The node to which a client is connected answers it.
 //!
 //! A session hands its requests over ([`Requests`]) and goes on. Each is answered by a task of its own, at
 //! most 64 at a time; the others wait in a bounded queue.

@@ -21,8 +21,8 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// The stream that a topic is: one that JetStream's API has made, or a topic of one partition that captures
-    /// subjects.
+    /// The stream that a topic is: one that JetStream's API has made, or a topic of one partition that
+    /// captures subjects.
     pub(super) fn of_topic(topic: &Arc<TopicImage>) -> Option<Arc<Self>> {
         let stored = &topic.config.tailrace_jetstream_stream;
         let is_made_here = !stored.is_empty();

@@ -1,4 +1,5 @@
-//! Pages about the other nodes, and features that tailrace lacks (gateways, leaf nodes). They are well-formed, so that tools that read all pages work.
+//! Pages about the other nodes, and features that tailrace lacks (gateways, leaf nodes). They are
+//! well-formed, so that tools that read all pages work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use tailrace_env::time::WallTime;

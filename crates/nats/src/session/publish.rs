@@ -138,8 +138,8 @@ impl Session {
             && self.questions.take(front, self.membership.account(), &self.client, message)
     }
 
-    /// Reports whether the server may answer to a subject: the client must be allowed to say or hear something
-    /// there.
+    /// Reports whether the server may answer to a subject: the client must be allowed to say or hear
+    /// something there.
     fn may_name(&self, reply: &[u8]) -> bool {
         let may = |user: &Arc<Permissions>| user.may_subscribe(reply, None) || user.may_publish(reply);
         self.permissions.as_ref().is_none_or(may)

@@ -14,7 +14,8 @@ pub struct MessageParts {
 }
 
 /// Speaks NATS for the streams of a node. It is pure: for a stream that JetStream's API has made, the answer
-/// is the same on every node, whatever the topic's patterns are by now. Tables are made again from old records.
+/// is the same on every node, whatever the topic's patterns are by now. Tables are made again from old
+/// records.
 pub trait Translator: Send + Sync {
     /// Writes the message that a record of the topic is. The payload is the record's value, or empty. False
     /// if it is none: then its sequence is a hole.

@@ -103,8 +103,8 @@ pub enum Select {
     },
 }
 
-/// Which messages are removed for good, from the first on. To ask twice does no harm: what is stored meanwhile
-/// stays.
+/// Which messages are removed for good, from the first on. To ask twice does no harm: what is stored
+/// meanwhile stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PurgeTerms {
     /// Those up to this sequence.

@@ -35,7 +35,8 @@ async fn a_stream_tells_what_is_in_it() {
     );
     assert_eq!(state["subjects"], json!({"a.0": 3, "a.1": 2, "a.2": 2}));
     assert_eq!((&info["total"], &info["limit"]), (&json!(3), &json!(100_000)));
-    // 22 bytes, the subject, the payload and 8 bytes each; the block of headers and 4 bytes where there is one.
+    // 22 bytes, the subject, the payload and 8 bytes each; the block of headers and 4 bytes where there is
+    // one.
     assert_eq!(state["bytes"], 7 * (22 + 3 + 2 + 8) + 3 * (4 + 18));
     assert_eq!(info["cluster"]["leader"], "tailrace-1");
     let listed = asker.api("STREAM.LIST", "").await;

@@ -27,7 +27,7 @@ async fn any_node_makes_changes_lists_and_deletes_streams() {
         let ack = asker.ask("s.x", text).await.payload;
         assert!(ack.starts_with(r#"{"stream":"S","seq":"#), "{ack}");
     }
-    // Whoever leads it, each node reads what any other has stored, and removes it.
+    // Whichever node leads it, each reads what any other has stored, and removes it.
     for (asker, purged) in askers.iter_mut().zip([1, 0, 2]) {
         assert_eq!(asker.api("STREAM.INFO.S", "").await["state"]["last_seq"], 3);
         let body = if purged == 2 { "" } else { r#"{"seq":2}"# };
