@@ -392,6 +392,9 @@ async def jetstream_streams():
     same(changed.config.subjects, ["py.js.>", "py.more"], "the changed stream")
     same([stream.config.name for stream in await js.streams_info()], ["PY"], "all streams")
     same((await js.account_info()).streams, 1, "streams of the account")
+    check(await js.purge_stream("PY", keep=2), "purge")
+    state = (await js.stream_info("PY")).state
+    same((state.messages, state.first_seq, state.last_seq), (2, 4, 5), "what a purge keeps")
     check(await js.delete_stream("PY"), "delete")
     try:
         await js.stream_info("PY")

@@ -7,12 +7,12 @@ use tailrace_jetstream::api::bodies::MessageGet;
 use tailrace_jetstream::api::{ConsumerList, ConsumerNames, Page, Request, bodies, has_level};
 use tailrace_jetstream::error::{ApiError, ErrorKind};
 
-use super::asked::{Asked, Spoken};
-use super::requests::ApiCall;
+use super::asked::{Asked, Speaker, Spoken};
+use super::requests::{ApiCall, TooMany};
 use super::{change, direct, lists, messages, state};
 use crate::server::NatsServer;
 
-/// Time in which a request is answered. Clients wait for five seconds.
+/// Time in which a request is answered, from when it came. Clients wait for five seconds.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Answers a request.
@@ -20,13 +20,26 @@ pub(crate) async fn answer(server: Arc<NatsServer>, call: ApiCall) {
     let Some(jetstream) = server.front.jetstream() else { return };
     let Some(_turn) = jetstream.queue.turn().await else { return };
     let Some(request) = Request::parse(&call.subject, None) else { return };
-    let caller = call.caller.within(PATIENCE);
+    let left = PATIENCE.saturating_sub(call.came.elapsed());
+    let caller = call.caller.within(left);
     let asked = Asked { server: &server, jetstream, caller: &caller, call: &call };
-    match carry_out(asked, &request).await {
+    let spoken = match left.is_zero() {
+        // After a flood, nobody waits for these any more. They must not hold up those that come now.
+        true => too_late(asked, &request).await,
+        false => carry_out(asked, &request).await,
+    };
+    match spoken {
         Spoken::Done => jetstream.count(false),
         Spoken::Failed => jetstream.count(true),
         Spoken::NoResponders => asked.say_no_responders().await,
     }
+}
+
+/// Refuses a request that has waited for too long, without carrying it out.
+async fn too_late(asked: Asked<'_>, request: &Request<'_>) -> Spoken {
+    let TooMany { headers, payload } = TooMany::of(request);
+    Speaker::of(asked).say(headers.as_deref(), &payload).await;
+    Spoken::Failed
 }
 
 async fn carry_out(asked: Asked<'_>, request: &Request<'_>) -> Spoken {
@@ -107,4 +120,36 @@ async fn absent(asked: Asked<'_>, request: &Request<'_>, kind: &'static str) -> 
         _ => not_yet(ErrorKind::StreamGeneral, "moving the replicas of streams through JetStream's API is"),
     };
     asked.refuse(kind, refusal).await
+}
+
+#[cfg(test)]
+mod tests {
+    use tailrace_nats_wire::Message;
+
+    use super::super::requests::{Requests, Taken};
+    use super::*;
+    use crate::testing::{server_in, subscriber};
+
+    #[tokio::test]
+    async fn a_request_that_waited_too_long_is_refused_and_not_carried_out() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (running, server) = server_in(&folder, &[("tailrace.jetstream.enable", "true")]).await;
+        let client = subscriber(&server.front, b"r", None, 1);
+        let jetstream = server.front.jetstream().unwrap();
+        let account = server.front.accounts().topics();
+        for (waited, made) in [(PATIENCE, 0), (Duration::ZERO, 1)] {
+            let (mut requests, reply) = (Requests::default(), Some(&b"r"[..]));
+            let (subject, payload) = (b"$JS.API.STREAM.CREATE.S", br#"{"name":"S"}"#);
+            let message = Message { subject, reply, headers: None, payload };
+            assert!(matches!(requests.take(jetstream, account, &client, &message), Taken::Done));
+            let mut call = requests.drain().pop().unwrap();
+            call.came = call.came - waited;
+            answer(Arc::clone(&server), call).await;
+            assert_eq!(jetstream.count_streams(&server.node.image()), made);
+        }
+        assert_eq!(client.sent().0, 2, "both are answered");
+        let stats = jetstream.api_stats(0);
+        assert_eq!((stats.total, stats.errors), (2, 1));
+        running.stop().await;
+    }
 }

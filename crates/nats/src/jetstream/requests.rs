@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tailrace_env::time::Instant;
 use tailrace_jetstream::api::{Answer, REQUIRED_LEVEL_HEADER, Request, Success};
 use tailrace_jetstream::error::ErrorKind;
 use tailrace_nats_wire::Message;
@@ -25,6 +26,7 @@ pub(crate) struct ApiCall {
     pub(super) account: Arc<Account>,
     pub(super) caller: Caller,
     pub(super) subject: Box<str>,
+    pub(super) came: Instant,
     /// Requests without one are carried out, too.
     pub(super) reply: Option<Box<[u8]>>,
     /// The level of the API that the client needs.
@@ -100,6 +102,7 @@ impl Requests {
             account: Arc::clone(account),
             caller: client.caller(),
             subject: subject.into(),
+            came: Instant::now(),
             reply: message.reply.map(Into::into),
             level: level.map(Into::into),
             body: message.payload.into(),
@@ -117,7 +120,7 @@ impl Requests {
 }
 
 impl TooMany {
-    fn of(request: &Request<'_>) -> Self {
+    pub(super) fn of(request: &Request<'_>) -> Self {
         let Some(kind) = request.answer_type() else {
             return Self { headers: Some(status("429 Too Many Requests", &[])), payload: Vec::new() };
         };
