@@ -153,3 +153,19 @@ async fn an_answer_goes_only_where_the_client_may_name_a_reply() {
     assert!(!heard.iter().any(is_it), "{heard:?}");
     assert_eq!(world.records("orders").await, 0);
 }
+
+#[tokio::test]
+async fn an_answer_does_not_go_where_the_lists_of_a_user_do_not_reach() {
+    let users = "[[users]]\nuser = \"u\"\npassword = \"p\"\npublish = { allow = [\"$JS.API.>\"] }\n\
+                 subscribe = { allow = [\"inbox.*\"] }\n[[users]]\nuser = \"g\"\npassword = \"p\"\n";
+    let world = accounts::world(users, &[ON]).await;
+    let mut other = Asker::with(&world.server, r#""user":"g","pass":"p""#).await;
+    other.send("SUB secret.> 9\r\n").await;
+    other.sync().await;
+    let mut user = Asker::with(&world.server, r#""user":"u","pass":"p""#).await;
+    user.send("PUB $JS.API.INFO secret.a 0\r\n\r\n").await;
+    assert_eq!(user.api("INFO", "").await["api"]["total"], 0, "it is not carried out");
+    let heard = other.sync().await;
+    let is_it = |said: &Said| matches!(said, Said::Message { subject, .. } if subject == "secret.a");
+    assert!(!heard.iter().any(is_it), "{heard:?}");
+}
