@@ -21,6 +21,7 @@ use crate::relay::Relay;
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::DiskSpace;
+use crate::streams::Streams;
 use crate::taps::Taps;
 use tailrace_env::time::wall_clock;
 use tailrace_env::workers::Workers;
@@ -41,6 +42,8 @@ pub struct Node {
     pub(crate) coordinators: Coordinators,
     /// Records in flight of share groups, and the sessions of their clients.
     pub(crate) share: ShareGroups,
+    /// Tables of the streams that this node leads.
+    pub(crate) streams: Streams,
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) stepper: Stepper,
     pub(crate) dirty: Arc<DirtyPages>,

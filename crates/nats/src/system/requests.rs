@@ -141,7 +141,7 @@ fn may_see_others(server: &NatsServer, caller: &Caller) -> bool {
 /// Tells whether the server is well, as `/healthz` does.
 fn health(server: &NatsServer, with_jetstream: bool) -> Value {
     let mut problems = server.node.problems();
-    if with_jetstream {
+    if with_jetstream && server.front.jetstream().is_none() {
         problems.push("JetStream not enabled".to_owned());
     }
     match problems.is_empty() {

@@ -185,7 +185,12 @@ impl Asked<'_> {
             ["SERVER", who, "LDM"] if who == id && self.has_body => Wanted::SendAway(cid()?),
             ["SERVER", who, name] if is_for_us(who) => self.page(path(name)?, None),
             ["ACCOUNT", "NSUBS"] => self.subscribers()?,
-            ["ACCOUNT", _, "JSZ"] => Wanted::Refused(500, "jetstream not enabled".to_owned()),
+            ["ACCOUNT", _, "JSZ"] => {
+                let is_on = front.jetstream().is_some();
+                let why =
+                    if is_on { "streams of one account are not shown" } else { "jetstream not enabled" };
+                Wanted::Refused(500, why.to_owned())
+            }
             ["ACCOUNT", about, "INFO"] => Wanted::Account(about.to_owned()),
             ["ACCOUNT", about, "CONNS"] => Wanted::Connections(about.to_owned()),
             ["ACCOUNT", about, "STATZ"] => Wanted::UsedAccounts { query: query(self.options, Some(about)) },

@@ -15,6 +15,7 @@ mod common;
 mod conversation;
 mod crossing;
 mod every_way;
+mod jetstream;
 mod limits;
 mod live;
 mod monitoring;
