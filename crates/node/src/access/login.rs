@@ -4,16 +4,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tailrace_env::time::Duration;
 
-use parking_lot::Mutex;
-use tailrace_config::BrokerConfig;
 use tailrace_identity::certificate_names::{CertificateNameError, DnError, distinguished_name};
 use tailrace_identity::oauth::{InitialResponse, Token};
 use tailrace_identity::scram::{ScramMechanism, ScramVerifier};
-use tailrace_identity::{Admitted, NotAdmitted, PendingLogins, UserName};
+use tailrace_identity::{NotAdmitted, UserName};
 use tailrace_metadata::{MetadataImage, StoredUser};
-use tailrace_types::{TimestampMs, usize_of};
+use tailrace_types::TimestampMs;
 
 use super::passwords::Busy;
+use super::pending::PendingLogin;
 use super::tokens::TokenFault;
 use crate::caller::Caller;
 use crate::node::Node;
@@ -190,54 +189,13 @@ pub enum CertificateRefused {
     Unknown,
 }
 
-/// The place of a connection whose client has not logged in yet. Dropping it frees the place.
-#[derive(Debug)]
-pub struct PendingLogin {
-    all: Arc<Mutex<PendingLogins>>,
-    place: Option<Admitted>,
-}
-
-impl PendingLogin {
-    fn take(all: &Arc<Mutex<PendingLogins>>, address: IpAddr) -> Result<Self, NotAdmitted> {
-        let place = all.lock().admit(address)?;
-        Ok(Self { all: Arc::clone(all), place: Some(place) })
-    }
-}
-
-impl Drop for PendingLogin {
-    fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            self.all.lock().leave(place);
-        }
-    }
-}
-
-/// Connections whose clients have not logged in yet. Those of one door take no places at the other.
-#[derive(Debug)]
-pub(super) struct Doors {
-    kafka: Arc<Mutex<PendingLogins>>,
-    nats: Arc<Mutex<PendingLogins>>,
-}
-
-impl Doors {
-    pub(super) fn new(config: &BrokerConfig) -> Self {
-        let door = |per_address: u32, all: u32| {
-            Arc::new(Mutex::new(PendingLogins::new(usize_of(per_address.into()), usize_of(all.into()))))
-        };
-        Self {
-            kafka: door(config.tailrace_kafka_logins_max_per_ip, config.tailrace_kafka_logins_max),
-            nats: door(config.tailrace_nats_logins_max_per_ip, config.tailrace_nats_logins_max),
-        }
-    }
-}
-
 impl Node {
     /// Takes a place among the connections of Kafka clients that have not logged in yet.
     ///
     /// # Errors
     /// There are too many, of this address or in all.
     pub fn pending_kafka_login(&self, address: IpAddr) -> Result<PendingLogin, NotAdmitted> {
-        PendingLogin::take(&self.access.pending.kafka, address)
+        self.access.pending.kafka(address)
     }
 
     /// Takes a place among the connections of NATS clients that have not logged in yet.
@@ -245,7 +203,7 @@ impl Node {
     /// # Errors
     /// There are too many, of this address or in all.
     pub fn pending_nats_login(&self, address: IpAddr) -> Result<PendingLogin, NotAdmitted> {
-        PendingLogin::take(&self.access.pending.nats, address)
+        self.access.pending.nats(address)
     }
 
     /// Returns what a login with SCRAM is checked against. Takes as long for an unknown user as for a known
