@@ -205,6 +205,6 @@ acls_tool; console_tools; tokens_tool; login_tools; mutations_tool
 end_throttled
 [ "$SECURITY_TARGET" = kafka ] || removed_user
 [ "$SECURITY_TARGET" = kafka ] || "$PYTHON" "$INTEROP/python/security_listeners.py" || FAILED=$((FAILED + 1))
-grep -q 'alice-secret\|admin-secret\|bob-secret\|slow-secret\|fleet-secret\|interop-secret' "$TMP"/*.log && { echo "FAIL a password is in the log"; FAILED=$((FAILED + 1)); }
+grep -q 'alice-secret\|admin-secret\|bob-secret\|slow-secret\|anna-secret\|fleet-secret\|interop-secret' "$TMP"/*.log && { echo "FAIL a password is in the log"; FAILED=$((FAILED + 1)); }
 [ "$FAILED" = 0 ] || { echo "--- last lines of the server's log"; tail -20 "$TMP/server.log"; }
 [ "$FAILED" = 0 ]
