@@ -253,6 +253,28 @@ mod tests {
     }
 
     #[test]
+    fn a_consumer_that_waits_as_told_gets_its_limit_with_small_and_with_large_answers() {
+        for piece in [10.0, 100.0, 1000.0, 9000.0] {
+            let (quotas, quota) = (quotas(), quota(1000.0, Some("alice"), None));
+            let (mut now_ms, mut units, mut units_at_20_s) = (START_MS, 0.0, 0.0);
+            while now_ms < START_MS + 320_000 {
+                if now_ms < START_MS + 20_000 {
+                    units_at_20_s = units;
+                }
+                match quotas.delivered(&quota, piece, now_ms) {
+                    Delivery::Send { throttle_ms } => {
+                        assert_eq!(throttle_ms, 0, "an answer within the quota");
+                        (units, now_ms) = (units + piece, now_ms + 1);
+                    }
+                    Delivery::Withhold { throttle_ms } => now_ms += u64::from(throttle_ms),
+                }
+            }
+            let rate = (units - units_at_20_s) / 300.0;
+            assert!((700.0..=1150.0).contains(&rate), "{piece}: {rate}");
+        }
+    }
+
+    #[test]
     fn changes_beyond_the_quota_are_refused_or_held_up() {
         let quotas = quotas();
         let quota = quota(5.0, Some("alice"), None);
