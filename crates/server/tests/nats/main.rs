@@ -27,4 +27,5 @@ mod system;
 mod tls;
 mod two_doors;
 mod websocket;
+mod websocket_cookies;
 mod wire;
