@@ -152,4 +152,27 @@ mod tests {
         assert_eq!((stats.total, stats.errors), (2, 1));
         running.stop().await;
     }
+
+    #[tokio::test]
+    async fn configurations_that_take_long_do_not_pile_up() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (running, server) = server_in(&folder, &[("tailrace.jetstream.enable", "true")]).await;
+        let client = subscriber(&server.front, b"r", None, 1);
+        let jetstream = server.front.jetstream().unwrap();
+        let account = server.front.accounts().topics();
+        let create = || {
+            let mut requests = Requests::default();
+            let (subject, payload) = (b"$JS.API.STREAM.CREATE.S", br#"{"name":"S"}"#);
+            let message = Message { subject, reply: Some(b"r"), headers: None, payload };
+            assert!(matches!(requests.take(jetstream, account, &client, &message), Taken::Done));
+            answer(Arc::clone(&server), requests.drain().pop().unwrap())
+        };
+        let (one, two) = (jetstream.judging.acquire().await, jetstream.judging.acquire().await);
+        create().await;
+        assert_eq!(jetstream.count_streams(&server.node.image()), 0);
+        drop((one, two));
+        create().await;
+        assert_eq!(jetstream.count_streams(&server.node.image()), 1);
+        running.stop().await;
+    }
 }

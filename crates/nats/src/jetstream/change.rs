@@ -17,6 +17,9 @@ use super::commands::{check_bindings, execute, mutate};
 use super::names::topic_of;
 use super::{clusters, settings, state};
 
+/// Time in which the configurations before this one are judged.
+const JUDGED_WITHIN: Duration = Duration::from_secs(2);
+
 /// Time in which a node learns of a change at the controller.
 const KNOWN_WITHIN: Duration = Duration::from_secs(1);
 
@@ -55,7 +58,7 @@ pub(super) async fn create(
 
 async fn judge_creation(asked: Asked<'_>, name: &str, body: &[u8]) -> Result<Creation, ApiError> {
     let (streams, limits) = (asked.streams(), clusters::limits(asked));
-    judge(name, body, move |name, body| stream::create(name, body, &*streams, &limits)).await
+    judge(asked, name, body, move |name, body| stream::create(name, body, &*streams, &limits)).await
 }
 
 /// Waits, but not long, until this node knows a topic that the controller knows.
@@ -67,13 +70,17 @@ async fn known_here(asked: Asked<'_>, topic: &str) {
     let _ = timeout(KNOWN_WITHIN, known).await;
 }
 
-/// Judges a configuration. Each subject is compared with those of all streams, which may take long, and an
-/// event loop must not wait for that.
+/// Judges a configuration. Each subject is compared with those of all streams, which may take long, so no
+/// event loop waits for that, and only a few are judged at a time: it cannot be broken off.
 async fn judge<T: Send + 'static>(
+    asked: Asked<'_>,
     name: &str,
     body: &[u8],
     work: impl FnOnce(&str, &[u8]) -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
+    let place = timeout(JUDGED_WITHIN, asked.jetstream.judging.acquire()).await;
+    // The semaphore is never closed.
+    let _place = place.ok().and_then(Result::ok).ok_or(ErrorKind::ClusterNotAvail)?;
     let (name, body) = (name.to_owned(), body.to_owned());
     task::spawn_blocking(move || work(&name, &body)).await.unwrap_or_else(|error| {
         tracing::error!(%error, "a bug in the server: judging a configuration panicked");
@@ -110,7 +117,7 @@ pub(super) async fn update(asked: Asked<'_>, name: &str, body: &[u8]) -> Result<
     let others = if found.is_ok() { asked.streams() } else { Arc::default() };
     let limits = clusters::limits(asked);
     let judged = move |name: &str, body: &[u8]| stream::update(name, body, &*others, &limits, iter::empty());
-    let config = judge(name, body, judged).await?;
+    let config = judge(asked, name, body, judged).await?;
     let stream = found?;
     let invalid = |text| Err(ApiError::because(ErrorKind::StreamInvalidConfig, text));
     if !stream.is_made_here {

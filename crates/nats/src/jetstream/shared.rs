@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use prometheus_client::metrics::counter::Counter;
 use tailrace_config::BrokerConfig;
+use tailrace_env::sync::Semaphore;
 use tailrace_jetstream::api::ApiStats;
 use tailrace_metadata::MetadataImage;
 use tailrace_types::usize_of;
@@ -12,10 +13,15 @@ use super::queue::Queue;
 use super::streams::StreamTable;
 use crate::metrics::NatsMetrics;
 
+/// Configurations that are judged at the same time. The worst takes a fifth of a second of a processor.
+const JUDGED_AT_ONCE: usize = 2;
+
 /// What the requests of all connections share.
 pub(crate) struct JetStream {
     pub(super) queue: Arc<Queue>,
     pub(super) streams: StreamTable,
+    /// Places for configurations that are judged at the same time.
+    pub(super) judging: Semaphore,
     /// Requests that were answered, and those of them that failed.
     answered: Counter,
     failed: Counter,
@@ -32,6 +38,7 @@ impl JetStream {
         Some(Self {
             queue: Arc::new(Queue::new(requests_max, bytes_max, metrics.jetstream_waiting.clone())),
             streams: StreamTable::default(),
+            judging: Semaphore::new(JUDGED_AT_ONCE),
             answered: metrics.jetstream_requests.clone(),
             failed: metrics.jetstream_errors.clone(),
         })
