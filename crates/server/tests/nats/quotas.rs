@@ -1,5 +1,6 @@
 //! Quotas at the NATS door: what a client publishes and hears counts, it is held up and loses nothing, and
-//! Kafka's clients share its quota. A slow machine lets less pass, so the fast ones are only bounded from above.
+//! Kafka's clients share its quota. A slow machine lets less pass, so the fast rates are only bounded from
+//! above.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
