@@ -19,7 +19,7 @@ const TOPIC: &str = "t";
 const LIMIT: usize = 10_000;
 
 /// How much larger a request or an answer is than the values in it, at most.
-const ENVELOPE_BYTES_MAX: usize = 500;
+const ENVELOPE_BYTES_MAX: usize = 300;
 
 /// What a slow machine may add to all waits of a test together.
 const SLOW: Duration = Duration::from_secs(5);
