@@ -29,6 +29,7 @@ mod client;
 mod client_info;
 mod close;
 mod connection;
+mod counted;
 mod dues;
 mod fan_out;
 mod front;

@@ -14,6 +14,7 @@ use super::queue::Place;
 use super::shared::JetStream;
 use crate::account::Account;
 use crate::client::Client;
+use crate::counted::Counted;
 
 /// The subjects of the API.
 const PREFIX: &[u8] = b"$JS.API.";
@@ -35,7 +36,7 @@ pub(crate) struct ApiCall {
     /// Whether the client wants to hear that nobody listens.
     pub(super) wants_no_responders: bool,
     _place: Place,
-    _of_connection: OfConnection,
+    _of_connection: Counted,
 }
 
 /// The requests of one connection.
@@ -43,14 +44,6 @@ pub(crate) struct ApiCall {
 pub(crate) struct Requests {
     waiting: Vec<ApiCall>,
     of_connection: Arc<AtomicUsize>,
-}
-
-struct OfConnection(Arc<AtomicUsize>);
-
-impl Drop for OfConnection {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// What became of a message.
@@ -96,7 +89,6 @@ impl Requests {
             jetstream.count(true);
             return Taken::TooMany(TooMany::of(&request));
         };
-        self.of_connection.fetch_add(1, Ordering::Relaxed);
         let level = message.headers.and_then(|block| value_of(block, REQUIRED_LEVEL_HEADER));
         self.waiting.push(ApiCall {
             account: Arc::clone(account),
@@ -108,7 +100,7 @@ impl Requests {
             body: message.payload.into(),
             wants_no_responders: client.said().is_some_and(|said| said.no_responders),
             _place: place,
-            _of_connection: OfConnection(Arc::clone(&self.of_connection)),
+            _of_connection: Counted::new(&self.of_connection),
         });
         Taken::Done
     }

@@ -15,6 +15,7 @@ use crate::account::Account;
 use crate::auth::apply_claims;
 use crate::burst::Burst;
 use crate::client::Client;
+use crate::counted::Counted;
 use crate::front::NatsFront;
 use crate::monitor::{self, MonitorAnswer};
 use crate::server::NatsServer;
@@ -28,7 +29,7 @@ pub(crate) struct Question {
     caller: Caller,
     reply: Vec<u8>,
     wanted: Wanted,
-    _place: Place,
+    _place: Counted,
 }
 
 /// The requests of one connection.
@@ -36,14 +37,6 @@ pub(crate) struct Question {
 pub(crate) struct Questions {
     waiting: Vec<Question>,
     answering: Arc<AtomicUsize>,
-}
-
-struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Questions {
@@ -64,8 +57,7 @@ impl Questions {
         if message.reply.is_none() && !matches!(wanted, Wanted::Statistics) {
             return false;
         }
-        self.answering.fetch_add(1, Ordering::Relaxed);
-        let place = Place(Arc::clone(&self.answering));
+        let place = Counted::new(&self.answering);
         let (account, caller) = (Arc::clone(account), client.caller());
         self.waiting.push(Question { account, caller, reply: reply.to_vec(), wanted, _place: place });
         true
