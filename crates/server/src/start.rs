@@ -18,7 +18,7 @@ use tailrace_env::net::{ListenError, Listener, listen};
 use tailrace_env::task::{self, JoinHandle, Spawner};
 use tailrace_env::time::Duration;
 use tailrace_env::workers::Workers;
-use tailrace_http::HttpServer;
+use tailrace_http::{HttpMetrics, HttpServer};
 use tailrace_kafka::{FetchSessions, KafkaMetrics, KafkaServer, LOGIN_MEMORY_BYTES, Limits, api_name};
 use tailrace_nats::{Auth, AuthError, NatsFront, NatsServer, PendingCollector};
 use tailrace_node::cluster::Addresses;
@@ -128,6 +128,8 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let metrics = Arc::new(Metrics::default());
     let kafka_metrics = Arc::new(KafkaMetrics::new(api_name));
     metrics.add(|registry| kafka_metrics.register_into(registry));
+    let http_metrics = Arc::new(HttpMetrics::default());
+    metrics.add(|registry| http_metrics.register_into(registry));
     let workers = Arc::new(Workers::start().map_err(StartError::Threads)?);
     let front = Arc::new(NatsFront::new(&config, addresses.nats, auth, Arc::clone(&workers)));
     metrics.add(|registry| front.register_into(registry));
@@ -187,6 +189,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let http = Arc::new(HttpServer {
         node: Arc::clone(node),
         metrics,
+        own_metrics: http_metrics,
         aside,
         tls: tls.clone(),
         guest: Arc::new(NatsOnHttp(Arc::clone(&nats))),

@@ -12,4 +12,5 @@ mod listener;
 mod nats_secrets;
 mod pages;
 mod secrets;
+mod tls_attacks;
 mod token_secrets;
