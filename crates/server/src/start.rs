@@ -61,6 +61,15 @@ pub enum StartError {
     /// The TLS files could not be loaded.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Two users have one name.
+    #[error(
+        "users of the NATS settings (or of tailrace.nats.users.file) and of the cluster (or tailrace.first.user) have names in \
+         common: {names}; remove them from the settings, or from the cluster with \"tailrace user remove\""
+    )]
+    UsersTwice {
+        /// The names.
+        names: String,
+    },
     /// The operating system refused a thread or a listener's address.
     #[error("cannot start threads: {0}")]
     Threads(#[source] io::Error),
@@ -140,6 +149,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         relays: Some(tailrace_nats::NAME),
         link_user: Some(Arc::clone(&front) as _),
         translator: Some(Arc::clone(&front) as _),
+        users: Some(Arc::clone(&front) as _),
     };
     let node = tailrace_node::start(tailrace_node::Startup {
         settings: startup.settings,
@@ -150,6 +160,11 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         fronts,
     });
     let running = node.await?;
+    let names = running.node().users_twice(&running.node().image());
+    if !names.is_empty() {
+        running.stop().await;
+        return Err(StartError::UsersTwice { names: shown(&names) });
+    }
     let (node, addresses) = (running.node(), running.addresses().cloned().unwrap_or(addresses));
     // The metadata may say otherwise than the settings.
     let rules = Rules::of(&config, node.image().broker());
@@ -195,7 +210,6 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         guest: Arc::new(NatsOnHttp(Arc::clone(&nats))),
     });
     let grace = Duration::from_millis(config.tailrace_shutdown_grace_ms);
-    front.warn_of_twins(&node.image());
     let mut others = vec![
         task::spawn(tailrace_nats::follow_access(Arc::clone(&nats))),
         task::spawn(tailrace_nats::follow_claims(Arc::clone(&nats))),
@@ -313,6 +327,16 @@ impl Rules {
             AuthorizerClass::None => Self::None,
         }
     }
+}
+
+/// Writes names for an error. Only the first ones, if there are many.
+fn shown(names: &[String]) -> String {
+    const SHOWN_MAX: usize = 10;
+    let mut text: Vec<_> = names.iter().take(SHOWN_MAX).map(|name| name.escape_debug().to_string()).collect();
+    if names.len() > SHOWN_MAX {
+        text.push(format!("and {} more", names.len() - SHOWN_MAX));
+    }
+    text.join(", ")
 }
 
 /// Warns about listeners that strangers can use. Demanding client certificates or passwords keeps strangers
