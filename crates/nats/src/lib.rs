@@ -55,6 +55,8 @@ mod secure;
 mod server;
 mod session;
 mod shapes;
+mod speaker;
+mod spread;
 mod subscription;
 mod system;
 mod target;
