@@ -416,7 +416,8 @@ impl Connection {
                                 return Some(CloseReason::AuthenticationTimeout);
                             }
                             // As in nats-server: a service that does not answer has refused.
-                            system::refused(self.front(), &self.client, &options, CloseReason::Authorization);
+                            system::refused(self.front(), &self.client, &options, CloseReason::Authorization)
+                                .await;
                             self.session.denied();
                             return Some(CloseReason::Authorization);
                         }
