@@ -80,8 +80,8 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     }))
 }
 
-/// Reports whether somebody else removes these members: a member that leaves names itself, by its id. With one
-/// member, only the reason of Kafka's tools tells that.
+/// Reports whether somebody else removes these members: a member that leaves names itself, by its id. With
+/// one member, only the reason of Kafka's tools tells that.
 fn are_removed(members: &[MemberIdentity]) -> bool {
     let is_removed = |member: &MemberIdentity| {
         let by_instance = member.member_id.is_empty() && member.group_instance_id.is_some();

@@ -82,8 +82,9 @@ impl Tls {
     /// Performs the server's side of the handshake on a new connection.
     ///
     /// # Errors
-    /// The client does not speak TLS, shows no acceptable certificate, closes the connection, takes too long or
-    /// sends too much, or too many others have begun handshakes since. Where TLS has an alert for the error, the client was sent one.
+    /// The client does not speak TLS, shows no acceptable certificate, closes the connection, takes too long
+    /// or sends too much, or too many others have begun handshakes since. Where TLS has an alert for the
+    /// error, the client was sent one.
     pub async fn accept(&self, stream: Stream) -> Result<TlsStream, HandshakeError> {
         self.accept_with(stream, self.client_auth).await
     }

@@ -2,9 +2,9 @@
 //! ([`ServersTls`]), over any stream of `tailrace_env`.
 //!
 //! TLS is rustls with ring. Certificates are read from files, and reloaded when those change. Bounds: a
-//! client's handshake has a time limit, and one of its bytes (the caller limits those of a node), only so many
-//! are under way at once, rustls keeps at most one record of a connection afterwards, and a connection counts
-//! against its listener's limits from accept on.
+//! client's handshake has a time limit, and one of its bytes (the caller limits those of a node), only so
+//! many are under way at once, rustls keeps at most one record of a connection afterwards, and a connection
+//! counts against its listener's limits from accept on.
 //!
 //! Time limits and pauses use the clock of `tailrace_env`. Two things bypass it:
 //!

@@ -27,8 +27,8 @@ pub enum ChangeEnd<'a> {
     Unknown(&'a str),
 }
 
-/// A change by a client that takes no command of the controller. Dropping it, as when the client leaves before
-/// the answer, records that its outcome is unknown.
+/// A change by a client that takes no command of the controller. Dropping it, as when the client leaves
+/// before the answer, records that its outcome is unknown.
 pub struct OpenChange {
     node: Arc<Node>,
     caller: Caller,

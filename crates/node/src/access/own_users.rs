@@ -1,5 +1,5 @@
-//! Users that a front has of its own, by its settings or a file. A name stands for one user at all doors, so no
-//! user of the cluster may get the name of one of them.
+//! Users that a front has of its own, by its settings or a file. A name stands for one user at all doors, so
+//! no user of the cluster may get the name of one of them.
 //!
 //! Both ways to two users of one name are closed where that is possible: the command that creates a user asks
 //! the node that a client has sent it to, and the controller. And a node does not start with settings that
@@ -17,8 +17,8 @@ pub trait OwnUsers: Send + Sync {
 }
 
 impl Node {
-    /// Returns the refusal of a command that would create a user whose name is taken. What concerns a user who
-    /// is there already is not refused: it can be removed.
+    /// Returns the refusal of a command that would create a user whose name is taken. What concerns a user
+    /// who is there already is not refused: it can be removed.
     pub(super) fn refuses_user(&self, command: &Command) -> Option<ControlError> {
         let users = self.own_users.as_ref()?;
         let name = match command {
@@ -30,8 +30,8 @@ impl Node {
         is_taken.then(|| AccessError::UserOfSettings.into())
     }
 
-    /// Returns the names that both a user of the cluster and one of the settings have: all of these metadata, or
-    /// the first user, who is about to be created.
+    /// Returns the names that both a user of the cluster and one of the settings have: all of these metadata,
+    /// or the first user, who is about to be created.
     pub fn users_twice(&self, image: &MetadataImage) -> Vec<String> {
         let Some(own) = &self.own_users else { return Vec::new() };
         let users = image.access().users();

@@ -1,6 +1,6 @@
-//! Strangers at listeners with TLS: handshakes that stop, come in drops, never end, or are made of the smallest
-//! records. Each ends in time, costs bounded memory, is counted, and holds nobody up. The plain attacks are in
-//! `kafka::login_attacks` and `nats::attacks`.
+//! Strangers at listeners with TLS: handshakes that stop, come in drops, never end, or are made of the
+//! smallest records. Each ends in time, costs bounded memory, is counted, and holds nobody up. The plain
+//! attacks are in `kafka::login_attacks` and `nats::attacks`.
 
 use std::time::{Duration, Instant};
 
