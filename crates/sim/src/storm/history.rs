@@ -9,6 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tailrace_types::{Offset, ProducerEpoch, ProducerId};
 use tracing::{debug, error, info};
 
+use super::access::AccessHistory;
 use super::copies::Copies;
 use super::site::{Habits, Keeps, TOPIC};
 use crate::history::History as Partitions;
@@ -120,6 +121,8 @@ pub(super) struct History {
     again: BTreeMap<[u8; 16], Vec<String>>,
     /// Topics whose deletion was requested.
     doomed: BTreeSet<[u8; 16]>,
+    /// Users and rules, in runs that have them.
+    pub(super) access: AccessHistory,
     /// What the processor did with its position.
     pub(super) copies: Copies,
     /// How often each event happened.
@@ -153,6 +156,9 @@ impl History {
 
     pub(super) fn offered(&mut self, name: BatchName) {
         debug!(%name, "a batch is offered");
+        if self.habits.has_users {
+            self.access.offers(name);
+        }
         self.fates.insert(name, BatchFate::Unknown);
     }
 
@@ -162,6 +168,10 @@ impl History {
             self.done(name.node);
         }
         self.fates.insert(name, fate);
+    }
+
+    pub(super) fn habits(&self) -> Habits {
+        self.habits
     }
 
     pub(super) fn keeps(&self, topic: &str) -> Keeps {
