@@ -277,12 +277,9 @@ impl Storm {
             node.is_some_and(|node| node.image().access().user(ADMIN).is_some())
         })?;
         let node = self.site.computers[0].node().ok_or("the first node is gone")?;
-        for command in access::founding(node.now()) {
-            let node = Arc::clone(&node);
-            let made = async move { node.execute(Caller::internal(), command).await.map(drop) };
-            let made = self.site.universe.run(self.site.computers[0].machine(), made);
-            made.map_err(|stalled| stalled.to_string())?.map_err(|error| error.to_string())?;
-        }
+        let founding = found(Arc::clone(&node));
+        let founded = self.site.universe.run(self.site.computers[0].machine(), founding);
+        founded.map_err(|stalled| stalled.to_string())??;
         // All nodes may try to create the first user. One that starts again and knows nothing yet must not set
         // the password again.
         self.site.universe.run_for(FIRST_USER_IS_MADE_WITHIN);
@@ -429,6 +426,14 @@ impl Storm {
         }
         Ok(())
     }
+}
+
+/// Makes the users of all clients, and their rules. Hashing and the clock need the world of the node.
+async fn found(node: Arc<Node>) -> Result<(), String> {
+    for command in access::founding(node.now()) {
+        node.execute(Caller::internal(), command).await.map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 async fn create(
