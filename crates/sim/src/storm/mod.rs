@@ -280,8 +280,8 @@ impl Storm {
         let founding = found(Arc::clone(&node));
         let founded = self.site.universe.run(self.site.computers[0].machine(), founding);
         founded.map_err(|stalled| stalled.to_string())??;
-        // All nodes may try to create the first user. One that starts again and knows nothing yet must not set
-        // the password again.
+        // All nodes may try to create the first user. One that starts again and knows nothing yet must not
+        // set the password again.
         self.site.universe.run_for(FIRST_USER_IS_MADE_WITHIN);
         let first = Entity::Password(ADMIN);
         let state = first.state(node.image().access());

@@ -1,5 +1,5 @@
-//! Users, rules, delegation tokens and quotas in a run: who may do what, what the administrator did, and whether
-//! nodes acted accordingly.
+//! Users, rules, delegation tokens and quotas in a run: who may do what, what the administrator did, and
+//! whether nodes acted accordingly.
 //!
 //! A request is judged by the rules that its node had. They are looked at before it is sent and after it was
 //! answered, and if they are the same, it must have been decided by them (`model`). How soon a node has the

@@ -88,9 +88,9 @@ pub(in crate::storm) fn deputys_rule(number: u64) -> Acl {
     acl("nobody", ResourceKind::Group, &name, Operation::Read, Permission::Allow)
 }
 
-/// Decides what a watched user may do. The topic and the subjects that it captures are one thing: a denial for
-/// either closes both. A rule that allows the subjects opens them for NATS only, because Kafka's clients would
-/// also get records under the topic's own name.
+/// Decides what a watched user may do. The topic and the subjects that it captures are one thing: a denial
+/// for either closes both. A rule that allows the subjects opens them for NATS only, because Kafka's clients
+/// would also get records under the topic's own name.
 pub(in crate::storm) fn may(access: &AccessImage, user: &str, right: Right) -> bool {
     let has = |kind, name, operation, permission| {
         access.acls().contains(&acl(user, kind, name, operation, permission))

@@ -1,5 +1,5 @@
-//! A user who creates rules. The administrator gives and takes the right to do so. The node that the deputy asks
-//! may not know yet that the right is gone, so the controller has to ask again.
+//! A user who creates rules. The administrator gives and takes the right to do so. The node that the deputy
+//! asks may not know yet that the right is gone, so the controller has to ask again.
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::CreateAclsRequest;

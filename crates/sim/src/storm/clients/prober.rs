@@ -1,5 +1,5 @@
-//! A Kafka client of a user whose rules and credentials change. It logs in, asks for what it may or may not have,
-//! and waits to be disconnected. Whatever a node answers is compared with the rules that this node has.
+//! A Kafka client of a user whose rules and credentials change. It logs in, asks for what it may or may not
+//! have, and waits to be disconnected. Whatever a node answers is compared with the rules that this node has.
 
 use tailrace_env::time::{Duration, Instant};
 use tailrace_kafka_wire::messages::fetch_request::{FetchPartition, FetchTopic};
@@ -98,17 +98,18 @@ pub(super) fn judge_login(
     });
 }
 
-/// Compares an answer with the rules and the users that the node had.
+/// Compares an answer with the rules that the node had, and with its users if the credential of the
+/// connection is given: it is looked at before each request of Kafka, and every 100 ms for NATS.
 pub(super) fn judge_answer(
     history: &SharedHistory,
     look: &Look,
-    login: (&'static str, &Secret),
+    login: (&'static str, Option<&Secret>),
     right: Right,
     is_allowed: bool,
 ) {
     let (user, secret) = login;
     let (mut history, version) = (history.lock(), look.access.version());
-    if !accepts(look, user, secret) {
+    if let Some(secret) = secret.filter(|secret| !accepts(look, user, secret)) {
         history.found(format!(
             "{right:?} of {user} was answered, whose {secret:?} is void in version {version}"
         ));
@@ -197,7 +198,7 @@ impl Prober {
         };
         let after = self.client.history.lock().access.look(session.node);
         if let (Some(look), Some(is_allowed)) = (Look::settled(before.as_ref(), after), is_allowed(&answer)) {
-            judge_answer(&self.client.history, &look, (self.user, &session.secret), right, is_allowed);
+            judge_answer(&self.client.history, &look, (self.user, Some(&session.secret)), right, is_allowed);
         }
         self.client.history.lock().done(self.next.node);
         Some(answer)

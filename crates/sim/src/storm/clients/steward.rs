@@ -1,5 +1,5 @@
-//! An administrator who creates and deletes rules, changes, disables and removes users, makes and ends delegation
-//! tokens, and sets and removes quotas, while everything goes on.
+//! An administrator who creates and deletes rules, changes, disables and removes users, makes and ends
+//! delegation tokens, and sets and removes quotas, while everything goes on.
 
 use std::collections::BTreeMap;
 
