@@ -6,20 +6,17 @@ use tailrace_env::time::{self, Duration, Instant};
 use tailrace_types::Offset;
 
 use super::client::{below, pause};
-use super::nats::{Message, Said, Talk, late};
+use super::nats::{Said, Talk, late};
 use super::publisher::{Told, told};
 use super::sasl::Login;
 use crate::storm::access::{SLOW, Secret};
 use crate::storm::history::{BatchFate, BatchName, Phase, SharedHistory};
 
-/// The longest wait for the acknowledgements of some messages. The quota lets one pass in about a second.
+/// The longest wait for the acknowledgement of a message. The quota lets one pass in about a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Pause between two connections. What an earlier one has sent counts against the quota, too.
 const BETWEEN: Duration = Duration::from_secs(2);
-
-/// Messages that are sent one right after the other.
-const MESSAGES: u64 = 3;
 
 /// A message that is acknowledged later than this was held up.
 const QUICK: Duration = Duration::from_millis(900);
@@ -46,38 +43,32 @@ async fn speak(next: &mut BatchName, nodes: u8, history: &SharedHistory) -> io::
     while !history.lock().has_ended(next.node) {
         pause(500).await;
         let is_calm = history.lock().phase() >= Phase::Settling;
-        let (begun, mut text, mut awaited) = (Instant::now(), String::new(), Vec::new());
-        for _ in 0..MESSAGES {
-            let value = next.to_string();
-            history.lock().offered(*next);
-            text +=
-                &format!("PUB storm.{} {inbox}.{} {}\r\n{value}\r\n", next.node, next.number, value.len());
-            awaited.push(*next);
-            next.number += 1;
-        }
-        talk.say(&text).await?;
-        while !awaited.is_empty() {
+        // One at a time: messages that wait for the quota together would become one batch.
+        let (begun, name, value) = (Instant::now(), *next, next.to_string());
+        next.number += 1;
+        history.lock().offered(name);
+        let subject = format!("{inbox}.{}", name.number);
+        talk.say(&format!("PUB storm.{} {subject} {}\r\n{value}\r\n", name.node, value.len())).await?;
+        let payload = loop {
             let heard = time::timeout_at(begun + PATIENCE, talk.next()).await;
             if heard.is_err() && is_calm {
-                history.lock().found(format!("{awaited:?} of a user with a quota were lost"));
+                history.lock().found(format!("{name} of a user with a quota was lost"));
             }
-            let Said::Message(Message { subject, payload, .. }) = heard.map_err(late)?? else { continue };
-            let Some(at) = awaited.iter().position(|name| subject == format!("{inbox}.{}", name.number))
-            else {
-                continue;
-            };
-            let name = awaited.remove(at);
-            let fate = match payload.map(|payload| told(&payload)) {
-                Some(Told::Stored(sequence)) => {
-                    BatchFate::Stored(Offset(i64::try_from(sequence).expect("a small number") - 1))
-                }
-                Some(Told::Refused) | None => BatchFate::Unknown,
-            };
-            let mut history = history.lock();
-            history.told(name, fate);
-            if begun.elapsed() > QUICK {
-                history.count("a message was held up for a quota");
+            match heard.map_err(late)?? {
+                Said::Message(message) if message.subject == subject => break message.payload,
+                _ => {}
             }
+        };
+        let fate = match payload.map(|payload| told(&payload)) {
+            Some(Told::Stored(sequence)) => {
+                BatchFate::Stored(Offset(i64::try_from(sequence).expect("a small number") - 1))
+            }
+            Some(Told::Refused) | None => BatchFate::Unknown,
+        };
+        let mut history = history.lock();
+        history.told(name, fate);
+        if begun.elapsed() > QUICK {
+            history.count("a message was held up for a quota");
         }
     }
     Ok(())
