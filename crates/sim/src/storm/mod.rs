@@ -246,6 +246,8 @@ impl Storm {
             self.site.universe.run_for(LOOK);
             self.look_after();
             faults.strike(&mut self.site);
+            // A node that a fault has stopped must not be asked what it knows.
+            self.count_nodes();
         }
         faults.end(&mut self.site);
         self.harm(faults)?;

@@ -57,7 +57,10 @@ impl Census {
                     history.runs(index, node);
                     self.look_at(index, node, history, now)?;
                 }
-                None => self.known[index] = Known { up_since: now, ..Known::default() },
+                None => {
+                    history.stops(index);
+                    self.known[index] = Known { up_since: now, ..Known::default() };
+                }
             }
         }
         self.judge_spread(nodes, disturbed, now)

@@ -183,6 +183,13 @@ impl AccessHistory {
         }
     }
 
+    /// Records that no node runs on a computer. The last one may still exist, with what it knew.
+    pub(super) fn stops(&mut self, index: usize) {
+        if let Some(node) = self.nodes.get_mut(index) {
+            *node = Weak::new();
+        }
+    }
+
     /// Records until when faults affect each computer.
     pub(super) fn disturb(&mut self, disturbed: &[Duration]) {
         self.disturbed.clear();
