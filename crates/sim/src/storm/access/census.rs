@@ -53,14 +53,8 @@ impl Census {
         history.disturb(disturbed);
         for (index, node) in nodes.iter().enumerate() {
             match node {
-                Some(node) => {
-                    history.runs(index, node);
-                    self.look_at(index, node, history, now)?;
-                }
-                None => {
-                    history.stops(index);
-                    self.known[index] = Known { up_since: now, ..Known::default() };
-                }
+                Some(node) => self.look_at(index, node, history, now)?,
+                None => self.known[index] = Known { up_since: now, ..Known::default() },
             }
         }
         self.judge_spread(nodes, disturbed, now)

@@ -6,12 +6,14 @@
 //! rules of others is judged apart from that (`census`). Together this is what clients are promised.
 
 mod census;
+mod deputy;
 mod model;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tailrace_env::sync::watch;
 use tailrace_identity::acl::Acl;
 use tailrace_identity::quota::{EntityName, QuotaEntity, QuotaKey};
 use tailrace_identity::scram::{ScramMechanism, ScramVerifier};
@@ -20,11 +22,13 @@ use tailrace_node::Node;
 use tailrace_types::TimestampMs;
 
 pub(super) use self::census::Census;
+use self::deputy::Deputy;
 pub(super) use self::model::{
     GUARDED_GROUP, RULES, Right, Secret, accepts, deputys_right, deputys_rule, is_usual, may, password, rule,
     salt,
 };
 use super::history::BatchName;
+use crate::computer::Running;
 use crate::world::here;
 
 /// The administrator, who may do everything.
@@ -62,7 +66,7 @@ type Salted = BTreeMap<(String, Vec<u8>), Vec<u8>>;
 #[derive(Default)]
 pub(super) struct AccessHistory {
     /// The node that runs on each computer.
-    nodes: Vec<Weak<Node>>,
+    nodes: Vec<Running>,
     /// Until when faults affect each computer, and the one of the clients after them.
     disturbed: Vec<Duration>,
     /// The credentials of each watched user, with those that have ended.
@@ -77,12 +81,7 @@ pub(super) struct AccessHistory {
     let_write: BTreeMap<&'static str, Duration>,
     /// The newest version of users and rules on any node.
     newest: u64,
-    /// Whether the deputy may certainly create no rules.
-    is_deputy_barred: bool,
-    /// Rules that the deputy had no right to create.
-    forbidden: BTreeSet<u64>,
-    /// Rules that the deputy was told exist.
-    created: BTreeSet<u64>,
+    deputy: Deputy,
     pub(super) salted: Salted,
 }
 
@@ -129,7 +128,7 @@ fn quota_of(user: &str) -> QuotaEntity {
 pub(super) struct Look {
     node: Weak<Node>,
     pub(super) access: AccessImage,
-    /// The time by the node's clock.
+    /// The time by the clients' clock. Tokens live for a day, and clocks are wrong by less.
     pub(super) now: TimestampMs,
 }
 
@@ -153,6 +152,13 @@ impl Look {
 #[derive(Default)]
 pub(super) struct Overdue(Option<Duration>);
 
+impl Overdue {
+    /// Reports whether the connection should have ended already.
+    pub(super) fn has_begun(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
 /// Returns the simulated time.
 pub(super) fn now() -> Duration {
     here().map(|(now, _)| now).unwrap_or_default()
@@ -161,33 +167,20 @@ pub(super) fn now() -> Duration {
 impl AccessHistory {
     /// Returns what a node knows now. `None` if it does not run.
     pub(super) fn look(&self, node: u8) -> Option<Look> {
-        let node = self.nodes.get(usize::from(node) - 1)?;
-        let running = node.upgrade()?;
-        let (access, now) = (running.image().access().clone(), running.now());
-        Some(Look { node: Weak::clone(node), access, now })
+        let node = self.nodes.get(usize::from(node) - 1)?.node()?;
+        let (access, now) = (node.image().access().clone(), node.now());
+        Some(Look { node: Arc::downgrade(&node), access, now })
     }
 
     /// Returns what the node with the newest users and rules knows.
     pub(super) fn newest(&self) -> Option<AccessImage> {
-        let images = self.nodes.iter().filter_map(|node| Some(node.upgrade()?.image().access().clone()));
+        let images = self.nodes.iter().filter_map(|node| Some(node.node()?.image().access().clone()));
         images.max_by_key(AccessImage::version)
     }
 
-    /// Records the node that runs on a computer.
-    pub(super) fn runs(&mut self, index: usize, node: &Arc<Node>) {
-        if self.nodes.len() <= index {
-            self.nodes.resize_with(index + 1, Weak::new);
-        }
-        if self.nodes[index].as_ptr() != Arc::as_ptr(node) {
-            self.nodes[index] = Arc::downgrade(node);
-        }
-    }
-
-    /// Records that no node runs on a computer. The last one may still exist, with what it knew.
-    pub(super) fn stops(&mut self, index: usize) {
-        if let Some(node) = self.nodes.get_mut(index) {
-            *node = Weak::new();
-        }
+    /// Records which nodes run.
+    pub(super) fn run_on(&mut self, nodes: Vec<Running>) {
+        self.nodes = nodes;
     }
 
     /// Records until when faults affect each computer.
@@ -248,21 +241,22 @@ impl AccessHistory {
 
     /// Records whether the deputy may certainly create no rules.
     pub(super) fn bar_deputy(&mut self, is_barred: bool) {
-        self.is_deputy_barred = is_barred;
+        self.deputy.bar(is_barred);
     }
 
-    pub(super) fn is_deputy_barred(&self) -> bool {
-        self.is_deputy_barred
+    /// Returns what tells when the deputy's right changes.
+    pub(super) fn watch_deputy(&self) -> watch::Receiver<bool> {
+        self.deputy.watch()
     }
 
-    /// Records that a rule must not exist.
-    pub(super) fn forbid(&mut self, number: u64) {
-        self.forbidden.insert(number);
+    /// Records that the deputy asks for a rule.
+    pub(super) fn deputy_asks(&mut self, number: u64) {
+        self.deputy.asks(number);
     }
 
-    /// Records that the deputy was told that a rule exists.
-    pub(super) fn was_created(&mut self, number: u64) {
-        self.created.insert(number);
+    /// Records that the deputy was told that a rule exists, or that it may not create it.
+    pub(super) fn deputy_was_told(&mut self, number: u64, is_created: bool) {
+        self.deputy.was_told(number, is_created);
     }
 
     /// Records a batch that is offered.
@@ -335,14 +329,7 @@ impl AccessHistory {
                 return Err(format!("{entity:?} was acknowledged as {state:?}, and is {found:?}"));
             }
         }
-        let has = |number: &u64| access.acls().contains(&model::deputys_rule(*number));
-        if let Some(number) = self.forbidden.iter().find(|number| has(number)) {
-            return Err(format!("{DEPUTY} had no right to create rule {number}, and it exists"));
-        }
-        match self.created.iter().find(|number| !has(number)) {
-            Some(number) => Err(format!("{DEPUTY} was told that rule {number} exists, and it does not")),
-            None => Ok(()),
-        }
+        self.deputy.judge(access)
     }
 }
 

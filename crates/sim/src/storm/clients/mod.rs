@@ -126,7 +126,9 @@ pub(super) fn spawn_all(site: &Site, history: &SharedHistory, protocol: u64) {
     }
     if site.habits.has_users {
         task::spawn(steward::run(client().as_user(ADMIN), number()));
-        task::spawn(deputy::run(client().as_user(DEPUTY)));
+        for node in 1..=nodes {
+            task::spawn(deputy::run(client().as_user(DEPUTY), node));
+        }
         task::spawn(slow::run(number(), nodes, history.clone()));
         for user in 0..WATCHED.len() {
             task::spawn(prober::run(client(), number(), user));

@@ -23,6 +23,12 @@ const FIND_COORDINATOR: i16 = 4;
 /// A connection is used for less than this time.
 const STAYS_MS: u64 = 3_500;
 
+/// One of so many connections says nothing after its login.
+const QUIET_ONE_IN: u64 = 3;
+
+/// A connection that says nothing is kept for so long, and longer once it has to end.
+const QUIET: Duration = Duration::from_secs(5);
+
 /// The longest pause between two connections.
 const PAUSE_MS: u64 = 300;
 
@@ -30,7 +36,8 @@ const PAUSE_MS: u64 = 300;
 const IDLE: Duration = Duration::from_millis(120);
 
 /// What is counted when a connection has ended.
-pub(super) const ENDED: &str = "a connection of a user who may not log in any more ended";
+const ENDED: &str = "a connection of a user who may not log in any more ended";
+const QUIET_ENDED: &str = "a quiet connection of a user who may not log in any more ended";
 
 struct Prober {
     client: Client,
@@ -50,7 +57,7 @@ struct Session {
 }
 
 /// Whether a connection is still open.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Still {
     Open,
     Closed,
@@ -129,6 +136,9 @@ impl Prober {
     /// Uses one connection.
     async fn visit(&mut self) {
         let Some(mut session) = self.log_in().await else { return };
+        if below(QUIET_ONE_IN) == 0 {
+            return self.keep_quiet(session).await;
+        }
         let until = Instant::now() + Duration::from_millis(below(STAYS_MS));
         while Instant::now() < until {
             let still = match below(5) {
@@ -137,17 +147,35 @@ impl Prober {
                 3 => self.fetch(&mut session).await,
                 _ => self.find(&mut session).await,
             };
-            let mut history = self.client.history.lock();
-            let Session { begun, node, secret, overdue, .. } = &mut session;
-            if still == Still::Closed {
-                if history.access.is_void(begun, *node, self.user, secret) {
-                    history.count(ENDED);
-                }
+            if self.look(&mut session, still, ENDED) == Still::Closed {
                 return;
             }
+        }
+    }
+
+    /// Says nothing, and waits whether the connection ends with the credential. Not when the run ends: then
+    /// the client has to be served.
+    async fn keep_quiet(&self, mut session: Session) {
+        let until = Instant::now() + QUIET;
+        while !self.client.is_ending() && (Instant::now() < until || session.overdue.has_begun()) {
+            let still = session.idle().await;
+            if self.look(&mut session, still, QUIET_ENDED) == Still::Closed {
+                return;
+            }
+        }
+    }
+
+    /// Checks a connection that is open, and counts those that had to end. `what` they are called.
+    fn look(&self, session: &mut Session, still: Still, what: &'static str) -> Still {
+        let mut history = self.client.history.lock();
+        let Session { begun, node, secret, overdue, .. } = session;
+        if still == Still::Open {
             let open = history.access.check_open(begun, *node, self.user, secret, overdue);
             history.check(open);
+        } else if history.access.is_void(begun, *node, self.user, secret) {
+            history.count(what);
         }
+        still
     }
 
     /// Logs in at the leader of the topic, mostly.
