@@ -47,7 +47,7 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_millis(700);
 const LATE_PERCENT: u64 = 40;
 
 /// Time between two nodes that hear late, how much later, and for how long.
-const LATE_EVERY_MS: (u64, u64) = (700, 2_000);
+const LATE_EVERY_MS: (u64, u64) = (300, 1_200);
 const LATE_MS: (u64, u64) = (100, 500);
 const LATE_FOR: Duration = Duration::from_secs(1);
 
@@ -133,9 +133,10 @@ impl Aim {
         self.late_at = Some(now + Duration::from_millis(self.rng.between(LATE_EVERY_MS.0, LATE_EVERY_MS.1)));
         let believed = site.computers.iter().find_map(|computer| controller(&*computer.node()?));
         let one = usize::try_from(believed?.get() - 1).ok()?;
-        let other = usize::try_from(self.rng.below(site.computers.len() as u64)).ok()?;
+        let others: Vec<_> = (0..site.computers.len()).filter(|other| *other != one).collect();
+        let other = *others.get(usize::try_from(self.rng.below(others.len().max(1) as u64)).ok()?)?;
         let ms = self.rng.between(LATE_MS.0, LATE_MS.1);
-        (one != other).then_some(Fault { at: now, what: What::Slow { one, other, ms }, lasts: LATE_FOR })
+        Some(Fault { at: now, what: What::Slow { one, other, ms }, lasts: LATE_FOR })
     }
 
     /// Moves a coordinator of transactions to another node while its link to a third one is slow.

@@ -62,7 +62,7 @@ impl Client {
     }
 
     /// Returns a client that logs in as another user.
-    pub(super) fn as_user(self, user: &'static str) -> Self {
+    pub(super) fn logged_in_as(self, user: &'static str) -> Self {
         Self { login: Some(Login { user, secret: Secret::Password(0) }), ..self }
     }
 

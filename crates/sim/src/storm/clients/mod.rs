@@ -125,9 +125,9 @@ pub(super) fn spawn_all(site: &Site, history: &SharedHistory, protocol: u64) {
         task::spawn(Subscriber::new(number(), interest, nodes, history.clone()).run());
     }
     if site.habits.has_users {
-        task::spawn(steward::run(client().as_user(ADMIN), number()));
+        task::spawn(steward::run(client().logged_in_as(ADMIN), number()));
         for node in 1..=nodes {
-            task::spawn(deputy::run(client().as_user(DEPUTY), node));
+            task::spawn(deputy::run(client().logged_in_as(DEPUTY), node));
         }
         task::spawn(slow::run(number(), nodes, history.clone()));
         for user in 0..WATCHED.len() {

@@ -41,6 +41,9 @@ const PAUSE_MS: u64 = 220;
 /// A request without an answer may be carried out until then.
 const LATE: Duration = Duration::from_secs(6);
 
+/// The deputy has no right for this time at least. Within it, a node that hears late still lets it pass.
+const BARRED: Duration = Duration::from_secs(1);
+
 /// An unusual state of a rule is made with this probability, in percent, when the rule is looked at.
 const UNUSUAL_PERCENT: u64 = 45;
 
@@ -52,6 +55,8 @@ struct Steward {
     /// Until when each entity may change because of a request without an answer.
     doubtful: BTreeMap<Entity, Instant>,
     tokens: Vec<Token>,
+    /// The deputy does not get its right again before.
+    barred_until: Option<Instant>,
 }
 
 struct Token {
@@ -63,7 +68,7 @@ struct Token {
 /// `number` identifies the client in the history, after the nodes.
 pub(super) async fn run(client: Client, number: usize) {
     client.history.lock().begins();
-    let mut steward = Steward { client, doubtful: BTreeMap::new(), tokens: Vec::new() };
+    let mut steward = Steward { client, doubtful: BTreeMap::new(), tokens: Vec::new(), barred_until: None };
     while !steward.client.history.lock().has_ended(number) {
         time::sleep(PAUSE).await;
         pause(PAUSE_MS).await;
@@ -81,12 +86,12 @@ impl Steward {
         let Some(access) = self.client.history.lock().access.newest() else { return false };
         let user = WATCHED[index(WATCHED.len())];
         match below(20) {
-            0..8 => self.change_rule(&access, user).await,
-            8..10 => self.rotate(user).await,
-            10..12 => self.switch(&access, user).await,
-            12 => self.remove(&access, user).await,
-            13..16 => self.change_token(user).await,
-            16 => self.change_quota(&access, user).await,
+            0..7 => self.change_rule(&access, user).await,
+            7..9 => self.rotate(user).await,
+            9..11 => self.switch(&access, user).await,
+            11 => self.remove(&access, user).await,
+            12..15 => self.change_token(user).await,
+            15 => self.change_quota(&access, user).await,
             _ => self.change_deputy(&access).await,
         }
     }
@@ -107,6 +112,9 @@ impl Steward {
     async fn change_deputy(&mut self, access: &AccessImage) -> bool {
         let right = deputys_right();
         let is_given = !access.acls().contains(&right);
+        if is_given && self.barred_until.is_some_and(|until| Instant::now() < until) {
+            return false;
+        }
         self.client.history.lock().access.bar_deputy(false);
         let is_done = self.put_rule(&right, is_given).await;
         // An earlier request to give it may come late.
@@ -114,6 +122,7 @@ impl Steward {
         if is_done && !is_given && is_certain {
             self.client.count("a right was taken from a deputy");
             self.client.history.lock().access.bar_deputy(true);
+            self.barred_until = Some(Instant::now() + BARRED);
         }
         is_done
     }
