@@ -422,6 +422,10 @@ impl Storm {
     ) -> Result<(), String> {
         let end = self.site.universe.now() + within;
         while !is_done(self) {
+            // Clients that saw something wrong may never be served.
+            if let Some(anomaly) = self.history.lock().anomaly() {
+                return Err(anomaly.to_owned());
+            }
             if self.site.universe.now() >= end {
                 return Err(format!("not within {within:?}: {what}; {}", self.state()));
             }

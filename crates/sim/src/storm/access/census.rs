@@ -14,7 +14,7 @@ use super::{AccessHistory, Right, WATCHED, may};
 /// Within this time, every node that can hear the controller has what some node has.
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
 
-/// What was seen of the nodes so far. Whoever runs the nodes looks at them often.
+/// What was seen of the nodes so far. The storm looks at them often.
 #[derive(Default)]
 pub(in crate::storm) struct Census {
     known: Vec<Known>,

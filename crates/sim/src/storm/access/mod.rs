@@ -352,6 +352,7 @@ pub(super) fn founding(now: TimestampMs) -> Vec<Command> {
     for user in WATCHED {
         let allowed = (0..RULES.len()).filter(|number| model::is_usual(*number));
         rules.extend(allowed.map(|number| rule(user, number)));
+        rules.push(model::inboxes(user));
     }
     commands.push(Command::CreateAcls(rules));
     let key = QuotaKey::ProducerByteRate;

@@ -64,6 +64,11 @@ pub(in crate::storm) fn rule(user: &str, number: usize) -> Acl {
     acl(user, kind, name, operation, permission)
 }
 
+/// The rule that lets a user hear acknowledgements.
+pub(in crate::storm) fn inboxes(user: &str) -> Acl {
+    acl(user, ResourceKind::Subject, "ack.>", Operation::Read, Permission::Allow)
+}
+
 /// Returns rules that allow a user everything.
 pub(in crate::storm) fn everything(user: &str) -> Vec<Acl> {
     let kinds = [
