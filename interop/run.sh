@@ -62,6 +62,9 @@ trap 'exit 130' INT TERM
 run_suite() { # SUITE: counts the PASS and FAIL lines of its output
   local suite=$1 began=$SECONDS rc passed failed
   STATE=$(mktemp -d "${TMPDIR:-/tmp}/interop-$suite.XXXXXX")
+  local TAILRACE_ARGS=${TAILRACE_ARGS:-}
+  case $suite in nats-python|nats-go) TAILRACE_ARGS="$TAILRACE_ARGS --set tailrace.jetstream.enable=true" ;; esac
+  export TAILRACE_ARGS
   if ! BOOTSTRAP=$("$INTEROP/server.sh" start "$STATE" "$TARGET"); then echo "FAIL $suite: the server did not start"; echo "FAIL" > "$STATE/lines"; rc=1
   else
     export BOOTSTRAP INTEROP_STATE=$STATE INTEROP_SERVER=$INTEROP/server.sh

@@ -2,10 +2,12 @@
 # Users and rules on three nodes: interop/security-nodes.sh
 # ONLY=REGEX runs the tests whose names match.
 #
-# A changed rule holds on every node within a second, and the time is printed. Controllers are killed while
-# rules change and while a user is removed: what was acknowledged holds, and no request holds by half. An open
-# cluster is moved to a closed one under load, by the steps of docs/security.md: no producer and no consumer
-# that has its default settings is told of an error, and no record is lost.
+# A changed rule holds on every node within a second, for Kafka and for NATS clients (nats-py), and the time
+# is printed. Controllers are killed while rules change and while a user is removed: what was acknowledged
+# holds, and no request holds by half. A removed user's connections end on every node. An open cluster is
+# moved to a closed one under load, by the steps of docs/security.md: no producer, consumer, NATS publisher
+# or subscriber is refused, the first two with default settings are told of no error, and no acknowledged
+# record is lost.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 case ${1:-} in '') ;; *) sed -n '2,/^set/{s/^# \?//;/^set/d;p}' "$0"; exit $([ "$1" = --help ]; echo $?) ;; esac

@@ -4,7 +4,8 @@
 # A server that requires a login and asks its rules. Kafka's console tools make users (kafka-configs), rules
 # (kafka-acls) and delegation tokens (kafka-delegation-tokens). confluent-kafka, kafka-python, aiokafka,
 # franz-go, sarama, kafkajs and Kafka's Java client log in and may do what the rules say and nothing else. A
-# user is removed while its client works. At the end two nodes have four listeners each, PLAINTEXT, SSL,
+# user is removed while its client works. Quotas are made with kafka-configs, and their clients keep to them
+# (tools/quotas.sh, python/security_quotas.py). At the end two nodes have four listeners each, PLAINTEXT, SSL,
 # SASL_PLAINTEXT and SASL_SSL, beside their port for nodes, and clients come by each of them.
 #
 # --full: the last four with every mechanism, transactions, removed users and certificates, and beside a
@@ -28,6 +29,7 @@ TMP=$(mktemp -d "${TMPDIR:-/tmp}/interop-security.XXXXXX") FAILED=0 SERVERS=()
 finish() { stop_tools 2>/dev/null; for pid in ${SERVERS[@]+"${SERVERS[@]}"}; do kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; done; [ -n "${KEEP:-}" ] || rm -rf "$TMP"; }
 trap finish EXIT
 . "$INTEROP/tools/lib.sh"
+. "$INTEROP/tools/quotas.sh"
 
 "$PYTHON" "$INTEROP/python/tokens.py" "$TMP" nobody > "$TMP/token" || die "no keys for tokens"
 serve() { # NAME SETTING=VALUE...: starts a server; its address is in ADDRESS
@@ -196,11 +198,13 @@ removed_user() {
   wait "$client" || BAD="the client was not cut off: $(tail -2 "$TMP/cut" | tr '\n' '|')"
   verdict
 }
-users_tool; acls_tool; console_tools; tokens_tool; login_tools
+users_tool; quota_user; quotas_tool; begin_throttled
+acls_tool; console_tools; tokens_tool; login_tools; mutations_tool
 "$PYTHON" "$INTEROP/python/security.py" || FAILED=$((FAILED + 1))
 "$PYTHON" "$INTEROP/python/security_clients.py" || FAILED=$((FAILED + 1))
+end_throttled
 [ "$SECURITY_TARGET" = kafka ] || removed_user
 [ "$SECURITY_TARGET" = kafka ] || "$PYTHON" "$INTEROP/python/security_listeners.py" || FAILED=$((FAILED + 1))
-grep -q 'alice-secret\|admin-secret\|bob-secret\|fleet-secret\|interop-secret' "$TMP"/*.log && { echo "FAIL a password is in the log"; FAILED=$((FAILED + 1)); }
+grep -q 'alice-secret\|admin-secret\|bob-secret\|slow-secret\|anna-secret\|fleet-secret\|interop-secret' "$TMP"/*.log && { echo "FAIL a password is in the log"; FAILED=$((FAILED + 1)); }
 [ "$FAILED" = 0 ] || { echo "--- last lines of the server's log"; tail -20 "$TMP/server.log"; }
 [ "$FAILED" = 0 ]

@@ -2,6 +2,7 @@
 import asyncio, os, ssl, subprocess, sys
 import nats
 from nats.errors import Error, MaxPayloadError, NoRespondersError
+from nats.js.errors import NotFoundError
 import harness
 from harness import SMOKE, check, flushed, raises, same
 
@@ -359,6 +360,50 @@ async def tls_first():
         await works(await connect(f"tls://{f.address}", tls=f.tls(), tls_handshake_first=True))
 
 
+async def jetstream_streams():
+    """A stream from its creation to its end, as nats-py sees it."""
+    nc = await connect()
+    js = nc.jetstream()
+    made = await js.add_stream(name="PY", subjects=["py.js.>"], allow_direct=True)
+    same((made.config.name, made.config.subjects, made.state.messages), ("PY", ["py.js.>"], 0), "the new stream")
+    # The same again is no error, as every application that starts relies on.
+    await js.add_stream(name="PY", subjects=["py.js.>"], allow_direct=True)
+    for number in range(5):
+        ack = await js.publish(f"py.js.{number % 2}", f"m{number}".encode(), headers={"Number": str(number)})
+        same((ack.stream, ack.seq), ("PY", number + 1), "acknowledgement")
+    info = await js.stream_info("PY", subjects_filter=">")
+    same((info.state.messages, info.state.first_seq, info.state.last_seq), (5, 1, 5), "state")
+    same(info.state.subjects, {"py.js.0": 3, "py.js.1": 2}, "subjects")
+    for direct in (False, True):
+        message = await js.get_msg("PY", 2, direct=direct)
+        same((message.subject, message.data, message.seq), ("py.js.1", b"m1", 2), f"by sequence, direct: {direct}")
+        same(message.headers["Number"], "1", "header")
+        message = await js.get_last_msg("PY", "py.js.0", direct=direct)
+        same((message.data, message.seq), (b"m4", 5), f"last of a subject, direct: {direct}")
+        message = await js.get_msg("PY", 3, subject="py.js.1", next=True, direct=direct)
+        same(message.seq, 4, f"next of a subject, direct: {direct}")
+        try:
+            await js.get_msg("PY", 99, direct=direct)
+            raise harness.Failure("a message that is not there was found")
+        except NotFoundError:
+            pass
+    same(await js.find_stream_name_by_subject("py.js.x"), "PY", "the stream of a subject")
+    changed = await js.update_stream(name="PY", subjects=["py.js.>", "py.more"], allow_direct=True)
+    same(changed.config.subjects, ["py.js.>", "py.more"], "the changed stream")
+    same([stream.config.name for stream in await js.streams_info()], ["PY"], "all streams")
+    same((await js.account_info()).streams, 1, "streams of the account")
+    check(await js.purge_stream("PY", keep=2), "purge")
+    state = (await js.stream_info("PY")).state
+    same((state.messages, state.first_seq, state.last_seq), (2, 4, 5), "what a purge keeps")
+    check(await js.delete_stream("PY"), "delete")
+    try:
+        await js.stream_info("PY")
+        raise harness.Failure("the deleted stream is still there")
+    except NotFoundError:
+        pass
+    await nc.close()
+
+
 scale = 1 if SMOKE else 10
 test(True, "publish and subscribe", publish_and_subscribe)
 test(True, "wildcards", wildcards)
@@ -373,6 +418,7 @@ test(True, "many subscriptions", many_subscriptions, 1000 * scale)
 test(True, "order", in_order, 5000 * scale)
 test(True, "drain", drain)
 test(True, "WebSocket", publish_and_subscribe, f"ws://{said('ws')}")
+test(True, "JetStream: streams", jetstream_streams)
 test(True, "a restart of the server", reconnect)
 test(True, "user and password", user_and_password)
 test(False, "token", token)

@@ -1,5 +1,5 @@
-"""Users and rules on three nodes, controllers that are killed, and the way from an open cluster to a closed one:
-run by interop/security-nodes.sh."""
+"""Users and rules on three nodes, at both doors, controllers that are killed, and the way from an open cluster to a
+closed one: run by interop/security-nodes.sh."""
 import logging, os, re, sys, threading, time
 from glob import glob
 from pathlib import Path
@@ -10,6 +10,7 @@ os.environ["TAILRACE_FIRST_PASSWORD"] = "admin-secret"
 import harness  # noqa: E402
 from harness import Failure, check, eventually, run  # noqa: E402
 from nodes import bootstrap, end_all, tailrace, three  # noqa: E402
+from security_talkers import Publisher, Subscriber, Talker, is_refused  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "raw"))
 import kproto  # noqa: E402
@@ -92,12 +93,16 @@ def controller(nodes):
 
 # ---- tests ----
 
+def create_spread(connection):
+    connection.call("CreateTopics", 7, {"Topics": [{"Name": "spread", "NumPartitions": 1, "ReplicationFactor": 3}], "timeoutMs": 10_000})
+
+
 def spreads(nodes):
     """Rules that are changed on one node in turn hold on all of them."""
     add_user(nodes[0], "alice")
     admins = [admin(node) for node in nodes]
     readers = [eventually(lambda node=node: attempt(lambda: login(node.kafka, "alice", "alice-secret")), "alice may log in") for node in nodes]
-    admins[0].call("CreateTopics", 7, {"Topics": [{"Name": "spread", "NumPartitions": 1, "ReplicationFactor": 3}], "timeoutMs": 10_000})
+    create_spread(admins[0])
     times = []
     for number in range(CHANGES):
         wanted = number % 2 == 0
@@ -114,6 +119,54 @@ def spreads(nodes):
     times.sort()
     print(f"  a rule holds on all three nodes after {times[len(times) // 2] * 1000:.0f} ms (median of {CHANGES} changes, the request included), {times[-1] * 1000:.0f} ms (longest)", flush=True)
     check(times[-1] <= SPREAD_SECONDS_MAX, f"a change took {times[-1]:.2f} s")
+
+
+def spreads_to_nats(nodes):
+    """The same for NATS clients: what they may publish and hear, and the subscriptions that they have."""
+    add_user(nodes[0], "erin")
+    admins, voices = [admin(node) for node in nodes], [Talker(node, "admin") for node in nodes]
+    create_spread(admins[0])
+    talkers = [eventually(lambda node=node: attempt_nats(lambda: Talker(node, "erin")), "erin may log in") for node in nodes]
+    times, taken = [], []
+    for number in range(CHANGES):
+        wanted, at = number % 2 == 0, number % 3
+        if wanted:
+            add(admins[at], [rule("erin", "spread"), rule("erin", "spread", READ)])
+        else:
+            drop(admins[at], "erin")
+        began = time.monotonic()
+        left = set(range(len(nodes)))
+        while left:
+            left -= {one for one in left if talkers[one].may_publish("spread") == wanted == talkers[one].may_hear("spread")}
+            check(time.monotonic() - began < 10, f"change {number} does not hold for NATS clients of nodes {left} after 10 s")
+        times.append(time.monotonic() - began)
+        if wanted:
+            heard_by_all(talkers, voices[at], b"allowed %d" % number)
+        else:
+            # The subscriptions were taken away before: `may_hear` waits for PONG.
+            for one, talker in enumerate(talkers):
+                voices[one].publish("spread", b"denied %d" % number)
+                talker.may_hear("spread")
+                taken += [data for data in talker.heard if data.startswith(b"denied")]
+    check(not taken, f"heard after the rule was taken away: {taken[:3]}")
+    times.sort()
+    print(f"  a rule holds for NATS clients of all three nodes after {times[len(times) // 2] * 1000:.0f} ms (median of {CHANGES} changes, from the answer on), {times[-1] * 1000:.0f} ms (longest)", flush=True)
+    check(times[-1] <= SPREAD_SECONDS_MAX, f"a change took {times[-1]:.2f} s")
+    for one in (*talkers, *voices):
+        one.close()
+
+
+def heard_by_all(talkers, voice, payload):
+    """Every talker subscribes, and hears what is published at one node."""
+    for talker in talkers:
+        talker.errors.clear()
+        talker.subscribe("spread")
+
+    def heard():
+        # Interest travels: other nodes know of a subscription shortly after its PONG.
+        voice.publish("spread", payload)
+        return all(payload in talker.heard for talker in talkers)
+    eventually(heard, f"all hear {payload}", 10)
 
 
 def attempt(action):
@@ -169,6 +222,7 @@ def killed_with_user(nodes):
         survivors = [node for node in nodes if node is not leader]
         add_user(survivors[0], user)
         open_ones = [eventually(lambda node=node: attempt(lambda: login(node.kafka, user, f"{user}-secret")), f"{user} may log in") for node in survivors]
+        talkers = [Talker(node, user) for node in nodes]
         described = admin(survivors[0]).call("DescribeUserScramCredentials", 0, {"Users": [{"Name": user}]})["Results"][0]
         request = {"Deletions": [{"Name": user, "Mechanism": one["Mechanism"]} for one in described["CredentialInfos"]][:1], "Upsertions": []}
         others = [one["Mechanism"] for one in described["CredentialInfos"]][1:]
@@ -188,12 +242,41 @@ def killed_with_user(nodes):
         def gone():
             return all(attempt(lambda one=one: one.call("Metadata", 9, {"Topics": []})) is None for one in open_ones)
         eventually(gone, "the connections of a removed user end", 10)
-        print(f"  removal {number}: connections on both survivors had ended {time.monotonic() - began:.1f} s after it was known to be removed", flush=True)
+        eventually(lambda: all(talker.has_ended for talker in talkers), "the NATS connections of a removed user end", 10)
+        print(f"  removal {number}: connections on both survivors, of Kafka and NATS clients, had ended {time.monotonic() - began:.1f} s after it was known to be removed", flush=True)
         for node in survivors:
             check(attempt(lambda: login(node.kafka, user, f"{user}-secret")) is None, f"{user} may log in at {node.name}")
+            check(is_refused(node, user, f"{user}-secret"), f"{user} may log in by NATS at {node.name}")
         leader.start()
         eventually(lambda: attempt(lambda: admin(leader)) is not None, "the killed node is back", ELECTION_SECONDS_MAX)
         check(attempt(lambda: login(leader.kafka, user, f"{user}-secret")) is None, f"{user} may log in at the node that was killed")
+        check(is_refused(leader, user, f"{user}-secret"), f"{user} may log in by NATS at the node that was killed")
+
+
+def removed_user(nodes):
+    """A user is removed at one node, and its NATS connections end on every node, and no other ones."""
+    for number, through in enumerate(nodes):
+        user = f"dave{number}"
+        add_user(through, user)
+        talkers = [eventually(lambda node=node: attempt_nats(lambda: Talker(node, user)), f"{user} may log in by NATS") for node in nodes]
+        others = [Talker(node, "admin") for node in nodes]
+        tailrace("user", "remove", user, "--bootstrap", through.kafka, "--sasl-user", "admin")
+        began = time.monotonic()
+        eventually(lambda: all(one.has_ended for one in talkers), "the NATS connections of a removed user end", 10)
+        print(f"  removed at {through.name}: the NATS connections on all nodes had ended {(time.monotonic() - began) * 1000:.0f} ms later", flush=True)
+        for node, other in zip(nodes, others):
+            check(is_refused(node, user, f"{user}-secret"), f"{user} may log in by NATS at {node.name}")
+            other.publish("elsewhere", b"works")
+            check(not other.has_ended, f"the administrator's connection to {node.name} ended, too")
+            other.close()
+
+
+def attempt_nats(action):
+    """Like `attempt`. nats-py has many errors for a login that is refused."""
+    try:
+        return action()
+    except Exception:
+        return None
 
 
 # ---- from open to closed ----
@@ -290,8 +373,9 @@ def moves():
     os.makedirs(f"{FOLDER}/moved")
     nodes = three(f"{FOLDER}/moved", default__replication__factor="3")
     raw = kproto.Conn(SCHEMA, nodes[0].kafka, 20)
-    raw.call("CreateTopics", 7, {"Topics": [{"Name": "moved", "NumPartitions": 3, "ReplicationFactor": 3, "Configs": [{"Name": "min.insync.replicas", "Value": "2"}]}], "timeoutMs": 10_000})
+    raw.call("CreateTopics", 7, {"Topics": [{"Name": "moved", "NumPartitions": 3, "ReplicationFactor": 3, "Configs": [{"Name": "min.insync.replicas", "Value": "2"}, {"Name": "tailrace.subjects", "Value": "moved.>"}]}], "timeoutMs": 10_000})
     producers, consumers = [Producer(nodes, "open")], [Consumer(nodes, "open-reader")]
+    publishers, subscribers = [Publisher(nodes, "open-publisher", "moved.nats")], [Subscriber(nodes, "open-hearer", "moved.>")]
     steps = time.monotonic()
 
     def step(text):
@@ -307,7 +391,11 @@ def moves():
         tailrace("user", "add", user, "--password-file", str(secret), "--bootstrap", nodes[0].kafka)
     producers.append(Producer(nodes, "secret", **sasl("writer")))
     consumers.append(Consumer(nodes, "secret-reader", **sasl("reader")))
+    publishers.append(Publisher(nodes, "secret-publisher", "moved.nats", "writer"))
+    subscribers.append(Subscriber(nodes, "secret-hearer", "moved.>", "reader"))
     eventually(lambda: len(producers[1].acknowledged) > 20, "the new producer works")
+    eventually(lambda: len(publishers[1].acknowledged) > 20, "the new publisher works")
+    eventually(lambda: publishers[1].acknowledged & subscribers[1].heard, "the new subscriber works")
     roll(nodes, authorizer__class__name=AUTHORIZER, super__users="User:admin", tailrace__authorizer__report__only="true")
     step("rules are tried")
     reported = eventually(lambda: [node.log() for node in nodes if "writer" in node.log()], "what would be refused is logged")
@@ -319,6 +407,8 @@ def moves():
         tailrace("acl", "add", *words, "--bootstrap", nodes[0].kafka, "--sasl-user", "admin")
     # The clients that do not log in are no longer needed.
     open_producer, open_consumer = producers[0].end(), consumers[0].end()
+    open_publisher, open_subscriber = publishers[0].end(), subscribers[0].end()
+    check(open_publisher.acknowledged & open_subscriber.heard, "the open subscriber heard nothing")
     time.sleep(2)
     marks = [len(node.log()) for node in nodes]
     time.sleep(2)
@@ -330,25 +420,38 @@ def moves():
     step("rules hold")
     refused = attempt(lambda: kproto.Conn(SCHEMA, nodes[0].kafka, 10).call("Metadata", 12, {"Topics": [{"TopicId": bytes(16), "Name": "moved"}]}))
     check(refused is not None and refused["Topics"][0]["ErrorCode"] == TOPIC_REFUSED, f"who does not log in may see the topic: {refused}")
-    roll(nodes, tailrace__kafka__authentication="required")
+    for node in nodes:
+        stranger = Talker(node, None)
+        check(not stranger.may_publish("moved.nats") and not stranger.may_hear("moved.>"), f"who does not log in may publish or hear at {node.name}")
+        stranger.close()
+    roll(nodes, tailrace__kafka__authentication="required", tailrace__nats__authentication="required")
     step("a login is required")
     for node in nodes:
+        check(is_refused(node), f"{node.name} lets NATS clients in that do not log in")
         check(attempt(lambda: kproto.Conn(SCHEMA, node.kafka, 10).call("Metadata", 12, {"Topics": []})) is None, f"{node.name} answers who does not log in")
     time.sleep(2)
     producers[1].end()
-    acknowledged = open_producer.acknowledged | producers[1].acknowledged
+    # Both work on after the last step.
+    before = set(publishers[1].acknowledged)
+    eventually(lambda: (publishers[1].acknowledged - before) & subscribers[1].heard, "the publisher and the subscriber work on")
+    publishers[1].end()
+    subscribers[1].end()
+    published = open_publisher.acknowledged | publishers[1].acknowledged
+    acknowledged = open_producer.acknowledged | producers[1].acknowledged | published
     eventually(lambda: acknowledged <= open_consumer.seen | consumers[1].seen, "all acknowledged records are read", 60)
     consumers[1].end()
-    errors = {one.name: one.errors[:3] for one in (*producers, *consumers) if one.errors}
+    errors = {one.name: one.errors[:3] for one in (*producers, *consumers, *publishers, *subscribers) if one.errors}
     check(not errors, f"clients were told of errors: {errors}")
-    print(f"  {len(acknowledged)} records were acknowledged and read, no client was told of an error", flush=True)
+    again = sum(one.again for one in publishers)
+    print(f"  {len(acknowledged)} records were acknowledged and read, {len(published)} of them by NATS (sent again {again} times), no client was told of an error", flush=True)
     end_all()
 
 
 def main():
     harness.at_end.append(end_all)
     try:
-        closed = {"a rule holds on all nodes within a second": spreads, "a controller dies while rules change": killed_with_rules,
+        closed = {"a rule holds on all nodes within a second": spreads, "a rule holds for NATS clients of all nodes within a second": spreads_to_nats,
+                  "a removed user's NATS connections end on every node": removed_user, "a controller dies while rules change": killed_with_rules,
                   "a controller dies while a user is removed": killed_with_user}
         if any(harness.ONLY.search(name) for name in closed):
             os.makedirs(f"{FOLDER}/closed")

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Kafka's own console tools for groups, transactions and the cluster, as a user types them. interop/run.sh
-# runs this. Deliberately absent: tools for quotas and Streams groups; security.sh has those for ACLs and
+# runs this. Deliberately absent: tools for Streams groups; security.sh has those for quotas, ACLs and
 # delegation tokens.
 set -uo pipefail
 FAILED=0 TMP=$(mktemp -d) BACKGROUND=()

@@ -184,7 +184,7 @@ fn entry(key: &ConfigKey, value: Value, synonyms: Vec<ConfigSynonym>) -> Describ
         synonyms,
         kind: key.kind,
         documentation: key.documentation_text(),
-        read_only: !key.dynamic,
+        read_only: key.read_only || !key.dynamic,
         sensitive: key.sensitive,
     }
 }

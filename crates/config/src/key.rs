@@ -164,6 +164,8 @@ pub struct ConfigKey {
     pub default_scope: ConfigScope,
     /// True for keys that only tests and tools use. They are shown only while set.
     pub internal: bool,
+    /// True if no Kafka client may set it, whether or not it changes while the process runs.
+    pub read_only: bool,
 }
 
 /// Builders for use in constants.
@@ -185,6 +187,7 @@ impl ConfigKey {
             default_of: None,
             default_scope: ConfigScope::Topic,
             internal: false,
+            read_only: false,
         }
     }
 
@@ -250,6 +253,10 @@ impl ConfigKey {
 
     pub(crate) const fn internal(self) -> Self {
         Self { internal: true, ..self }
+    }
+
+    pub(crate) const fn read_only(self) -> Self {
+        Self { read_only: true, ..self }
     }
 }
 

@@ -165,6 +165,9 @@ settings! {
         /// clock decides, within a second.
         segment_ms: i64 = key("segment.ms", Long).default("604800000").ms().at_least(1)
             .synonyms(from!("log.roll.ms", "log.roll.hours" * HOUR_MS));
+        /// The configuration of the JetStream stream that this topic is, as JSON. Only JetStream's API
+        /// changes it, together with the settings that follow from it.
+        tailrace_jetstream_stream: String = key("tailrace.jetstream.stream", Text).default("").internal().read_only();
         /// Minimum number of records that a partition keeps when its oldest segments are deleted. Negative:
         /// no limit. Whole segments are deleted, so a partition may keep more, by one segment.
         tailrace_retention_records: Option<u64> = key("tailrace.retention.records", Long).default("-1")

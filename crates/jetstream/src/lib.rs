@@ -2,7 +2,7 @@
 //! of streams and consumers.
 //!
 //! Time, random values and what is in the log come from the caller. Functions return what is to be done.
-//! The protocol is that of nats-server 2.15.2. No server uses this crate yet.
+//! The protocol is that of nats-server 2.15.2.
 //!
 //! # Map
 //! - [`api`]: subjects, bodies and answers of `$JS.API`.

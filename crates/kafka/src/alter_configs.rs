@@ -62,7 +62,7 @@ pub(crate) async fn carry_out(
         check_rules_stay(context, &change)?;
     }
     let binds = match &change {
-        ConfigChange::Replace(_) => bindings::concerns(std::iter::empty(), true),
+        ConfigChange::Replace(_) | ConfigChange::Stream(_) => bindings::concerns(std::iter::empty(), true),
         ConfigChange::Incremental(ops) => bindings::concerns(ops.iter().map(|op| op.key.as_str()), false),
     };
     let topic = match &resource {
@@ -94,6 +94,8 @@ fn switches_rules(change: &ConfigChange, settings: impl FnOnce() -> Vec<Describe
     };
     match change {
         ConfigChange::Incremental(ops) => ops.iter().any(|op| op.key == REPORT_ONLY),
+        // No broker is a stream.
+        ConfigChange::Stream(_) => false,
         ConfigChange::Replace(all) => {
             all.iter().any(|(key, _)| key == REPORT_ONLY)
                 || settings().iter().any(|setting| setting.name == REPORT_ONLY && is_dynamic(setting))

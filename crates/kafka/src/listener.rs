@@ -138,7 +138,7 @@ fn login(server: &KafkaServer, came_by: &CameBy, address: IpAddr) -> Option<Logi
     if came_by.settings.authentication != KafkaAuthentication::Required {
         return Some(Login::new(None, time));
     }
-    match server.node.pending_login(address) {
+    match server.node.pending_kafka_login(address) {
         Ok(place) => Some(Login::new(Some(place), time)),
         Err(error) => {
             let reason = "tailrace.kafka.logins.max";

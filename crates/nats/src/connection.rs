@@ -19,6 +19,7 @@ use crate::client::{Client, TransportKind};
 use crate::close::CloseReason;
 use crate::front::NatsFront;
 use crate::input::Input;
+use crate::jetstream;
 use crate::outbuf::{Batch, OutBuffer, OwnersView, Writer};
 use crate::places::ConnectionPlace;
 use crate::quotas::{self, Hold};
@@ -94,7 +95,7 @@ struct Connection {
     turn: Option<Instant>,
     /// Schedules another turn if one ended before everything was written.
     next_turn: NextTurn,
-    _place: ConnectionPlace,
+    place: ConnectionPlace,
 }
 
 impl Drop for Connection {
@@ -196,7 +197,7 @@ impl Connection {
             bursts: 0,
             turn: None,
             next_turn: NextTurn::default(),
-            _place: opening.place,
+            place: opening.place,
         }
     }
 
@@ -210,6 +211,7 @@ impl Connection {
         let reason = self.serve().await;
         // Messages published before the end are still captured.
         self.settle().await;
+        self.begin_api_calls();
         self.session.farewell(reason);
         self.say_goodbye(reason).await;
         let reason = self.client.out.release(reason);
@@ -339,6 +341,9 @@ impl Connection {
         self.turn.get_or_insert(now);
         let (used, next) = self.session.process(&self.server.front, self.input.unused(), now);
         self.input.consume(used);
+        if !self.session.is_unauthenticated() {
+            self.place.has_logged_in();
+        }
         next
     }
 
@@ -350,6 +355,7 @@ impl Connection {
             if !matches!(next, Next::Rest | Next::Again) && self.session.has_to_wait() {
                 self.settle().await;
             }
+            self.begin_api_calls();
             match next {
                 Next::Read(wanted) => {
                     // The parser has used all of its input, and needs the next byte.
@@ -442,6 +448,13 @@ impl Connection {
         }
         self.client.active(self.last_input);
         self.flush();
+    }
+
+    /// Answers requests to JetStream's API, after what was published before them was captured.
+    fn begin_api_calls(&mut self) {
+        for call in self.session.api_calls() {
+            task::spawn(jetstream::answer(Arc::clone(&self.server), call));
+        }
     }
 
     /// Appends captured messages, and waits for consumers that are behind. This client's own output continues

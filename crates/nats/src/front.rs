@@ -21,6 +21,7 @@ use crate::burst::Burst;
 use crate::capture::Captures;
 use crate::client::{Client, TransportKind};
 use crate::close::CloseReason;
+use crate::jetstream::JetStream;
 use crate::limits::NatsLimits;
 use crate::live::Live;
 use crate::mapping::MessageLimits;
@@ -50,6 +51,8 @@ pub struct NatsFront {
     live: Live,
     monitor: Monitor,
     auth: Auth,
+    /// `None` if the settings do not ask for it.
+    jetstream: Option<JetStream>,
     info: ServerInfo,
     next_client_id: AtomicU64,
     clients: Mutex<HashMap<u64, Arc<Client>>>,
@@ -91,7 +94,7 @@ impl NatsFront {
         let limits = NatsLimits::of(config);
         let address = listens_at.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
         let id: String = tailrace_env::random::bytes16().iter().map(|byte| format!("{byte:02X}")).collect();
-        let info = ServerInfo {
+        let mut info = ServerInfo {
             server_id: auth.callouts().map_or_else(|| format!("N{id}"), |one| one.server_id().to_owned()),
             server_name: config.nats_server_name(),
             version: NATS_VERSION.to_owned(),
@@ -108,6 +111,9 @@ impl NatsFront {
             api_lvl: API_LEVEL,
             ..ServerInfo::default()
         };
+        let metrics = NatsMetrics::new();
+        let jetstream = JetStream::of(config, &metrics);
+        info.jetstream = jetstream.is_some();
         let routes = Arc::new(Routes::new(config));
         let (topics, system) = (&config.tailrace_nats_topics_account, auth.system_account());
         let accounts = Accounts::new(&info.server_name, limits.control_line_max, routes, topics, system);
@@ -116,11 +122,12 @@ impl NatsFront {
             accounts,
             addresses: Addresses::default(),
             limits,
-            metrics: NatsMetrics::new(),
+            metrics,
             captures: Captures::new(config),
             live: Live::new(config, workers),
             monitor: Monitor::new(),
             auth,
+            jetstream,
             info,
             next_client_id: AtomicU64::new(1),
             clients: Mutex::default(),
@@ -158,6 +165,12 @@ impl NatsFront {
 
     pub(crate) fn auth(&self) -> &Auth {
         &self.auth
+    }
+
+    /// JetStream's API, if there is one.
+    #[inline]
+    pub(crate) fn jetstream(&self) -> Option<&JetStream> {
+        self.jetstream.as_ref()
     }
 
     /// Warns about users of the NATS settings whose name a user of the cluster also has.

@@ -6,9 +6,9 @@
 //! written once per burst, and `capture` for topics. In the other direction, `live` delivers the records of
 //! Kafka clients to subscribers.
 //!
-//! `routes` delivers messages to subscribers on the other nodes of the cluster. Out of scope: JetStream's
-//! API. `account` keeps accounts apart and lets messages cross between them, and `system` answers for the
-//! server.
+//! `routes` delivers messages to subscribers on the other nodes of the cluster. `jetstream` answers
+//! JetStream's API. `account` keeps accounts apart and lets messages cross between them, and `system` answers
+//! for the server.
 //!
 //! # Traps
 //!
@@ -29,11 +29,13 @@ mod client;
 mod client_info;
 mod close;
 mod connection;
+mod counted;
 mod dues;
 mod fan_out;
 mod front;
 mod go_time;
 mod input;
+mod jetstream;
 mod limits;
 mod link_user;
 mod listener;
@@ -59,6 +61,7 @@ mod target;
 #[cfg(test)]
 mod testing;
 mod trace;
+mod translator;
 mod websocket;
 
 pub use self::auth::{Auth, AuthError, follow_access, follow_claims};

@@ -44,7 +44,7 @@ pub async fn serve(listener: Listener, server: Arc<NatsServer>) {
 
 fn admit(socket: Stream, peer: SocketAddr, server: &Arc<NatsServer>) {
     let front = &server.front;
-    let Some(place) = front.take_place(peer.ip(), server.node.config().max_connections_per_ip) else {
+    let Some(place) = server.take_place(peer.ip()) else {
         task::spawn(refuse(socket, Arc::clone(server)));
         return;
     };

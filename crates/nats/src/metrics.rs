@@ -34,6 +34,11 @@ pub(crate) struct NatsMetrics {
     pub(crate) stalls: Counter,
     pub(crate) no_responders: Counter,
     pub(crate) dry_runs: Counter,
+    /// Requests to JetStream's API that were answered, those of them with an error, and those that wait or
+    /// run.
+    pub(crate) jetstream_requests: Counter,
+    pub(crate) jetstream_errors: Counter,
+    pub(crate) jetstream_waiting: Gauge,
     pub(crate) capture: CaptureMetrics,
     pub(crate) live: LiveMetrics,
     response_seconds: Histogram,
@@ -59,6 +64,9 @@ impl NatsMetrics {
             stalls: Counter::default(),
             no_responders: Counter::default(),
             dry_runs: Counter::default(),
+            jetstream_requests: Counter::default(),
+            jetstream_errors: Counter::default(),
+            jetstream_waiting: Gauge::default(),
             capture: CaptureMetrics::default(),
             live: LiveMetrics::default(),
             response_seconds: times(),
@@ -133,6 +141,21 @@ impl NatsMetrics {
             "nats_trace_only_messages",
             "Messages that were only traced, and then dropped",
             self.dry_runs.clone(),
+        );
+        r.register(
+            "nats_jetstream_requests",
+            "Requests to JetStream's API that were answered",
+            self.jetstream_requests.clone(),
+        );
+        r.register(
+            "nats_jetstream_errors",
+            "Requests to JetStream's API that were answered with an error",
+            self.jetstream_errors.clone(),
+        );
+        r.register(
+            "nats_jetstream_waiting",
+            "Requests to JetStream's API that wait for their answers",
+            self.jetstream_waiting.clone(),
         );
         r.register_with_unit(
             "nats_response",

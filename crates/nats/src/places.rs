@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tailrace_node::access::PendingLogin;
 
 /// The places of one server.
 #[derive(Debug, Default)]
@@ -33,7 +34,7 @@ impl Places {
         taken.count += 1;
         taken.by_address.insert(address, of_address + 1);
         drop(taken);
-        Ok(ConnectionPlace { places: Arc::clone(&self.0), address })
+        Ok(ConnectionPlace { places: Arc::clone(&self.0), address, pending: None })
     }
 }
 
@@ -49,6 +50,21 @@ struct Taken {
 pub(crate) struct ConnectionPlace {
     places: Arc<Mutex<Taken>>,
     address: IpAddr,
+    /// The one among connections whose clients have not logged in yet.
+    pending: Option<PendingLogin>,
+}
+
+impl ConnectionPlace {
+    /// Counts it among those whose clients have not logged in yet, too.
+    pub(crate) fn until_login(mut self, pending: PendingLogin) -> Self {
+        self.pending = Some(pending);
+        self
+    }
+
+    /// The client has logged in.
+    pub(crate) fn has_logged_in(&mut self) {
+        self.pending = None;
+    }
 }
 
 impl Drop for ConnectionPlace {

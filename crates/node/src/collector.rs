@@ -9,8 +9,9 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use tailrace_env::panics;
-use tailrace_types::i64_of;
+use tailrace_types::{i64_of, usize_of};
 
+use crate::cluster::leaders::controller_silence;
 use crate::node::Node;
 use crate::partitions::{PartitionHandle, PartitionSlot};
 
@@ -65,6 +66,13 @@ impl Collector for NodeCollector {
             "Largest dirty share of a compacted partition",
             node.cleaner.dirty_percent_max(&node),
         )?;
+        let silence = controller_silence(&node).as_secs();
+        let help = "Seconds since the controller was last heard from. The node decides by the users and rules of then";
+        gauge(&mut encoder, "controller_silence_seconds", help, i64_of(usize_of(silence)))?;
+        let tables = i64_of(node.streams.tables());
+        gauge(&mut encoder, "stream_tables", "Tables of the streams that this node leads", tables)?;
+        let help = "Memory of the tables of streams";
+        gauge(&mut encoder, "stream_tables_bytes", help, i64_of(node.streams.memory_bytes()))?;
         let metadata = node.controller.handle();
         let replicas = topics.online().chain(std::iter::once(&metadata));
         let damaged: usize = replicas.map(|handle| handle.reader.log().damaged().len()).sum();

@@ -32,6 +32,9 @@ pub(crate) const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// A question that another node answers from what it knows, without asking others.
 pub(crate) const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A question to the leader of a stream, wherever that is. Clients of JetStream wait for 5 s.
+pub(crate) const STREAM_TIMEOUT: Duration = Duration::from_secs(4);
+
 /// Catching up with the metadata before a coordinator is loaded. Below [`STEP_TIMEOUT`], so that the asker
 /// learns that there is no controller.
 pub(crate) const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -91,6 +94,7 @@ const _: () = {
     // A command, and waiting until all nodes know of it.
     assert!(is_below(PASSED_COMMAND_TIMEOUT.saturating_add(CHANGE_KNOWN_TIMEOUT), CLIENT_TIMEOUT));
     assert!(is_below(CATCH_UP_TIMEOUT, STEP_TIMEOUT));
+    assert!(is_below(STREAM_TIMEOUT, LOOK_TIMEOUT));
     assert!(is_below(
         SHARE_COORDINATOR_TIMEOUT.saturating_add(STEP_TIMEOUT).saturating_add(FORGET_TIMEOUT),
         CLIENT_TIMEOUT

@@ -63,6 +63,7 @@ mod scrubber;
 pub mod share;
 mod space;
 mod start;
+pub mod streams;
 mod sync;
 pub mod taps;
 #[cfg(test)]

@@ -21,6 +21,7 @@ use crate::relay::Relay;
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::DiskSpace;
+use crate::streams::Streams;
 use crate::taps::Taps;
 use tailrace_env::time::wall_clock;
 use tailrace_env::workers::Workers;
@@ -41,6 +42,8 @@ pub struct Node {
     pub(crate) coordinators: Coordinators,
     /// Records in flight of share groups, and the sessions of their clients.
     pub(crate) share: ShareGroups,
+    /// Tables of the streams that this node leads.
+    pub(crate) streams: Streams,
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) stepper: Stepper,
     pub(crate) dirty: Arc<DirtyPages>,
@@ -101,6 +104,11 @@ impl Node {
     /// Returns the id of this node.
     pub fn id(&self) -> NodeId {
         self.config().node()
+    }
+
+    /// Returns how long all other nodes have been silent. `None` if this node never heard from any.
+    pub(crate) fn silence_of_all(&self) -> Option<Duration> {
+        self.heard.silence_of_all()
     }
 
     /// Returns how long another node has been silent. `None` if this node never heard from it.

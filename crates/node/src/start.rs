@@ -44,6 +44,7 @@ use crate::relay::Relay;
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::{self, DiskSpace};
+use crate::streams::{Streams, Translator};
 use crate::taps::{Sink, Taps};
 
 /// Threads that step replicas. A step may wait for the disk.
@@ -107,6 +108,8 @@ pub struct Fronts {
     pub relays: Option<&'static str>,
     /// The other user of the links between nodes.
     pub link_user: Option<Arc<dyn LinkUser>>,
+    /// The one that says how records are messages of streams. Without it there are no streams.
+    pub translator: Option<Arc<dyn Translator>>,
 }
 
 /// Why a node did not start. Each is one line, and says what to do if that is known.
@@ -231,7 +234,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
             opened => (Some(opened.map_err(|error| lost(error, &data_dir))?), false),
         },
     };
-    let Fronts { followers, sinks, relays, link_user } = fronts;
+    let Fronts { followers, sinks, relays, link_user, translator } = fronts;
     let entered = match config.cluster_address() {
         None => {
             own.may_be_alone()?;
@@ -283,6 +286,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         scrubber: Scrubber::default(),
         coordinators: Coordinators::new(),
         share: ShareGroups::new(),
+        streams: Streams::new(translator),
         flusher: context.flusher,
         stepper,
         dirty: context.dirty,

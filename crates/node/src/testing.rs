@@ -18,6 +18,11 @@ use crate::start::{DataFolder, Fronts, RunningNode, Startup, start};
 
 /// Starts a node in `folder` with these settings.
 pub(crate) async fn start_in(folder: &TempDir, settings: &[(&str, &str)]) -> RunningNode {
+    start_with(folder, settings, Fronts::default()).await
+}
+
+/// The same, with these fronts.
+pub(crate) async fn start_with(folder: &TempDir, settings: &[(&str, &str)], fronts: Fronts) -> RunningNode {
     tailrace_runtime::install();
     let data = folder.path().join("data").display().to_string();
     let settings = settings.iter().copied().chain([("data.dir", &*data)]);
@@ -33,7 +38,7 @@ pub(crate) async fn start_in(folder: &TempDir, settings: &[(&str, &str)]) -> Run
         metrics: Arc::new(Metrics::default()),
         addresses: Some(addresses),
         workers: Arc::new(Workers::start().unwrap()),
-        fronts: Fronts::default(),
+        fronts,
     };
     start(startup).await.unwrap()
 }

@@ -159,6 +159,7 @@ func main() {
 		return
 	}
 	messageTests()
+	jetstreamTests()
 	serverTests()
 	if failed > 0 {
 		os.Exit(1)

@@ -91,6 +91,29 @@ macro_rules! tailrace_first_settings {
         tailrace_http_tls: bool = K::new("tailrace.http.tls", Boolean).default("false");
         /// Threads for reads that miss the page cache and for other work that may block on a disk.
         tailrace_io_threads: u32 = K::new("tailrace.io.threads", Int).default("4").count("threads").between(1, 256);
+        /// Maximum number of bytes of requests to JetStream's API that wait for their answers, in the whole
+        /// process: subjects, headers and bodies. Further requests are refused.
+        tailrace_jetstream_api_bytes_max: u64 = K::new("tailrace.jetstream.api.bytes.max", Long).default("67108864")
+            .bytes().between(65_536, 1 << 40);
+        /// Maximum number of requests to JetStream's API that wait for their answers, in the whole process.
+        /// Further requests are refused.
+        tailrace_jetstream_api_requests_max: u32 = K::new("tailrace.jetstream.api.requests.max", Int).default("10000")
+            .count("requests").between(1, 1_000_000);
+        /// Whether NATS clients get an answer from JetStream's API. It is incomplete so far:
+        /// docs/jetstream.md says what is missing. Without it they learn that there is no JetStream.
+        tailrace_jetstream_enable: bool = K::new("tailrace.jetstream.enable", Boolean).default("false");
+        /// Maximum memory of the tables of all streams that this node leads. A table has 16 bytes for each
+        /// message of its stream, and about 35 bytes and the name for each subject. A stream whose table does
+        /// not fit answers with error 10047 (insufficient storage resources available).
+        tailrace_jetstream_memory_bytes_max: u64 = K::new("tailrace.jetstream.memory.bytes.max", Long)
+            .default("1073741824").bytes().at_least(1_048_576);
+        /// Maximum number of messages that one stream may hold. One that holds more answers with error 10047.
+        tailrace_jetstream_stream_messages_max: u64 = K::new("tailrace.jetstream.stream.messages.max", Long)
+            .default("100000000").count("messages").between(1, 1_000_000_000);
+        /// Maximum number of subjects that have messages in one stream. One that has more answers with error
+        /// 10047.
+        tailrace_jetstream_stream_subjects_max: u64 = K::new("tailrace.jetstream.stream.subjects.max", Long)
+            .default("10000000").count("subjects").between(1, 1_000_000_000);
         /// Whether Kafka clients log in (SASL): `none`, `requested` (a client that does not is ANONYMOUS), or
         /// `required`. A client whose certificate has a name (ssl.principal.mapping.rules) need not.
         tailrace_kafka_authentication: KafkaAuthentication = K::new("tailrace.kafka.authentication", Text).default("none")

@@ -57,6 +57,16 @@ macro_rules! tailrace_nats_settings {
         /// and a metric counts them.
         tailrace_nats_live_lag_max_bytes: u64 = K::new("tailrace.nats.live.lag.max.bytes", Long).default("67108864").bytes()
             .between(1024, 1_099_511_627_776);
+        /// Maximum number of connections of NATS clients that have not logged in yet, if there are users.
+        /// Further connections are refused with 'maximum connections exceeded', and count as
+        /// tailrace_nats_connections_refused{reason="tailrace.nats.logins.max"}. A connection makes room when
+        /// its client has logged in, or after tailrace.nats.auth.timeout.ms.
+        tailrace_nats_logins_max: u32 = K::new("tailrace.nats.logins.max", Int).default("10000").count("connections")
+            .between(1, 10_000_000);
+        /// Like tailrace.nats.logins.max, for the connections from one address, so that one machine cannot
+        /// take all places. Networks of IPv6 (/64) count as one address.
+        tailrace_nats_logins_max_per_ip: u32 = K::new("tailrace.nats.logins.max.per.ip", Int).default("5000")
+            .count("connections").between(1, 10_000_000);
         /// Maximum number of NATS connections. Further connections are refused with 'maximum connections
         /// exceeded'.
         tailrace_nats_max_connections: u32 = K::new("tailrace.nats.max.connections", Int).default("65536")

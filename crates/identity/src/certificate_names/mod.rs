@@ -3,8 +3,7 @@
 //!
 //! [`distinguished_name`] writes the subject as Java does, so that rules and names can be taken over from
 //! Kafka. [`CertificateNames`] has the rules. [`NatsNames`] are the names among which nats-server looks for a
-//! user.  Deliberately not here: whether the certificate is valid and who
-//! signed it, which TLS checks before.
+//! user. Deliberately not here: whether the certificate is valid and who signed it, which TLS checks before.
 
 mod der;
 mod distinguished;

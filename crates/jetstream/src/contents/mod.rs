@@ -207,6 +207,16 @@ impl Contents {
         }
     }
 
+    /// Notes that all sequences up to this one are taken, by messages or by something else.
+    pub fn reach(&mut self, seq: u64) {
+        if seq > self.last_seq {
+            self.last_seq = seq;
+            if self.messages == 0 {
+                self.first_seq = seq + 1;
+            }
+        }
+    }
+
     /// Removes a message. Returns whether it was there.
     pub fn delete(&mut self, seq: u64, removed: &mut impl FnMut(u64)) -> bool {
         self.remove(seq, removed)

@@ -23,6 +23,7 @@ enum Step {
     Purge { filter: Option<usize>, below: Option<u64>, keep: u64 },
     Expire { age: i64 },
     Limit(Limits),
+    Reach { more: u64 },
 }
 
 fn limits() -> impl Strategy<Value = Limits> {
@@ -45,6 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(filter, below, keep)| Step::Purge { filter, below, keep }),
         1 => (0_i64..60).prop_map(|age| Step::Expire { age }),
         1 => limits().prop_map(Step::Limit),
+        2 => (0_u64..5).prop_map(|more| Step::Reach { more }),
     ]
 }
 
@@ -160,6 +162,12 @@ fn agree(contents: &Contents, model: &Model) {
         let count = counts.get(subject).copied().unwrap_or(0);
         assert_eq!(contents.count_of_subject(subject.as_bytes()), count);
     }
+    let holes: Vec<u64> =
+        (summary.first_seq..=summary.last_seq).filter(|seq| !model.messages.contains_key(seq)).collect();
+    assert_eq!(summary.deleted, holes.len() as u64);
+    for limit in [0, 2, usize::MAX] {
+        assert_eq!(contents.holes(limit), holes[..limit.min(holes.len())], "{limit} holes");
+    }
     for seq in model.messages.keys() {
         let plain = &model.messages[seq];
         assert_eq!(contents.subject_of(*seq), Some(plain.subject.as_bytes()));
@@ -196,6 +204,12 @@ fn agree(contents: &Contents, model: &Model) {
                 assert_eq!(seen.insert(name.to_vec(), count), None);
             });
             assert_eq!(seen.len(), subjects.len());
+            let listed: Vec<_> = seen.into_iter().collect();
+            for (offset, limit) in [(0, 3), (0, 100), (1, 2), (2, 0), (4, 9), (90, 5)] {
+                let page = &listed[listed.len().min(offset)..];
+                let expected = (page[..limit.min(page.len())].to_vec(), listed.len() as u64);
+                assert_eq!(contents.page_of_subjects(one, offset as u64, limit), expected);
+            }
         }
     }
 }
@@ -241,6 +255,12 @@ proptest! {
                 Step::Expire { age } => {
                     contents.expire(time_ms - age, &mut note);
                     model.drop_where(|_, plain| plain.time_ms < time_ms - age);
+                }
+                Step::Reach { more } => {
+                    // A sequence that is behind changes nothing.
+                    contents.reach(model.last_seq.saturating_sub(1));
+                    model.last_seq += more;
+                    contents.reach(model.last_seq);
                 }
                 Step::Limit(limits) => {
                     model.limits = limits;

@@ -127,6 +127,20 @@ impl Contents {
         }
     }
 
+    /// The sequence of a message by its place, counted from 0. Its predecessors are passed one by one.
+    pub fn nth(&self, place: u64) -> Option<u64> {
+        let (mut left, mut found) = (place, None);
+        self.rows.scan_subjects(self.first_seq, |seq, _| {
+            if left == 0 {
+                found = Some(seq);
+                return ControlFlow::Break(());
+            }
+            left -= 1;
+            ControlFlow::Continue(())
+        });
+        found
+    }
+
     /// How many messages at or after `from` a subject has. Its messages are counted one by one.
     fn count_of(&self, id: SubjectId, from: u64) -> u64 {
         let first = self.subjects.entry(id).first;
@@ -148,6 +162,48 @@ impl Contents {
         for id in self.matching(filter) {
             see(self.subjects.name(id), self.subjects.entry(id).count.into());
         }
+    }
+
+    /// A page of the subjects that `filter` matches, by their names, each with the number of its messages.
+    /// Returns how many there are in all, too.
+    pub fn page_of_subjects(&self, filter: &Filter, offset: u64, limit: usize) -> (Vec<(Vec<u8>, u64)>, u64) {
+        let mut ids: Vec<SubjectId> = self.matching(filter).collect();
+        let total = ids.len();
+        let begin = usize::try_from(offset).unwrap_or(usize::MAX).min(total);
+        let end = begin.saturating_add(limit).min(total);
+        // Only the page is sorted, after it is told apart from what is before and behind it.
+        if begin > 0 && begin < total {
+            ids.select_nth_unstable_by_key(begin, |id| self.subjects.name(*id));
+        }
+        let rest = &mut ids[begin..];
+        if end - begin < rest.len() {
+            rest.select_nth_unstable_by_key(end - begin, |id| self.subjects.name(*id));
+        }
+        let page = &mut rest[..end - begin];
+        page.sort_unstable_by_key(|id| self.subjects.name(*id));
+        let shown =
+            |id: &SubjectId| (self.subjects.name(*id).to_vec(), self.subjects.entry(*id).count.into());
+        (page.iter().map(shown).collect(), total as u64)
+    }
+
+    /// The first `limit` sequences without a message between the first and the last.
+    pub fn holes(&self, limit: usize) -> Vec<u64> {
+        let (mut holes, mut next) = (Vec::new(), self.first_seq);
+        let mut note = |upto: u64, next: u64| {
+            let room = (limit - holes.len()) as u64;
+            holes.extend(next..upto.min(next.saturating_add(room)));
+            holes.len() == limit
+        };
+        let mut is_full = limit == 0;
+        self.rows.scan_subjects(self.first_seq, |seq, _| {
+            is_full = is_full || note(seq, next);
+            next = seq + 1;
+            if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        if !is_full {
+            note(self.last_seq + 1, next);
+        }
+        holes
     }
 
     /// How many subjects one of `filters` matches. No filter matches everything.

@@ -85,6 +85,12 @@ impl<'a> PublishHeaders<'a> {
         headers
     }
 
+    /// What a stored message removes. A value that is no roll-up removes nothing.
+    #[must_use]
+    pub fn stored_rollup(&self) -> Option<Rollup> {
+        self.rollup().ok().flatten()
+    }
+
     /// The roll-up that is asked for; an error is the value that is none.
     pub(super) fn rollup(&self) -> Result<Option<Rollup>, String> {
         match self.rollup.to_ascii_lowercase().as_slice() {

@@ -2,6 +2,7 @@
 //!
 //! - [`StreamConfig`]: the fields, as they are read and echoed.
 //! - [`create`], [`update`]: a request from its body to the configuration that takes effect.
+//! - [`StreamConfig::to_stored`], [`StreamConfig::from_stored`]: the form in which it is kept.
 //! - [`OtherStreams`]: what a check needs to know of the account.
 
 mod check;
@@ -11,6 +12,7 @@ mod config;
 pub(crate) mod metadata;
 mod request;
 mod source;
+mod stored;
 mod update;
 
 pub use config::{

@@ -7,7 +7,7 @@ use tailrace_identity::scram::{ScramMechanism, ScramVerifier};
 use tailrace_types::TimestampMs;
 
 use super::access_error::AccessError;
-use super::command::{Command, ScramChange};
+use super::command::{Command, ConfigChange, Requester, ScramChange};
 use super::decision::Records;
 use super::error::ControlError;
 use super::tokens;
@@ -49,10 +49,11 @@ impl Command {
             | Self::StoreAccountClaims { .. }
             | Self::DeleteAccountClaims { .. } => true,
             // A node of an older build would let everybody read it.
-            Self::CreateTopic(create) => create.name == AUDIT_TOPIC,
-            Self::DeleteTopic { .. }
-            | Self::CreatePartitions { .. }
-            | Self::AlterTopicConfigs { .. }
+            Self::CreateTopic(create) => create.name == AUDIT_TOPIC || create.by == Requester::Stream,
+            Self::DeleteTopic { by, .. } => *by == Requester::Stream,
+            // Older builds do not know the setting of streams.
+            Self::AlterTopicConfigs { change, .. } => matches!(change, ConfigChange::Stream(_)),
+            Self::CreatePartitions { .. }
             | Self::AlterBrokerConfigs { .. }
             | Self::AlterGroupConfigs { .. }
             | Self::FinalizeFeatures

@@ -9,7 +9,7 @@ use crate::access::QuotaLimitError;
 pub enum AccessError {
     /// `UNSUPPORTED_VERSION`: a node of the cluster may not be able to read the records of the command.
     #[error(
-        "Users, rules and quotas need level {needed} of the protocol between nodes, and the cluster is at {level}; start the newer build on every node, then run kafka-features upgrade --feature tailrace.cluster.level={needed}."
+        "Users, rules, quotas and streams need level {needed} of the protocol between nodes, and the cluster is at {level}; start the newer build on every node, then run kafka-features upgrade --feature tailrace.cluster.level={needed}."
     )]
     LevelTooLow {
         /// The level in force.

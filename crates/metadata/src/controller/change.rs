@@ -6,6 +6,7 @@ use tailrace_config::{BrokerConfig, ConfigKey, ConfigKind, ConfigScope, broker_k
 
 use super::command::{ConfigAction, ConfigChange, ConfigOp};
 use super::error::ControlError;
+use super::streams;
 
 type Configs = BTreeMap<String, String>;
 
@@ -29,6 +30,10 @@ pub(super) fn changed(
 ) -> Result<Configs, ControlError> {
     match change {
         ConfigChange::Replace(pairs) => given(scope, pairs),
+        ConfigChange::Stream(pairs) => {
+            let pairs: Vec<_> = pairs.iter().map(|(key, text)| (key.clone(), Some(text.clone()))).collect();
+            Ok(streams::replaced(current, given(scope, &pairs)?))
+        }
         ConfigChange::Incremental(ops) => {
             check_distinct(scope, ops)?;
             let mut configs = current.clone();

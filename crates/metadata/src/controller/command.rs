@@ -445,6 +445,8 @@ pub enum Requester {
     Client,
     /// tailrace itself.
     Broker,
+    /// A client, through JetStream's API: the topic is a stream.
+    Stream,
 }
 
 /// A topic, by name or id.
@@ -472,6 +474,8 @@ pub enum ConfigChange {
     Replace(Vec<(String, Option<String>)>),
     /// Changes of individual keys (IncrementalAlterConfigs).
     Incremental(Vec<ConfigOp>),
+    /// All settings that belong to the stream that the topic is. The others stay.
+    Stream(Vec<(String, String)>),
 }
 
 /// A change of one key.

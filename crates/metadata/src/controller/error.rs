@@ -135,6 +135,18 @@ pub enum ControlError {
         /// The setting.
         key: String,
     },
+    /// `INVALID_CONFIG`: a setting that belongs to a stream of JetStream.
+    #[error("the setting '{key}' belongs to the streams of JetStream: only JetStream's API changes it")]
+    StreamConfig {
+        /// The setting.
+        key: String,
+    },
+    /// `INVALID_PARTITIONS`.
+    #[error("Topic '{name}' is a stream of JetStream, which has one partition.")]
+    StreamPartitions {
+        /// The topic.
+        name: TopicName,
+    },
     /// `INVALID_CONFIG`: a change of the broker's settings would invalidate a topic.
     #[error("topic '{topic}': {error}")]
     TopicWouldBreak {
@@ -423,6 +435,7 @@ impl ControlError {
             Self::UnknownTopicId { .. } => Kind::UnknownTopicId,
             Self::DeletionDisabled => Kind::DeletionDisabled,
             Self::InvalidPartitions { .. }
+            | Self::StreamPartitions { .. }
             | Self::AlreadyHasPartitions { .. }
             | Self::NotAnIncrease { .. } => Kind::InvalidPartitions,
             Self::TooManyPartitions { .. } | Self::TooManyGroups { .. } | Self::TooManyNodes { .. } => {
@@ -435,6 +448,7 @@ impl ControlError {
             | Self::SubjectsOverlap { .. }
             | Self::InternalTopicCaptures { .. }
             | Self::AuditTopicConfig { .. }
+            | Self::StreamConfig { .. }
             | Self::TopicWouldBreak { .. }
             | Self::NullAtCreation { .. }
             | Self::NotAList { .. } => Kind::InvalidConfig,

@@ -20,6 +20,7 @@ mod machine;
 mod nodes;
 mod plan;
 mod replicas;
+mod streams;
 mod tokens;
 
 pub use access_error::AccessError;

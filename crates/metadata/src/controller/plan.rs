@@ -12,7 +12,9 @@ use super::command::{
 };
 use super::decision::{Records, existing};
 use super::error::ControlError;
-use super::{access, account_claims, bindings, change, client_quotas, features, nodes, replicas, tokens};
+use super::{
+    access, account_claims, bindings, change, client_quotas, features, nodes, replicas, streams, tokens,
+};
 use crate::access::Stamp;
 use crate::image::{MetadataImage, is_internal_topic};
 use crate::record::MetadataRecord;
@@ -90,6 +92,7 @@ fn create_topic(image: &MetadataImage, create: &CreateTopic) -> Records {
         return Err(ControlError::NullAtCreation { key: key.clone() });
     }
     let configs = change::given(ConfigScope::Topic, &create.configs)?;
+    streams::check_creation(create, &configs)?;
     check_configs(image, &name, &configs)?;
     let (partitions, replication_factor, replicas) = match &create.assignment {
         Some(assignment) => assigned(image, assignment)?,
@@ -166,14 +169,14 @@ fn check_limits(image: &MetadataImage, total: i32, added: i32) -> Result<(), Con
 }
 
 fn check_reserved(name: &TopicName, by: Requester) -> Result<(), ControlError> {
-    if by == Requester::Client && is_internal_topic(name.as_str()) {
+    if by != Requester::Broker && is_internal_topic(name.as_str()) {
         return Err(ControlError::ReservedTopic { name: name.clone() });
     }
     Ok(())
 }
 
 fn delete_topic(image: &MetadataImage, topic: &TopicRef, by: Requester) -> Records {
-    if !image.broker.delete_topic_enable && by == Requester::Client {
+    if !image.broker.delete_topic_enable && by != Requester::Broker {
         return Err(ControlError::DeletionDisabled);
     }
     let topic = match topic {
@@ -193,6 +196,9 @@ fn create_partitions(
 ) -> Records {
     let topic = existing(image, name)?;
     check_reserved(&topic.name, by)?;
+    if streams::is_stream(topic) {
+        return Err(ControlError::StreamPartitions { name: topic.name.clone() });
+    }
     if count == topic.partitions {
         return Err(ControlError::AlreadyHasPartitions { current: count });
     }
@@ -228,6 +234,7 @@ fn alter_topic(image: &MetadataImage, name: &str, change: &ConfigChange) -> Reco
         Err(unknown)
     })?;
     let configs = change::changed(ConfigScope::Topic, &topic.overrides, change, &image.broker)?;
+    let configs = streams::checked_change(&topic.overrides, configs, change)?;
     if configs == topic.overrides {
         return Ok(Vec::new());
     }

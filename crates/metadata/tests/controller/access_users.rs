@@ -230,7 +230,7 @@ fn below_level_2_users_rules_and_quotas_are_refused() {
     for command in &commands {
         assert_eq!(
             rig.refusal(command),
-            "Users, rules and quotas need level 2 of the protocol between nodes, and the cluster is at 1; start the newer build on every node, then run kafka-features upgrade --feature tailrace.cluster.level=2."
+            "Users, rules, quotas and streams need level 2 of the protocol between nodes, and the cluster is at 1; start the newer build on every node, then run kafka-features upgrade --feature tailrace.cluster.level=2."
         );
         let error = rig.run(command).unwrap_err();
         assert_eq!(

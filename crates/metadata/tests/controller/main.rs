@@ -17,4 +17,5 @@ mod feature_levels;
 mod group_settings;
 mod metadata_replay;
 mod partition_replicas;
+mod streams;
 mod tokens;

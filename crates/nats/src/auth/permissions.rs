@@ -34,6 +34,8 @@ const TIMER_MAX_S: u64 = 10 * 366 * 86_400;
 #[derive(Debug, Default)]
 pub(crate) struct Permissions {
     user: Arc<User>,
+    /// The user's own lists say where it may publish. Told to each message, so it is kept here.
+    lists_publishing: bool,
     /// `None` if no rules decide, and everything that the lists allow is allowed.
     rights: Option<SubjectRights>,
     /// What limits the keys that records may have, beside rules.
@@ -88,7 +90,8 @@ impl Permissions {
         login: Option<LoggedIn>,
         account: Arc<str>,
     ) -> Self {
-        Self { user, rights, login, account, ..Self::default() }
+        let lists_publishing = user.rules().is_some_and(Rules::restricts_publishing);
+        Self { user, lists_publishing, rights, login, account, ..Self::default() }
     }
 
     /// Makes them those of a user who has logged in.
@@ -104,7 +107,7 @@ impl Permissions {
     /// Has the user's lists, and the imports of its account, decide which keys records may have, too: a
     /// record with a key replaces what has it.
     pub(super) fn with_topics(self, node: &Weak<Node>, images: Option<Images>) -> Self {
-        let is_restricted = images.is_some() || self.rules().is_some_and(Rules::restricts_publishing);
+        let is_restricted = images.is_some() || self.lists_publishing;
         let keys = is_restricted.then(|| KeyLimits { node: Weak::clone(node), images });
         Self { keys, ..self }
     }
@@ -226,7 +229,7 @@ impl Permissions {
 
     /// The same, by the user's own lists alone.
     fn list_publishing(&self, subject: &[u8]) -> bool {
-        let Some(rules) = self.rules().filter(|rules| rules.restricts_publishing()) else { return true };
+        let Some(rules) = self.rules().filter(|_| self.lists_publishing) else { return true };
         let remembered = self.published.lock().get(subject).copied();
         let allowed = remembered.unwrap_or_else(|| {
             let allowed = rules.may_publish(subject);

@@ -17,6 +17,7 @@ use crate::capture::demands::Unmet;
 use crate::capture::line::Line;
 use crate::fan_out::{FanOut, Turn};
 use crate::front::NatsFront;
+use crate::jetstream::{write_json_name, write_name};
 use crate::router::Begun;
 use crate::server::NatsServer;
 use tailrace_env::aside::TURN;
@@ -279,9 +280,9 @@ pub(super) fn tell(
         return nobody();
     }
     let mut head = Vec::with_capacity(64);
-    head.extend_from_slice(b"{\"stream\":\"");
-    write_stream(topic, partition, &mut head);
-    head.extend_from_slice(b"\",\"seq\":");
+    head.extend_from_slice(b"{\"stream\":");
+    write_json_name(&topic.image, partition, &mut head);
+    head.extend_from_slice(b",\"seq\":");
     let first = first.get().unsigned_abs() + 1;
     answer(server, line, replies, Word::Stored { head, first })
 }
@@ -300,7 +301,7 @@ pub(super) fn tell_failure(
     }
     let (code, err_code) = failure.codes();
     let mut stream = Vec::new();
-    write_stream(topic, partition, &mut stream);
+    write_name(&topic.image, partition, &mut stream);
     let description = failure.to_string();
     let error = ApiError { code, err_code, description: &description };
     let body = PublishError { error, stream: &String::from_utf8_lossy(&stream), seq: 0 };
@@ -308,19 +309,10 @@ pub(super) fn tell_failure(
     answer(server, line, replies, Word::Failed(body))
 }
 
-/// Appends the name of the partition's stream. Topic names need no escaping in JSON.
-fn write_stream(topic: &Topic, partition: u32, out: &mut Vec<u8>) {
-    out.extend(topic.name.as_str().bytes().map(|byte| if byte == b'.' { b'_' } else { byte }));
-    if topic.partition_count() > 1 {
-        out.push(b'-');
-        push_decimal(out, partition.into());
-    }
-}
-
 /// Reports whether `name` is the name of the partition's stream.
 pub(super) fn is_stream(topic: &Topic, partition: u32, name: &[u8]) -> bool {
     let mut stream = Vec::new();
-    write_stream(topic, partition, &mut stream);
+    write_name(&topic.image, partition, &mut stream);
     stream == name
 }
 

@@ -41,7 +41,7 @@ const ROOM_UNIT: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Live {
     budget: TapBudget,
-    pub(super) subjects: Subjects,
+    pub(crate) subjects: Subjects,
     /// Permits for decompressed batches, in [`ROOM_UNIT`]s.
     room: Arc<Semaphore>,
     decompressed_bytes_max: usize,

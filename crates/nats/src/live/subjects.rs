@@ -26,12 +26,23 @@ struct OfTopic {
     /// The settings they were made from.
     config: Arc<TopicConfig>,
     subjects: Arc<TopicSubjects>,
+    /// Those of stored messages, if the topic is a stream that JetStream's API has made.
+    stored: Option<Arc<TopicSubjects>>,
 }
 
 impl Subjects {
     /// The subjects of one topic. `None` if it no longer exists.
     pub(super) fn of(&self, topic: TopicId) -> Option<Arc<TopicSubjects>> {
         self.0.load().topics.get(&topic).map(|known| Arc::clone(&known.subjects))
+    }
+
+    /// The subjects of the messages that are stored in one topic. `None` if it no longer exists.
+    pub(crate) fn stored(&self, topic: TopicId) -> Option<Arc<TopicSubjects>> {
+        self.0
+            .load()
+            .topics
+            .get(&topic)
+            .map(|known| Arc::clone(known.stored.as_ref().unwrap_or(&known.subjects)))
     }
 
     /// Reports whether a subject below the name of a topic is that of a topic with a longer name, or below
@@ -61,6 +72,8 @@ impl Subjects {
             _ => OfTopic {
                 config: Arc::clone(config),
                 subjects: Arc::new(TopicSubjects::new(name, &config.tailrace_subjects)),
+                stored: (!config.tailrace_jetstream_stream.is_empty())
+                    .then(|| Arc::new(TopicSubjects::of_stream(name))),
             },
         };
         let now = topics.iter().map(|topic| (topic.id, of(topic.id, topic.name.as_str(), &topic.config)));

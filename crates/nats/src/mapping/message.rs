@@ -27,6 +27,8 @@ pub(crate) struct TopicSubjects {
     name: Box<[u8]>,
     reserved: bool,
     bindings: CapturedSubjects,
+    /// Any subject is one of the topic's own.
+    takes_any: bool,
     /// First words of all possible subjects.
     first_words: Vec<Box<[u8]>>,
 }
@@ -55,6 +57,18 @@ impl MessageLimits<'_> {
 pub(crate) struct MessageScratch {
     subject: Vec<u8>,
     headers: Vec<u8>,
+}
+
+impl MessageScratch {
+    /// A scratch that uses this memory for a subject and a header block.
+    pub(crate) fn with(subject: Vec<u8>, headers: Vec<u8>) -> Self {
+        Self { subject, headers }
+    }
+
+    /// The subject and the header block of the last message.
+    pub(crate) fn into_parts(self) -> (Vec<u8>, Vec<u8>) {
+        (self.subject, self.headers)
+    }
 }
 
 #[cfg(test)]
@@ -91,7 +105,14 @@ impl TopicSubjects {
             first_words.clear();
         }
         let reserved = is_silent(topic);
-        Self { name: name.as_bytes().into(), reserved, bindings: bindings.clone(), first_words }
+        let (bindings, takes_any) = (bindings.clone(), false);
+        Self { name: name.as_bytes().into(), reserved, bindings, takes_any, first_words }
+    }
+
+    /// The subjects of what is stored in a stream. They stay when its patterns change, so they do not depend
+    /// on these: the subject is what the record says, if that is one.
+    pub(crate) fn of_stream(topic: &str) -> Self {
+        Self { takes_any: true, ..Self::new(topic, &CapturedSubjects::default()) }
     }
 
     /// The name of the topic, as a subject.
@@ -163,8 +184,9 @@ impl TopicSubjects {
 
     /// Reports whether the topic captures messages on this subject.
     fn captures(&self, subject: &[u8], limits: &Limits) -> bool {
-        self.bindings.patterns().iter().any(|pattern| matches(pattern, subject))
-            && is_literal(subject, limits)
+        let is_own =
+            self.takes_any || self.bindings.patterns().iter().any(|pattern| matches(pattern, subject));
+        is_own && is_literal(subject, limits)
     }
 }
 

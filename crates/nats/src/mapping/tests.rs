@@ -387,3 +387,21 @@ proptest! {
         prop_assert_eq!(matches(&parse(&pattern), subject.as_bytes()), parse(&pattern).covers(&parse(&subject)));
     }
 }
+
+#[test]
+fn the_subject_of_a_stored_message_does_not_depend_on_the_patterns_of_its_stream() {
+    let subjects = TopicSubjects::of_stream("ORDERS");
+    let subject = |key: Option<&str>, header: Option<&str>| {
+        let headers: Vec<_> = header.iter().map(|value| ("Nats-Subject", Some(*value))).collect();
+        let record = Owned { key: key.map(|key| key.into()), ..owned("", Some("x"), &headers) };
+        let sent = message_of(&subjects, &record, usize::MAX, &mut MessageScratch::default()).unwrap();
+        (String::from_utf8(sent.subject).unwrap(), sent.headers.is_some())
+    };
+    let is = |text: &str, has_headers| (text.to_owned(), has_headers);
+    assert_eq!(subject(Some("orders.eu"), None), is("orders.eu", false));
+    // The server wrote the header first, because the key is another one, which it shows.
+    assert_eq!(subject(Some("7"), Some("orders.eu")), is("orders.eu", true));
+    assert_eq!(subject(Some("customer 7"), None), is("ORDERS", true));
+    assert_eq!(subject(Some("a.*"), None), is("ORDERS", true));
+    assert_eq!(subject(None, None), is("ORDERS", false));
+}

@@ -38,12 +38,13 @@ pub(super) fn accountz(front: &NatsFront, query: &Query) -> Result<Value, BadQue
 pub(crate) fn account_info(front: &NatsFront, name: &str) -> Option<Value> {
     let account = front.accounts().find(name)?;
     let is_system = front.accounts().system().is_some_and(|system| Arc::ptr_eq(&system, &account));
+    let has_jetstream = front.jetstream().is_some() && Arc::ptr_eq(&account, front.accounts().topics());
     let mut info = json!({
         "account_name": name,
         "update_time": go_time::rfc3339(front.started()),
         "expired": false,
         "complete": true,
-        "jetstream_enabled": false,
+        "jetstream_enabled": has_jetstream,
         "leafnode_connections": 0,
         "client_connections": account.connections(),
         "subscriptions": account.subscriptions(),

@@ -9,6 +9,7 @@ mod accounts;
 mod closed;
 mod connection_info;
 mod connections;
+mod jetstream;
 mod options;
 mod others;
 mod page;
@@ -77,7 +78,7 @@ pub async fn respond(server: &Arc<NatsServer>, path: &str, query: &str) -> Optio
         Page::Leafz => others::leafz(front, &query).and_then(|page| text(&page)),
         Page::Accountz => accounts::accountz(front, &query).and_then(|page| text(&page)),
         Page::Accstatz => accounts::accstatz(front, &query).and_then(|page| text(&page)),
-        Page::Jsz => others::jsz(front, &query).and_then(|page| text(&page)),
+        Page::Jsz => jetstream::jsz(server, &query).and_then(|page| text(&page)),
         Page::Stacksz => return Some(listed(server, |_| Ok(process::threads())).await),
         Page::Ipqueuesz => others::ipqueuesz(&query).and_then(|page| text(&page)),
     };

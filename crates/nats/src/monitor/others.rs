@@ -1,5 +1,5 @@
-//! Pages about the other nodes, and features that tailrace lacks (gateways, leaf nodes,
-//! JetStream). They are well-formed, so that tools that read all pages work.
+//! Pages about the other nodes, and features that tailrace lacks (gateways, leaf nodes). They are
+//! well-formed, so that tools that read all pages work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use tailrace_env::time::WallTime;
@@ -67,34 +67,6 @@ pub(super) fn leafz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery>
     query.truth("subs")?;
     let (server_id, now) = head(front);
     Ok(json!({ "server_id": server_id, "now": now, "leafnodes": 0, "leafs": [] }))
-}
-
-/// Answers like a nats-server without JetStream.
-pub(super) fn jsz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
-    for option in ["accounts", "streams", "consumers", "config", "leader-only"] {
-        query.truth(option)?;
-    }
-    query.count("offset")?;
-    query.count("limit")?;
-    let (server_id, now) = head(front);
-    Ok(json!({
-        "memory": 0,
-        "storage": 0,
-        "reserved_memory": 0,
-        "reserved_storage": 0,
-        "accounts": 0,
-        "ha_assets": 0,
-        "api": { "level": 0, "total": 0, "errors": 0 },
-        "server_id": server_id,
-        "now": now,
-        "disabled": true,
-        "config": { "max_memory": 0, "max_storage": 0 },
-        "streams": 0,
-        "consumers": 0,
-        "messages": 0,
-        "bytes": 0,
-        "total": 0,
-    }))
 }
 
 /// nats-server's internal queues, of which tailrace has none. The metrics show what waits where.

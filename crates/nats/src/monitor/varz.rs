@@ -6,8 +6,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use tailrace_nats_wire::ServerInfo;
 
-use super::process;
 use super::remembered::Monitor;
+use super::{jetstream, process};
 use crate::close::CloseReason;
 use crate::go_time;
 use crate::server::NatsServer;
@@ -76,7 +76,7 @@ fn settings(server: &NatsServer) -> Vec<(&'static str, Value)> {
         ("leaf", none()),
         ("mqtt", none()),
         ("websocket", none()),
-        ("jetstream", none()),
+        ("jetstream", jetstream::varz(server)),
         ("tls_timeout", 2.into()),
         ("write_deadline", nanoseconds(config.tailrace_nats_write_deadline_ms).into()),
     ]

@@ -22,6 +22,7 @@ use crate::client::Client;
 use crate::close::CloseReason;
 use crate::fan_out::FanOut;
 use crate::front::NatsFront;
+use crate::jetstream::Requests;
 use crate::router::{Route, Router};
 use crate::shapes::{Held, Shapes};
 use crate::subscription::Sid;
@@ -50,6 +51,8 @@ pub(super) struct Session {
     asker: Asker,
     /// Requests to the server itself.
     questions: Questions,
+    /// Requests to JetStream's API.
+    api_calls: Requests,
     /// Subscriptions that the rules may no longer allow.
     unchecked: Vec<Sid>,
     subscriptions: HashMap<Sid, Owned>,
@@ -136,6 +139,7 @@ impl Session {
             turn_subjects: TurnSubjects::default(),
             asker,
             questions: Questions::default(),
+            api_calls: Requests::default(),
             unchecked: Vec::new(),
             subscriptions: HashMap::new(),
             shapes: Shapes::default(),

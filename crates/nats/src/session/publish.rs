@@ -14,6 +14,7 @@ use crate::capture::Binding;
 use crate::close::CloseReason;
 use crate::fan_out::{FanOut, Turn};
 use crate::front::NatsFront;
+use crate::jetstream::{ApiCall, Taken, TooMany};
 use crate::mapping;
 use crate::reserved;
 use crate::router::{Begun, deliver_status};
@@ -82,6 +83,9 @@ impl Session {
             self.dry_run(front, message);
             return None;
         }
+        if message.subject.starts_with(b"$JS.") && self.asks_jetstream(front, message, may_acknowledge) {
+            return None;
+        }
         let (capture, mut acknowledged) = (&mut self.capture, false);
         let router = self.membership.account().router();
         let begun = router.begin_publish(&mut self.burst, &self.client, message, |binding| {
@@ -130,14 +134,46 @@ impl Session {
     /// Takes a request to the server itself. Reports whether it is one.
     #[cold]
     fn asks_server(&mut self, front: &NatsFront, message: &Message<'_>) -> bool {
-        // What the server says to a subject must be something that the client may say or hear there.
-        let may_name = |reply: &[u8]| {
-            self.permissions
-                .as_ref()
-                .is_none_or(|user| user.may_subscribe(reply, None) || user.may_publish(reply))
-        };
-        message.reply.is_none_or(may_name)
+        message.reply.is_none_or(|reply| self.may_name(reply))
             && self.questions.take(front, self.membership.account(), &self.client, message)
+    }
+
+    /// Reports whether the server may answer to a subject: the client must be allowed to say or hear
+    /// something there.
+    fn may_name(&self, reply: &[u8]) -> bool {
+        let may = |user: &Arc<Permissions>| user.may_subscribe(reply, None) || user.may_publish(reply);
+        self.permissions.as_ref().is_none_or(may)
+    }
+
+    /// Takes a request to JetStream's API. Reports whether it is one.
+    #[cold]
+    fn asks_jetstream(&mut self, front: &NatsFront, message: &Message<'_>, may_acknowledge: bool) -> bool {
+        let Some(jetstream) = front.jetstream() else { return false };
+        let is_answerable = message
+            .reply
+            .is_none_or(|reply| may_acknowledge && !reply.starts_with(b"$") && self.may_name(reply));
+        if !is_answerable {
+            return false;
+        }
+        let account = self.membership.account();
+        match self.api_calls.take(jetstream, account, &self.client, message) {
+            Taken::Not => false,
+            Taken::Done => true,
+            Taken::TooMany(TooMany { headers, payload }) => {
+                let Some(subject) = message.reply else { return true };
+                let answer = Message { subject, reply: None, headers: headers.as_deref(), payload: &payload };
+                // Where very many listen, nobody hears of it, as with nats-server.
+                if let Begun::Done(_) = account.router().begin_own(&mut self.burst, &answer) {
+                    front.crossed(&mut self.burst, &answer);
+                }
+                true
+            }
+        }
+    }
+
+    /// Takes the requests to JetStream's API that nobody answers yet.
+    pub(crate) fn api_calls(&mut self) -> Vec<ApiCall> {
+        self.api_calls.drain()
     }
 
     /// Takes the requests to the server that nobody answers yet.

@@ -28,7 +28,7 @@ fn server(front: &NatsFront) -> Value {
         "host": info.host,
         "id": info.server_id,
         "ver": info.version,
-        "jetstream": false,
+        "jetstream": info.jetstream,
         "flags": 0,
         "seq": front.monitor().said.fetch_add(1, Ordering::Relaxed) + 1,
         "time": rfc3339(WallTime::now()),

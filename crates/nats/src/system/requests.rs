@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
+use tailrace_identity::acl::Operation;
 use tailrace_metadata::Command;
 use tailrace_nats_wire::Message;
 use tailrace_node::Caller;
@@ -14,6 +15,7 @@ use crate::account::Account;
 use crate::auth::apply_claims;
 use crate::burst::Burst;
 use crate::client::Client;
+use crate::counted::Counted;
 use crate::front::NatsFront;
 use crate::monitor::{self, MonitorAnswer};
 use crate::server::NatsServer;
@@ -27,7 +29,7 @@ pub(crate) struct Question {
     caller: Caller,
     reply: Vec<u8>,
     wanted: Wanted,
-    _place: Place,
+    _place: Counted,
 }
 
 /// The requests of one connection.
@@ -35,14 +37,6 @@ pub(crate) struct Question {
 pub(crate) struct Questions {
     waiting: Vec<Question>,
     answering: Arc<AtomicUsize>,
-}
-
-struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Questions {
@@ -63,8 +57,7 @@ impl Questions {
         if message.reply.is_none() && !matches!(wanted, Wanted::Statistics) {
             return false;
         }
-        self.answering.fetch_add(1, Ordering::Relaxed);
-        let place = Place(Arc::clone(&self.answering));
+        let place = Counted::new(&self.answering);
         let (account, caller) = (Arc::clone(account), client.caller());
         self.waiting.push(Question { account, caller, reply: reply.to_vec(), wanted, _place: place });
         true
@@ -113,6 +106,10 @@ pub(crate) async fn answer(server: Arc<NatsServer>, question: Question) {
         Wanted::Account(name) => monitor::account_info(front, name)
             .map(Some)
             .ok_or_else(|| (500, format!("Account {name} does not exist"))),
+        Wanted::OwnConnections { query } => match may_see_others(&server, caller) {
+            true => page(&server, "/connz", query).await.map(Some),
+            false => Err((403, "needs the right to describe the cluster".to_owned())),
+        },
         Wanted::Page { path, query } => page(&server, path, query).await.map(Some),
         Wanted::UsedAccounts { query } => match page(&server, "/accstatz", query).await {
             Ok(page) if page["account_statz"].as_array().is_some_and(Vec::is_empty) => return,
@@ -128,10 +125,15 @@ pub(crate) async fn answer(server: Arc<NatsServer>, question: Question) {
     say(&server, &question, body.to_string().as_bytes());
 }
 
+/// Reports whether a client of an account may see its other clients.
+fn may_see_others(server: &NatsServer, caller: &Caller) -> bool {
+    server.node.rights(caller).may_to_cluster(Operation::Describe)
+}
+
 /// Tells whether the server is well, as `/healthz` does.
 fn health(server: &NatsServer, with_jetstream: bool) -> Value {
     let mut problems = server.node.problems();
-    if with_jetstream {
+    if with_jetstream && server.front.jetstream().is_none() {
         problems.push("JetStream not enabled".to_owned());
     }
     match problems.is_empty() {

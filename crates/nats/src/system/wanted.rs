@@ -1,5 +1,6 @@
 //! What a request to the server asks for. The system account may ask about everything, every other account
-//! about itself.
+//! about itself. Where rules decide, users of one account need not know of each other: its connections are
+//! told only to those who may describe the cluster, as by HTTP.
 
 use std::sync::Arc;
 
@@ -54,6 +55,10 @@ pub(super) enum Wanted {
     Refused(u16, String),
     Page {
         path: &'static str,
+        query: String,
+    },
+    /// The connections of the account that asks.
+    OwnConnections {
         query: String,
     },
     /// The numbers of accounts that have connections. If none has, there is no answer.
@@ -111,7 +116,7 @@ pub(super) fn wanted(from: Asking<'_>, message: &Message<'_>) -> Option<Wanted> 
     }
     let wanted = match words[..] {
         ["SERVER" | "ACCOUNT", "PING", "CONNZ"] if !is_system => {
-            Some(asked.page("/connz", Some(account.name())))
+            Some(Wanted::OwnConnections { query: query(&options, Some(account.name())) })
         }
         ["ACCOUNT", "PING", "STATZ"] => {
             let about = (!is_system).then(|| &**account.name());
@@ -180,7 +185,12 @@ impl Asked<'_> {
             ["SERVER", who, "LDM"] if who == id && self.has_body => Wanted::SendAway(cid()?),
             ["SERVER", who, name] if is_for_us(who) => self.page(path(name)?, None),
             ["ACCOUNT", "NSUBS"] => self.subscribers()?,
-            ["ACCOUNT", _, "JSZ"] => Wanted::Refused(500, "jetstream not enabled".to_owned()),
+            ["ACCOUNT", _, "JSZ"] => {
+                let is_on = front.jetstream().is_some();
+                let why =
+                    if is_on { "streams of one account are not shown" } else { "jetstream not enabled" };
+                Wanted::Refused(500, why.to_owned())
+            }
             ["ACCOUNT", about, "INFO"] => Wanted::Account(about.to_owned()),
             ["ACCOUNT", about, "CONNS"] => Wanted::Connections(about.to_owned()),
             ["ACCOUNT", about, "STATZ"] => Wanted::UsedAccounts { query: query(self.options, Some(about)) },

@@ -10,8 +10,7 @@
 //! is inflated only as fast as the NATS parser reads it, up to a total limit, so that a few bytes cannot
 //! become many in memory.
 //!
-//! Out of scope: credentials in cookies, MQTT, a separate port, and compression with a context that outlives
-//! a message.
+//! Out of scope: MQTT, a separate port, and compression with a context that outlives a message.
 
 mod closing;
 mod cookies;

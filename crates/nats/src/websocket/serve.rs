@@ -58,8 +58,7 @@ impl WebSocketFront {
             });
         }
         let too_many = Refusal { status: StatusCode::SERVICE_UNAVAILABLE, reason: "too many connections" };
-        let per_address = server.node.config().max_connections_per_ip;
-        let place = nats.take_place(peer.ip(), per_address).ok_or(too_many)?;
+        let place = server.take_place(peer.ip()).ok_or(too_many)?;
         if server.node.connected(peer.ip()).is_err() {
             nats.count_refused(TOO_FAST);
             let reason = "the address opens connections too fast";

@@ -73,6 +73,9 @@ fn settings(change: &ConfigChange, shows_values: bool) -> Vec<String> {
     };
     match change {
         ConfigChange::Replace(all) => all.iter().map(|(key, value)| one("set", key, value)).collect(),
+        ConfigChange::Stream(all) => {
+            all.iter().map(|(key, value)| one("set", key, &Some(value.clone()))).collect()
+        }
         ConfigChange::Incremental(changes) => {
             let text = |ConfigOp { key, action, value }: &ConfigOp| {
                 let action = match action {

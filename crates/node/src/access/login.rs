@@ -4,15 +4,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tailrace_env::time::Duration;
 
-use parking_lot::Mutex;
 use tailrace_identity::certificate_names::{CertificateNameError, DnError, distinguished_name};
 use tailrace_identity::oauth::{InitialResponse, Token};
 use tailrace_identity::scram::{ScramMechanism, ScramVerifier};
-use tailrace_identity::{Admitted, NotAdmitted, PendingLogins, UserName};
+use tailrace_identity::{NotAdmitted, UserName};
 use tailrace_metadata::{MetadataImage, StoredUser};
 use tailrace_types::TimestampMs;
 
 use super::passwords::Busy;
+use super::pending::PendingLogin;
 use super::tokens::TokenFault;
 use crate::caller::Caller;
 use crate::node::Node;
@@ -189,29 +189,21 @@ pub enum CertificateRefused {
     Unknown,
 }
 
-/// The place of a connection whose client has not logged in yet. Dropping it frees the place.
-#[derive(Debug)]
-pub struct PendingLogin {
-    all: Arc<Mutex<PendingLogins>>,
-    place: Option<Admitted>,
-}
-
-impl Drop for PendingLogin {
-    fn drop(&mut self) {
-        if let Some(place) = self.place.take() {
-            self.all.lock().leave(place);
-        }
-    }
-}
-
 impl Node {
-    /// Takes a place among the connections whose clients have not logged in yet.
+    /// Takes a place among the connections of Kafka clients that have not logged in yet.
     ///
     /// # Errors
     /// There are too many, of this address or in all.
-    pub fn pending_login(&self, address: IpAddr) -> Result<PendingLogin, NotAdmitted> {
-        let place = self.access.pending.lock().admit(address)?;
-        Ok(PendingLogin { all: Arc::clone(&self.access.pending), place: Some(place) })
+    pub fn pending_kafka_login(&self, address: IpAddr) -> Result<PendingLogin, NotAdmitted> {
+        self.access.pending.kafka(address)
+    }
+
+    /// Takes a place among the connections of NATS clients that have not logged in yet.
+    ///
+    /// # Errors
+    /// There are too many, of this address or in all.
+    pub fn pending_nats_login(&self, address: IpAddr) -> Result<PendingLogin, NotAdmitted> {
+        self.access.pending.nats(address)
     }
 
     /// Returns what a login with SCRAM is checked against. Takes as long for an unknown user as for a known

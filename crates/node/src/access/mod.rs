@@ -26,6 +26,7 @@ mod key_file;
 mod login;
 mod metrics;
 mod passwords;
+mod pending;
 mod quotas;
 mod recent;
 mod subjects;
@@ -41,9 +42,9 @@ use parking_lot::Mutex;
 use tailrace_config::{AuthorizerClass, BrokerConfig};
 use tailrace_env::random;
 use tailrace_env::time::{Duration, Instant, sleep};
+use tailrace_identity::FailedLogins;
 use tailrace_identity::acl::{Acls, Authorizer, SuperUsers};
 use tailrace_identity::certificate_names::{CertificateNames, RuleError};
-use tailrace_identity::{FailedLogins, PendingLogins};
 use tailrace_metadata::MetadataImage;
 
 use self::audit::Audit;
@@ -56,9 +57,11 @@ use self::delegation::Delegation;
 pub(crate) use self::expiry::remove_expired;
 pub use self::explain::{Explained, Explanation, Question};
 pub(crate) use self::first_user::{check_first_user, create_first_user};
-pub use self::login::{CertificateRefused, LoggedIn, LoginRefused, PendingLogin, ScramUser, TokenRefused};
+pub use self::login::{CertificateRefused, LoggedIn, LoginRefused, ScramUser, TokenRefused};
 pub(crate) use self::metrics::AccessMetrics;
 use self::passwords::Passwords;
+use self::pending::Doors;
+pub use self::pending::PendingLogin;
 use self::quotas::ClientQuotas;
 pub use self::quotas::Delivery;
 pub use self::subjects::SubjectVersions;
@@ -101,7 +104,7 @@ pub(crate) struct Access {
     /// Held while one of these is replaced.
     replacing: Mutex<()>,
     failed: Mutex<FailedLogins>,
-    pending: Arc<Mutex<PendingLogins>>,
+    pending: Doors,
     passwords: Passwords,
     /// `None` if clients may not log in with tokens.
     tokens: Option<Arc<Tokens>>,
@@ -130,9 +133,6 @@ impl Access {
         let super_users = SuperUsers::parse(&config.super_users).unwrap_or_default();
         let allow_everyone = config.allow_everyone_if_no_acl_found;
         let authorizer = Authorizer::new(Acls::default(), super_users, allow_everyone, 0);
-        let most = |setting: u32| usize::try_from(setting).unwrap_or(usize::MAX);
-        let (per_address, all) =
-            (most(config.tailrace_kafka_logins_max_per_ip), most(config.tailrace_kafka_logins_max));
         Ok(Self {
             has_rules: config.authorizer_class_name == AuthorizerClass::Standard,
             authorizer: ArcSwap::from_pointee(authorizer),
@@ -141,7 +141,7 @@ impl Access {
             failed: Mutex::new(FailedLogins::new(Duration::from_millis(
                 config.connection_failed_authentication_delay_ms,
             ))),
-            pending: Arc::new(Mutex::new(PendingLogins::new(per_address, all))),
+            pending: Doors::new(config),
             passwords: Passwords::new(&secret()),
             tokens: Tokens::load(config, Arc::clone(&metrics))?,
             delegation: Delegation::new(config),

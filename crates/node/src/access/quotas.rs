@@ -252,6 +252,30 @@ mod tests {
         assert_eq!(delivered(40_000), Delivery::Send { throttle_ms: 40_000 });
     }
 
+    /// After a first burst, which fills the window. With answers that are most of a window, Kafka's formula
+    /// lets less pass: the client asks too early, and is told to wait again.
+    #[test]
+    fn a_consumer_that_waits_as_told_gets_its_limit() {
+        for piece in [10.0, 100.0, 1000.0] {
+            let (quotas, quota) = (quotas(), quota(1000.0, Some("alice"), None));
+            let (mut now_ms, mut units, mut units_at_20_s) = (START_MS, 0.0, 0.0);
+            while now_ms < START_MS + 320_000 {
+                if now_ms < START_MS + 20_000 {
+                    units_at_20_s = units;
+                }
+                match quotas.delivered(&quota, piece, now_ms) {
+                    Delivery::Send { throttle_ms } => {
+                        assert_eq!(throttle_ms, 0, "an answer within the quota");
+                        (units, now_ms) = (units + piece, now_ms + 1);
+                    }
+                    Delivery::Withhold { throttle_ms } => now_ms += u64::from(throttle_ms),
+                }
+            }
+            let rate = (units - units_at_20_s) / 300.0;
+            assert!((850.0..=1050.0).contains(&rate), "{piece}: {rate}");
+        }
+    }
+
     #[test]
     fn changes_beyond_the_quota_are_refused_or_held_up() {
         let quotas = quotas();

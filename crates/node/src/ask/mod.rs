@@ -19,6 +19,7 @@ mod named;
 mod quorum;
 mod serve;
 mod share;
+mod stream;
 mod transactions;
 
 use tailrace_env::time::Duration;
@@ -38,6 +39,7 @@ pub use self::marks::HighWatermarkOf;
 pub use self::quorum::{DescribeQuorum, Quorum, QuorumReplica};
 pub(crate) use self::serve::{only_nodes, serve};
 pub(crate) use self::share::{ShareAnswers, ShareQuestion};
+pub(crate) use self::stream::{StreamAnswer, StreamAsk, StreamQuestion};
 pub use self::transactions::{EnterTransaction, Entered, NotEntered};
 use crate::caller::Caller;
 use crate::cluster::Links;
@@ -86,6 +88,8 @@ pub enum AnyQuestion {
     HighWatermarkOf(HighWatermarkOf),
     /// A question to a share coordinator.
     Share(ShareQuestion),
+    /// A question to the leader of a stream. From level 2 of the protocol on.
+    Stream(Box<StreamQuestion>),
 }
 
 impl Question for ChangeKnown {
@@ -180,6 +184,16 @@ impl Question for ShareQuestion {
 
     fn on_the_wire(self) -> AnyQuestion {
         AnyQuestion::Share(self)
+    }
+}
+
+impl Question for StreamQuestion {
+    type Answer = StreamAnswer;
+
+    const TIMEOUT: Duration = LOOK_TIMEOUT;
+
+    fn on_the_wire(self) -> AnyQuestion {
+        AnyQuestion::Stream(Box::new(self))
     }
 }
 

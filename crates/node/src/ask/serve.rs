@@ -43,6 +43,7 @@ pub(crate) async fn serve(node: &Arc<Node>, caller: &Caller, body: &[u8]) -> Res
         AnyQuestion::HandOver(question) => answer(node, caller, question).await,
         AnyQuestion::HighWatermarkOf(question) => answer(node, caller, question).await,
         AnyQuestion::Share(question) => answer(node, caller, question).await,
+        AnyQuestion::Stream(question) => answer(node, caller, *question).await,
     }
 }
 

@@ -26,6 +26,11 @@ impl Heard {
         self.at.lock().get(&node).map(Instant::elapsed)
     }
 
+    /// Returns how long all nodes have been silent. `None` if none was ever heard from.
+    pub(crate) fn silence_of_all(&self) -> Option<Duration> {
+        self.at.lock().values().map(Instant::elapsed).min()
+    }
+
     /// Returns all nodes that were heard from.
     pub(super) fn nodes(&self) -> Vec<NodeId> {
         self.at.lock().keys().copied().collect()

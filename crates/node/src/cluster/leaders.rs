@@ -1,5 +1,6 @@
 //! Leaders, as far as this node knows.
 
+use tailrace_env::time::Duration;
 use tailrace_metadata::MetadataImage;
 use tailrace_types::{LeaderEpoch, NodeId, PartitionId, RaftGroup};
 
@@ -30,6 +31,17 @@ pub fn leader(
 /// Returns the leader of a topic's partition.
 pub fn leader_of(node: &Node, topic: &Topic, index: i32) -> Option<(NodeId, LeaderEpoch)> {
     leader(node, &node.image(), topic, index)
+}
+
+/// Returns how long the controller has been silent. Until another one is known, it is the time for which all
+/// nodes have been. A node that is the controller hears itself.
+pub(crate) fn controller_silence(node: &Node) -> Duration {
+    let silence = match controller(node) {
+        Some(id) if id == node.id() => None,
+        Some(id) => node.silence(id),
+        None => node.silence_of_all(),
+    };
+    silence.unwrap_or_default()
 }
 
 /// Returns the node that leads the metadata log.

@@ -8,5 +8,8 @@ mod audit_topic;
 #[path = "../common/mod.rs"]
 mod common;
 mod key_endpoint;
+mod listener;
+mod nats_secrets;
 mod pages;
 mod secrets;
+mod token_secrets;

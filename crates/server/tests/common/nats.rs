@@ -92,9 +92,10 @@ impl Raw {
         self.send("PING\r\n").await;
         let mut all = Vec::new();
         loop {
-            match self.next().await.expect("the connection is open") {
-                Said::Pong => return all,
-                said => all.push(said),
+            match self.next().await {
+                Some(Said::Pong) => return all,
+                Some(said) => all.push(said),
+                None => panic!("the server has closed the connection, after {all:?}"),
             }
         }
     }

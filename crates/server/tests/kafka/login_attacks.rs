@@ -23,6 +23,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::common::certificates::{self, Authority};
+use crate::common::lines::Lines;
 use crate::common::logins::{add_user, handshake, plain, proven, salted, scram, token};
 use crate::common::{Client, TestServer, topic};
 
@@ -333,6 +334,12 @@ async fn each_guess_of_an_address_waits_longer_whichever_door_it_knocks_at() {
     tokio::io::AsyncReadExt::read_to_string(&mut stream, &mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
     assert!(began.elapsed() >= Duration::from_millis(40 << 4), "{:?}", began.elapsed());
+    let began = Instant::now();
+    let mut nats = Lines::over(TcpStream::connect(server.nats()).await.unwrap());
+    nats.info().await;
+    nats.send("CONNECT {\"user\":\"alice\",\"pass\":\"open barley\"}\r\n").await;
+    assert_eq!(nats.until_end().await, ["-ERR 'Authorization Violation'"]);
+    assert!(began.elapsed() >= Duration::from_millis(40 << 5), "{:?}", began.elapsed());
     let mut other = from(Ipv4Addr::new(127, 0, 0, 3), server.kafka()).await;
     let took = wait(&mut other, "PLAIN").await;
     assert!(took >= Duration::from_millis(40));

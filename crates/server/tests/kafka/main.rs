@@ -25,6 +25,7 @@ mod modern_groups;
 mod offsets;
 mod old_format;
 mod producers;
+mod quota_rates;
 mod quotas;
 mod read_committed;
 mod restart;

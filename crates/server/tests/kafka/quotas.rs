@@ -1,5 +1,5 @@
 //! Quotas of clients (KIP-546, KIP-219, KIP-599, KIP-612). A slow machine lets less pass, so tests of rates
-//! only check upper bounds.
+//! only check upper bounds here. `quota_rates` has the lower ones.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -58,7 +58,7 @@ async fn alter(
 }
 
 /// Sets one limit for all clients that have no other.
-async fn limit(client: &mut Client, key: &str, limit: f64) {
+pub(super) async fn limit(client: &mut Client, key: &str, limit: f64) {
     assert_eq!(alter(client, &[("user", None)], &[(key, Some(limit))], false).await, CHANGED);
 }
 

@@ -3,10 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::time::Duration;
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
 
 use tailrace_identity::acl::{Operation, Permission, ResourceKind};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::accounts;
 use crate::common::TestServer;
@@ -88,44 +89,107 @@ async fn the_server_says_nothing_where_the_client_may_not() {
 }
 
 /// CVE-2025-30215 and others: subjects of the server told of, and did, what the client had no right to. Users
-/// outside the system account hear none of its events, and only ask about themselves. There is no JetStream
-/// API.
+/// outside the system account hear none of its events. They may see the other clients of their account only
+/// if they may describe the cluster. There is no JetStream API.
 #[tokio::test]
 async fn the_servers_own_subjects_tell_users_nothing_of_others() {
     let mut world = World::with_topics(&[("hidden", "hidden.>")]).await;
     world.admin.produce("hidden", 0, &[1]).await;
-    let mut alice = world.alice().await;
-    says(&mut alice, "SUB $SYS.> 1\r\nSUB $JS.> 2\r\nSUB _INBOX.> 3\r\n").await;
-    // Things happen that the system account hears of.
-    let mut other = world.user("alice", "wrong").await;
-    assert_eq!(other.until_end().await, [VIOLATION]);
-    drop(world.user("admin", "open sesame").await);
-    let asked = [
-        "$SYS.REQ.SERVER.PING.VARZ",
-        "$SYS.REQ.SERVER.PING.CONNZ",
-        "$SYS.REQ.SERVER.PING.SUBSZ",
-        "$SYS.REQ.ACCOUNT.$SYS.CONNZ",
-        "$SYS.REQ.CLAIMS.LIST",
-        "$JS.API.INFO",
-        "$JS.API.STREAM.NAMES",
-        "$JS.API.STREAM.MSG.GET.hidden",
-        "$JS.API.DIRECT.GET.hidden",
-        "$JS.API.CONSUMER.CREATE.hidden",
-    ];
-    for (number, subject) in asked.into_iter().enumerate() {
-        says(&mut alice, &format!("PUB {subject} _INBOX.{number} 2\r\n{{}}\r\n")).await;
+    let mut admin = world.user("admin", "open sesame").await;
+    assert!(says(&mut admin, "SUB _INBOX_admin 1\r\n").await.is_empty());
+    let mut anonymous = world.stranger().await;
+    anonymous.send("CONNECT {\"verbose\":false}\r\n").await;
+    for mut asker in [world.alice().await, anonymous] {
+        let mut lines = says(&mut asker, "SUB $SYS.> 1\r\nSUB $JS.> 2\r\nSUB _INBOX.> 3\r\n").await;
+        // Things happen that the system account hears of.
+        assert_eq!(world.user("bob", "wrong").await.until_end().await, [VIOLATION]);
+        assert!(world.user("admin", "open sesame").await.until_pong().await.is_empty());
+        let asked = [
+            "$SYS.REQ.SERVER.PING.VARZ",
+            "$SYS.REQ.SERVER.PING.SUBSZ",
+            "$SYS.REQ.ACCOUNT.$SYS.CONNZ",
+            "$SYS.REQ.CLAIMS.LIST",
+            "$JS.API.INFO",
+            "$JS.API.STREAM.NAMES",
+            "$JS.API.STREAM.MSG.GET.hidden",
+            "$JS.API.DIRECT.GET.hidden",
+            "$JS.API.CONSUMER.CREATE.hidden",
+            "$SYS.REQ.SERVER.PING.CONNZ",
+            "$SYS.REQ.ACCOUNT.PING.CONNZ",
+        ];
+        for (number, subject) in asked.into_iter().enumerate() {
+            let request =
+                format!("PUB {subject} _INBOX.{number} 31\r\n{{\"auth\":true,\"subscriptions\":1}}\r\n");
+            lines.extend(says(&mut asker, &request).await);
+        }
+        // Answers come from tasks of their own. The two that come are of the last two requests.
+        while lines.iter().filter(|line| line.contains("\"code\":403")).count() < 2 {
+            lines.push(asker.line().await.unwrap());
+        }
+        lines.extend(asker.until_pong().await);
+        let about_others = ["hidden", "admin", "bob", "\"total\"", "\"connections\":[", "VARZ"];
+        // The asker hears its own requests.
+        let mut answers = lines.iter().filter(|line| !line.starts_with("MSG $"));
+        let told = answers.find(|line| about_others.iter().any(|word| line.contains(word)));
+        assert_eq!(told, None, "{lines:?}");
+        assert_eq!(
+            heard(&lines).iter().filter(|subject| subject.starts_with("_INBOX")).count(),
+            2,
+            "{lines:?}"
+        );
     }
-    // An answer would be made by a task of its own.
-    tokio::time::sleep(Duration::from_millis(200)).await;
-    let lines = alice.until_pong().await;
-    let about_others = ["hidden", "admin", "\"total\"", "\"connections\":[", "VARZ", "wrong"];
-    let told = lines.iter().find(|line| {
-        about_others.iter().any(|word| line.contains(word))
-            && !line.contains("alice")
-            && !line.starts_with("MSG $")
-    });
-    assert_eq!(told, None, "{lines:?}");
     assert_eq!(world.records("hidden").await, 1);
+    admin.send("PUB $SYS.REQ.SERVER.PING.CONNZ _INBOX_admin 0\r\n\r\n").await;
+    assert!(admin.line().await.unwrap().starts_with("MSG _INBOX_admin "));
+    assert!(admin.line().await.unwrap().contains("\"connections\":["));
+}
+
+/// Places are few here. Without a login they come free after its time. Meanwhile others need none of them.
+#[tokio::test]
+async fn clients_that_do_not_log_in_take_the_places_of_their_address_only_and_not_for_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("users.toml");
+    std::fs::write(&path, "[[users]]\nuser = \"alice\"\npassword = \"p\"\n").unwrap();
+    let server = TestServer::with(&[
+        ("tailrace.nats.users.file", path.to_str().unwrap()),
+        ("tailrace.nats.logins.max", "6"),
+        ("tailrace.nats.logins.max.per.ip", "3"),
+        ("tailrace.nats.auth.timeout.ms", "3000"),
+    ])
+    .await;
+    let login = "CONNECT {\"verbose\":false,\"user\":\"alice\",\"pass\":\"p\"}\r\n";
+    let began = Instant::now();
+    // Those that have logged in take no place.
+    let mut before = Vec::new();
+    for _ in 0..5 {
+        let mut alice = stranger(&server).await;
+        assert!(says(&mut alice, login).await.is_empty());
+        before.push(alice);
+    }
+    let mut strangers = Vec::new();
+    for begun in ["", "CONN", "CONNECT {\"user\":\"alice\""] {
+        let mut lines = stranger(&server).await;
+        lines.send(begun).await;
+        strangers.push(lines);
+    }
+    let said = stranger(&server).await.until_end().await;
+    let refused =
+        server.metric("tailrace_nats_connections_refused_total{reason=\"tailrace.nats.logins.max\"}").await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::new(127, 0, 0, 2), 0).into()).unwrap();
+    let mut other = Lines::over(socket.connect(server.nats()).await.unwrap());
+    other.info().await;
+    assert!(says(&mut other, login).await.is_empty());
+    if began.elapsed() < Duration::from_secs(3) {
+        assert_eq!((said, refused), (vec!["-ERR 'maximum connections exceeded'".to_owned()], 1.0));
+    }
+    for mut alice in before {
+        assert!(says(&mut alice, "").await.is_empty());
+    }
+    for mut stranger in strangers {
+        assert_eq!(stranger.until_end().await, ["-ERR 'Authentication Timeout'"]);
+    }
+    assert!(says(&mut stranger(&server).await, login).await.is_empty());
 }
 
 /// A user may publish one subject of a topic. A key is no way to replace or delete what has another one,

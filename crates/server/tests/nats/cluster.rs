@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use crate::common::TestServer;
 use crate::common::nats::{Raw, Said};
+use crate::common::rig::eventually;
 use crate::crossing::{PATIENCE, next, settled};
 
 /// Starts nodes 1 to N of one cluster.
@@ -343,6 +344,26 @@ async fn settled_some(of: &Client, to: &Client) {
         }
     };
     tokio::time::timeout(PATIENCE, heard).await.expect("the other node knows the subscription");
+}
+
+/// It still decides, by the users and rules that it knew.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_cut_off_from_the_controller_counts_the_seconds() {
+    let mut nodes = cluster(3, &[]).await;
+    let name = "tailrace_controller_silence_seconds";
+    eventually("all hear the controller", || async {
+        let mut silences = Vec::new();
+        for node in &nodes {
+            silences.push(node.metric(name).await);
+        }
+        silences == [0.0; 3]
+    })
+    .await;
+    let left = nodes.swap_remove(2);
+    for mut node in nodes {
+        node.stop().await;
+    }
+    eventually("two of three are gone", || async { left.metric(name).await >= 3.0 }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

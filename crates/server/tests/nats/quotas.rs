@@ -1,5 +1,6 @@
 //! Quotas at the NATS door: what a client publishes and hears counts, it is held up and loses nothing, and
-//! Kafka's clients share its quota. A slow machine lets less pass, so rates are only bounded from above.
+//! Kafka's clients share its quota. A slow machine lets less pass, so the fast rates are only bounded from
+//! above.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -192,6 +193,41 @@ async fn a_publisher_does_not_exceed_its_quota() {
         let most = 50_000.0 * (began.elapsed().as_secs_f64() + 10.0) * 1.2 + 2.0 * 65_536.0;
         assert!(((one + two) as f64) < most, "{} bytes in messages of {bytes}, at most {most}", one + two);
     }
+}
+
+#[tokio::test]
+async fn a_publisher_is_held_up_for_as_long_as_kafka_would_and_no_longer() {
+    let server = TestServer::start().await;
+    let mut kafka = server.connect().await;
+    limit(&mut kafka, "user", None, "producer_byte_rate", 10_000.0).await;
+    let mut publisher = connect(&server, "p").await;
+    let began = Instant::now();
+    publisher.send(&message("a", 10_000).repeat(16)).await;
+    publisher.until_pong().await;
+    // What was sent together with the messages may have been read before.
+    publisher.until_pong().await;
+    // (16,000 - 10,000) / 10,000 x 10 s, less what of the eleventh second had passed, and a slow machine.
+    let (least, most) = (Duration::from_secs(5), Duration::from_secs(6 + 5));
+    assert!((least..most).contains(&began.elapsed()), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_publisher_gets_its_quota_in_the_long_run() {
+    let server = TestServer::start().await;
+    let mut kafka = server.connect().await;
+    limit(&mut kafka, "user", None, "producer_byte_rate", 10_000.0).await;
+    let mut publisher = connect(&server, "p").await;
+    let (began, mut sent) = (Instant::now(), 0.0);
+    // It takes twelve seconds.
+    while sent < 180_000.0 {
+        publisher.send(&message("a", 5000)).await;
+        assert!(publisher.until_pong().await.is_empty());
+        sent += 5000.0;
+        let most = 10_000.0 * (began.elapsed().as_secs_f64() + 11.0) + 5000.0;
+        assert!(sent <= most, "{sent} bytes in {:?}, at most {most}", began.elapsed());
+    }
+    let least = 0.7 * 10_000.0 * began.elapsed().as_secs_f64();
+    assert!(sent >= least, "{sent} bytes in {:?}, at least {least}", began.elapsed());
 }
 
 #[tokio::test]

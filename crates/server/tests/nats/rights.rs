@@ -25,13 +25,15 @@ use Operation::{Describe, Read, Write};
 use Permission::{Allow, Deny};
 use ResourceKind::{Cluster, Subject, Topic};
 
-const RULES: [(&str, &str); 6] = [
+const RULES: [(&str, &str); 7] = [
     ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
     ("super.users", "User:admin"),
     ("tailrace.first.user", "admin"),
     ("tailrace.first.password", "open sesame"),
     ("tailrace.kafka.authentication", "requested"),
     ("connection.failed.authentication.delay.ms", "0"),
+    // The check of a password is slow on a machine that has much to do.
+    ("tailrace.nats.auth.timeout.ms", "60000"),
 ];
 
 const VIOLATION: &str = "-ERR 'Authorization Violation'";

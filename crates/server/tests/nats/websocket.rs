@@ -53,7 +53,7 @@ async fn head<S: AsyncRead + Unpin>(stream: &mut S) -> String {
 }
 
 /// A client that writes WebSocket frames.
-struct Frames<S> {
+pub(crate) struct Frames<S> {
     stream: S,
     compression: bool,
     /// Bytes of messages that were not yet examined.
@@ -63,6 +63,15 @@ struct Frames<S> {
 impl Frames<TcpStream> {
     async fn connect(server: &TestServer, compression: bool) -> Self {
         Self::over(TcpStream::connect(server.http()).await.unwrap(), compression).await
+    }
+
+    /// Connects with more headers. The error is the head of an answer that refuses.
+    pub(crate) async fn with(server: &TestServer, headers: &[&str]) -> Result<Self, String> {
+        let mut stream = TcpStream::connect(server.http()).await.unwrap();
+        stream.write_all(request(headers).as_bytes()).await.unwrap();
+        let head = head(&mut stream).await;
+        let frames = Self { stream, compression: false, unread: Vec::new() };
+        head.starts_with("http/1.1 101 ").then_some(frames).ok_or(head)
     }
 }
 
@@ -96,7 +105,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
     }
 
     /// Sends one message, compressed if that was negotiated.
-    async fn send(&mut self, text: &[u8]) {
+    pub(crate) async fn send(&mut self, text: &[u8]) {
         if self.compression {
             self.frame(FINAL | COMPRESSED | BINARY, &deflated(text)).await;
         } else {
@@ -122,7 +131,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
     }
 
     /// Reads messages up to and including this text. Nothing may follow it.
-    async fn until(&mut self, end: &str) -> String {
+    pub(crate) async fn until(&mut self, end: &str) -> String {
         while !self.unread.ends_with(end.as_bytes()) {
             let (first, payload) = self.receive().await.expect("a message, not the end of the connection");
             match first & 0x0f {

@@ -1,5 +1,6 @@
 //! The command line of `tailrace user`.
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -50,7 +51,8 @@ pub(super) enum UserVerb {
 
 #[derive(Debug, Args)]
 pub(super) struct NewPasswordArguments {
-    /// File with the new password on one line, or - to be asked for it [default: -]
+    /// File with the new password on one line, or - for standard input. Without it, or if standard input is
+    /// the terminal, you are asked
     #[arg(long = "password-file", value_name = "FILE")]
     new_password_file: Option<PathBuf>,
     /// Send it without TLS to another machine: those who read the network could log in with it
@@ -59,15 +61,22 @@ pub(super) struct NewPasswordArguments {
 }
 
 impl NewPasswordArguments {
-    /// Reads the file, or asks twice.
+    /// Reads the file or standard input, or asks twice.
     pub(super) fn read(&self, user: &str) -> Result<Password, ClientError> {
-        let instead = "name a file with --password-file";
-        match self.new_password_file.as_deref().filter(|path| *path != Path::new(TERMINAL)) {
-            Some(path) => Password::from_file(path)
-                .map_err(|reason| ClientError::Password { place: path.display().to_string(), reason }),
-            None => Password::ask_twice(&format!("new password of {user}"), instead).map_err(|reason| {
-                ClientError::Password { place: format!("the new password of '{user}'"), reason }
-            }),
+        let instead = "name a file with --password-file, or - for standard input";
+        let wrong = |place: String| move |reason| ClientError::Password { place, reason };
+        match self.new_password_file.as_deref() {
+            Some(path) if path != Path::new(TERMINAL) => {
+                Password::from_file(path).map_err(wrong(path.display().to_string()))
+            }
+            Some(_) if !std::io::stdin().is_terminal() => {
+                Password::from_input().map_err(wrong("standard input".to_owned()))
+            }
+            Some(_) | None => {
+                Password::ask_twice(&format!("new password of {user}"), instead).map_err(|reason| {
+                    ClientError::Password { place: format!("the new password of '{user}'"), reason }
+                })
+            }
         }
     }
 }

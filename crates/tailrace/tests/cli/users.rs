@@ -1,7 +1,10 @@
 //! `tailrace user`, against a server.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
-use crate::support::{Server, failure, run};
+use std::io::Write as _;
+use std::process::Stdio;
+
+use crate::support::{Server, command, failure, run};
 use serde_json::{Value, json};
 
 #[test]
@@ -21,6 +24,32 @@ fn a_user_is_added_listed_and_removed() {
     }
     server.output(&["user", "remove", "alice"]);
     assert_eq!(server.output(&["user", "list"]), "USER  MECHANISM  ITERATIONS  STATE\n");
+}
+
+#[test]
+fn a_new_password_comes_from_standard_input() {
+    let dir = tempfile::tempdir().unwrap();
+    let more = ["--set", "tailrace.kafka.authentication=requested"];
+    let server = Server::start(&dir.path().join("data"), &more);
+    let add = |name: &str, input: &str| {
+        let arguments = ["user", "add", name, "--password-file", "-", "-b", &server.kafka];
+        let mut child = command(&arguments).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let added = add("alice", "s3sam\n");
+    assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+    let file = dir.path().join("password");
+    for (password, works) in [("s3sam", true), ("s3sa", false)] {
+        std::fs::write(&file, password).unwrap();
+        let login = ["--sasl-user", "alice", "--sasl-password-file", file.to_str().unwrap()];
+        let listed = server.run(&[&["user", "list"][..], &login].concat());
+        assert_eq!(listed.status.success(), works, "{password}");
+    }
+    for (input, error) in [("", "the password is empty"), ("s3sam\nx\n", "expected one line")] {
+        let said = failure(&add("bob", input), 1);
+        assert!(said.contains("standard input") && said.contains(error) && !said.contains("s3sam"), "{said}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod markers;
 mod marks;
 mod quorum;
 mod share;
+mod stream;
 mod transactions;
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Passwords: where they come from, and what they may be.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::Read;
 use std::path::Path;
 
 use ring::hmac;
@@ -25,13 +25,24 @@ impl Password {
     /// # Errors
     /// The file cannot be read, or its content is not a password.
     pub(crate) fn from_file(path: &Path) -> Result<Self, PasswordError> {
-        let failed = |error| PasswordError::Read(plain(&error));
-        let file = File::open(path).map_err(failed)?;
+        Self::from_line(File::open(path).map_err(|error| PasswordError::Read(plain(&error)))?)
+    }
+
+    /// Reads standard input to its end: a single line, as in a file.
+    ///
+    /// # Errors
+    /// As [`Password::from_file`].
+    pub(crate) fn from_input() -> Result<Self, PasswordError> {
+        Self::from_line(std::io::stdin().lock())
+    }
+
+    fn from_line(input: impl Read) -> Result<Self, PasswordError> {
         // A line end may follow, and one more byte shows that the password is too long. Growing would leave
         // copies behind.
         let limit = PASSWORD_BYTES_MAX + 3;
         let mut bytes = Zeroizing::new(Vec::with_capacity(limit + 1));
-        file.take(limit as u64).read_to_end(&mut bytes).map_err(failed)?;
+        let read = input.take(limit as u64).read_to_end(&mut bytes);
+        read.map_err(|error| PasswordError::Read(plain(&error)))?;
         let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
         Self::parse(line.strip_suffix(b"\r").unwrap_or(line))
     }

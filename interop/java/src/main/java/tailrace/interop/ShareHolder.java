@@ -14,7 +14,9 @@ public final class ShareHolder {
         var member = new KafkaShareConsumer<>(Map.<String, Object>of("bootstrap.servers", Check.BOOTSTRAP, "group.id", args[0], "share.acknowledgement.mode", "explicit", "fetch.max.wait.ms", 200,
             "reconnect.backoff.max.ms", "500"), new ByteArrayDeserializer(), new ByteArrayDeserializer());
         member.subscribe(List.of(args[1]));
-        for (var records = member.poll(Duration.ofMillis(200)); ; records = member.poll(Duration.ofMillis(200))) {
+        // A long poll: each poll that finds nothing asks for a fetch, and one that crosses with the answer is
+        // carried out although the records are here.
+        for (var records = member.poll(Duration.ofMinutes(1)); ; records = member.poll(Duration.ofMinutes(1))) {
             if (records.isEmpty()) continue;
             records.forEach(r -> System.out.println(new String(r.value()) + " " + r.deliveryCount().orElse((short) 0)));
             System.out.println("held");

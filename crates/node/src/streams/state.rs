@@ -1,0 +1,49 @@
+//! The streams that a node leads, as far as anyone has asked for them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::Mutex;
+use tailrace_env::sync::Semaphore;
+use tailrace_types::RaftGroup;
+
+use super::charge::Memory;
+use super::live::LiveStream;
+use super::translator::Translator;
+
+/// Questions that are answered at the same time. Others wait.
+const QUESTIONS_AT_ONCE: usize = 32;
+
+/// The streams of one node.
+pub(crate) struct Streams {
+    pub(super) translator: Option<Arc<dyn Translator>>,
+    pub(super) live: Mutex<HashMap<RaftGroup, Arc<LiveStream>>>,
+    pub(super) memory: Memory,
+    pub(super) places: Semaphore,
+}
+
+impl Streams {
+    pub(crate) fn new(translator: Option<Arc<dyn Translator>>) -> Self {
+        let (live, memory) = (Mutex::default(), Memory::default());
+        Self { translator, live, memory, places: Semaphore::new(QUESTIONS_AT_ONCE) }
+    }
+
+    /// How many tables there are.
+    pub(crate) fn tables(&self) -> usize {
+        self.live.lock().len()
+    }
+
+    /// The memory that they take.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.memory.load(Ordering::Relaxed)
+    }
+
+    /// Forgets a table that is no longer kept.
+    pub(super) fn remove(&self, live: &Arc<LiveStream>) {
+        let mut all = self.live.lock();
+        if all.get(&live.handle.group).is_some_and(|present| Arc::ptr_eq(present, live)) {
+            all.remove(&live.handle.group);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! JetStream's API over a socket. Answers are those of nats-server 2.15.2 but for what docs/jetstream.md
+//! lists; `interop/jetstream` has the same conversations with both.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod asker;
+mod hostile;
+mod kafka;
+mod messages;
+mod monitoring;
+mod nodes;
+mod purge;
+mod rights;
+mod streams;
+
+pub(crate) use asker::{Answered, Asker, ON};
