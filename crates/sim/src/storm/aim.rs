@@ -2,7 +2,7 @@
 //! as long as the next election takes, so that other leaders finish or overwrite what one has begun. In some
 //! runs coordinators of transactions move while one of their links is slow, so that what they have begun
 //! arrives after their successors have gone on. In some runs connections are reset all the time. In some runs
-//! with users, nodes hear late of changes, and in all of them, when a right is taken that is used everywhere.
+//! with users, nodes hear late of changes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -64,8 +64,6 @@ pub(super) struct Aim {
     resets_at: Option<Duration>,
     /// When the next node hears late of changes. `None` if none does.
     late_at: Option<Duration>,
-    /// A node already hears late of the right that is being taken.
-    has_foretold: bool,
 }
 
 impl Aim {
@@ -75,7 +73,7 @@ impl Aim {
         let resets_at = site.habits.loses_answers.then_some(Duration::ZERO);
         let hears_late = site.habits.has_users && rng.percent(LATE_PERCENT);
         let late_at = hears_late.then_some(Duration::ZERO);
-        Self { rng, epochs, moves_at, resets_at, late_at, has_foretold: false }
+        Self { rng, epochs, moves_at, resets_at, late_at }
     }
 
     /// Returns the faults to inject because of what has happened.
@@ -126,17 +124,13 @@ impl Aim {
     }
 
     /// Slows down the link between the controller and another node. Until that node hears of a change, it
-    /// decides by what was before. One of them does when a right is taken.
+    /// decides by what was before.
     fn hear_late(&mut self, site: &Site) -> Option<Fault> {
         let now = site.universe.now();
-        let is_foretold = site.takes_right && !self.has_foretold;
-        self.has_foretold = site.takes_right;
-        if self.late_at.is_some_and(|at| at <= now) {
-            let next = self.rng.between(LATE_EVERY_MS.0, LATE_EVERY_MS.1);
-            self.late_at = Some(now + Duration::from_millis(next));
-        } else if !is_foretold {
+        if self.late_at? > now {
             return None;
         }
+        self.late_at = Some(now + Duration::from_millis(self.rng.between(LATE_EVERY_MS.0, LATE_EVERY_MS.1)));
         let believed = site.computers.iter().find_map(|computer| controller(&*computer.node()?));
         let one = usize::try_from(believed?.get() - 1).ok()?;
         let others: Vec<_> = (0..site.computers.len()).filter(|other| *other != one).collect();

@@ -302,7 +302,6 @@ impl Storm {
             let (disturbed, now) = (&self.site.disturbed, self.site.universe.now());
             let looked = self.census.look(&nodes, &mut history.access, disturbed, now);
             history.check(looked);
-            self.site.takes_right = history.access.is_deputy_losing();
         }
     }
 

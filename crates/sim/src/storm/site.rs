@@ -145,8 +145,6 @@ pub(super) struct Site {
     pub(super) habits: Habits,
     /// Until when faults affect each computer, and the one of the clients after them.
     pub(super) disturbed: Vec<Duration>,
-    /// The administrator is about to take a right from a user who uses it at every node.
-    pub(super) takes_right: bool,
 }
 
 /// How this run differs from others.
@@ -185,17 +183,7 @@ impl Site {
         let cold = usize::try_from(rng.below(COLD_PERCENTS.len() as u64)).expect("a small number");
         computers.iter_mut().for_each(|computer| computer.set_cold(COLD_PERCENTS[cold]));
         let disturbed = vec![Duration::ZERO; computers.len() + 1];
-        Self {
-            universe,
-            network,
-            computers,
-            client,
-            starts,
-            followers_answer,
-            habits,
-            disturbed,
-            takes_right: false,
-        }
+        Self { universe, network, computers, client, starts, followers_answer, habits, disturbed }
     }
 
     /// Returns the properties that only some runs have.

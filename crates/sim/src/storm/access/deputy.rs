@@ -12,8 +12,6 @@ use super::{DEPUTY, model};
 pub(super) struct Deputy {
     /// Whether it may certainly create no rules.
     is_barred: watch::Sender<bool>,
-    /// Whether the administrator is about to take its right.
-    pub(super) is_losing: bool,
     /// Rules that it had no right to create.
     forbidden: BTreeSet<u64>,
     /// Those of them for which it has no answer. They may still be under way.

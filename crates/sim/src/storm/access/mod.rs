@@ -244,16 +244,6 @@ impl AccessHistory {
         self.deputy.bar(is_barred);
     }
 
-    /// Records whether the administrator is about to take the deputy's right.
-    pub(super) fn deputy_loses(&mut self, is_losing: bool) {
-        self.deputy.is_losing = is_losing;
-    }
-
-    /// Reports whether the administrator is about to take the deputy's right.
-    pub(super) fn is_deputy_losing(&self) -> bool {
-        self.deputy.is_losing
-    }
-
     /// Returns what tells when the deputy's right changes.
     pub(super) fn watch_deputy(&self) -> watch::Receiver<bool> {
         self.deputy.watch()

@@ -44,9 +44,6 @@ const LATE: Duration = Duration::from_secs(6);
 /// The deputy has no right for this time at least. Within it, a node that hears late still lets it pass.
 const BARRED: Duration = Duration::from_secs(1);
 
-/// The deputy's right is taken so long after it was foretold. By then another node hears late of it.
-const FORETOLD: Duration = Duration::from_millis(50);
-
 /// An unusual state of a rule is made with this probability, in percent, when the rule is looked at.
 const UNUSUAL_PERCENT: u64 = 45;
 
@@ -119,12 +116,7 @@ impl Steward {
             return false;
         }
         self.client.history.lock().access.bar_deputy(false);
-        if !is_given {
-            self.client.history.lock().access.deputy_loses(true);
-            time::sleep(FORETOLD).await;
-        }
         let is_done = self.put_rule(&right, is_given).await;
-        self.client.history.lock().access.deputy_loses(false);
         // An earlier request to give it may come late.
         let is_certain = !self.doubtful.contains_key(&Entity::Rule(right));
         if is_done && !is_given && is_certain {
