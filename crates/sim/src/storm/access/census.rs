@@ -9,7 +9,9 @@ use tailrace_node::Node;
 use tailrace_node::cluster::leaders;
 use tailrace_types::NodeId;
 
-use super::{AccessHistory, Right, WATCHED, may};
+use super::known::AccessHistory;
+use super::model::{Right, may};
+use super::names::WATCHED;
 
 /// Within this time, every node that can hear the controller has what some node has.
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);

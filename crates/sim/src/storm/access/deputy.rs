@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use tailrace_env::sync::watch;
 use tailrace_metadata::AccessImage;
 
-use super::{DEPUTY, model};
+use super::model;
+use super::names::DEPUTY;
 
 /// What is known of the deputy's rules.
 #[derive(Default)]

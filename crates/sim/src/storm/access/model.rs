@@ -3,7 +3,8 @@
 use tailrace_identity::acl::{Acl, CLUSTER_NAME, Operation, PatternKind, Permission, ResourceKind};
 use tailrace_metadata::AccessImage;
 
-use super::{DEPUTY, Look, MECHANISM};
+use super::look::Look;
+use super::names::{DEPUTY, MECHANISM};
 use crate::storm::site::TOPIC;
 
 /// The subjects that the topic captures.

@@ -14,7 +14,7 @@ use tailrace_types::{LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId
 use tracing::{debug, trace};
 
 use super::connection::{CallError, Connection};
-use super::prober::judge_login;
+use super::judged::judge_login;
 use super::sasl::{Login, Outcome};
 use crate::storm::access::Secret;
 use crate::storm::history::{Phase, SharedHistory};

@@ -9,6 +9,7 @@ mod committer;
 mod connection;
 mod deleter;
 mod deputy;
+mod judged;
 mod member;
 mod nats;
 mod offsets;

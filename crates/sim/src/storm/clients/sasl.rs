@@ -10,7 +10,6 @@ use tailrace_identity::scram::message::{ClientFinal, ClientFirst, ServerFirst};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::{SaslAuthenticateRequest, SaslHandshakeRequest};
 
-use super::client::below;
 use super::connection::{CallError, Connection};
 use crate::storm::access::{MECHANISM, STORM, Secret, password};
 use crate::storm::history::SharedHistory;
@@ -59,7 +58,7 @@ impl Connection {
     /// Logs in.
     pub(super) async fn log_in(&mut self, login: &Login, history: &SharedHistory) -> Outcome {
         let exchanged = match &login.secret {
-            Secret::Password(generation) if below(PLAIN_ONE_IN) == 0 => {
+            Secret::Password(generation) if random::u64().is_multiple_of(PLAIN_ONE_IN) => {
                 self.plain(login.user, &password(login.user, *generation)).await
             }
             Secret::Password(generation) => {

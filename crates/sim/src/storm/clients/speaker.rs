@@ -8,8 +8,8 @@ use tailrace_env::time::{self, Duration, Instant};
 use tailrace_types::Offset;
 
 use super::client::{below, pause};
+use super::judged::{judge_answer, judge_login};
 use super::nats::{ANSWER_TIMEOUT, Message, Said, Talk, late};
-use super::prober::{judge_answer, judge_login};
 use super::publisher::{Told, told};
 use super::sasl::{Login, Outcome};
 use crate::storm::access::{Look, Overdue, Right, WATCHED, may, now};
