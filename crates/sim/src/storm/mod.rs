@@ -6,6 +6,7 @@
 
 mod access;
 mod aim;
+mod batch_name;
 mod clients;
 mod copies;
 mod fault;

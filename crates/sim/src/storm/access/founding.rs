@@ -7,8 +7,10 @@ use tailrace_metadata::{Command, QuotaLimit, ScramChange};
 use tailrace_types::TimestampMs;
 
 use super::known::quota_of;
-use super::model::{self, RULES, password, rule, salt};
-use super::names::{DEPUTY, ITERATIONS, MECHANISM, SLOW, SLOW_BYTES_PER_SECOND, STORM, WATCHED};
+use super::model::{self, RULES, rule};
+use super::names::{
+    DEPUTY, ITERATIONS, MECHANISM, SLOW, SLOW_BYTES_PER_SECOND, STORM, WATCHED, password, salt,
+};
 
 /// The commands that make the users and their rules, before the faults.
 pub(in crate::storm) fn founding(now: TimestampMs) -> Vec<Command> {

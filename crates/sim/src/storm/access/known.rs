@@ -13,7 +13,7 @@ use super::look::Look;
 use super::model::{Right, Secret, accepts, may};
 use super::names::MECHANISM;
 use crate::computer::Running;
-use crate::storm::history::BatchName;
+use crate::storm::batch_name::BatchName;
 use crate::world::here;
 
 /// A connection of a user who may no longer log in ends within this time, once its node knows. The documents

@@ -18,7 +18,6 @@ pub(super) use self::founding::founding;
 pub(super) use self::known::{AccessHistory, Entity, Overdue, now};
 pub(super) use self::look::Look;
 pub(super) use self::model::{
-    GUARDED_GROUP, RULES, Right, Secret, accepts, deputys_right, deputys_rule, is_usual, may, password, rule,
-    salt,
+    GUARDED_GROUP, RULES, Right, Secret, accepts, deputys_right, deputys_rule, is_usual, may, rule,
 };
-pub(super) use self::names::{ADMIN, DEPUTY, ITERATIONS, MECHANISM, SLOW, STORM, WATCHED};
+pub(super) use self::names::{ADMIN, DEPUTY, ITERATIONS, MECHANISM, SLOW, STORM, WATCHED, password, salt};

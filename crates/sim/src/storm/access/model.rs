@@ -4,7 +4,7 @@ use tailrace_identity::acl::{Acl, CLUSTER_NAME, Operation, PatternKind, Permissi
 use tailrace_metadata::AccessImage;
 
 use super::look::Look;
-use super::names::{DEPUTY, MECHANISM};
+use super::names::{DEPUTY, MECHANISM, salt};
 use crate::storm::site::TOPIC;
 
 /// The subjects that the topic captures.
@@ -136,16 +136,6 @@ impl std::fmt::Debug for Secret {
             Self::Token { id, .. } => write!(f, "token {id}"),
         }
     }
-}
-
-/// Returns the password of a generation.
-pub(in crate::storm) fn password(user: &str, generation: u32) -> String {
-    format!("open {user} {generation}")
-}
-
-/// Returns the salt of a generation of passwords.
-pub(in crate::storm) fn salt(user: &str, generation: u32) -> String {
-    format!("salt of {user} {generation}")
 }
 
 /// Decides whether a user may log in with a credential.

@@ -25,3 +25,13 @@ pub(in crate::storm) const ITERATIONS: u32 = 4_096;
 
 /// The mechanism of all passwords.
 pub(in crate::storm) const MECHANISM: ScramMechanism = ScramMechanism::Sha256;
+
+/// Returns the password of a generation.
+pub(in crate::storm) fn password(user: &str, generation: u32) -> String {
+    format!("open {user} {generation}")
+}
+
+/// Returns the salt of a generation of passwords.
+pub(in crate::storm) fn salt(user: &str, generation: u32) -> String {
+    format!("salt of {user} {generation}")
+}
