@@ -11,8 +11,8 @@ use crate::front::NatsFront;
 use crate::router::{Begun, Router};
 use crate::spread::Spread;
 
-/// Publishes messages of the server itself. Topics do not capture them. They are written when this is dropped,
-/// or at the next rest.
+/// Publishes messages of the server itself. Topics do not capture them. They are written when this is
+/// dropped, or at the next rest.
 pub(crate) struct Speaker<'a> {
     front: &'a NatsFront,
     burst: Burst,

@@ -1,5 +1,5 @@
-//! A message on its way to everybody who gets it: in the account where it was published, and in those to which
-//! it crosses. It may reach very many, so it is delivered in turns.
+//! A message on its way to everybody who gets it: in the account where it was published, and in those to
+//! which it crosses. It may reach very many, so it is delivered in turns.
 
 use std::sync::Arc;
 

@@ -221,8 +221,8 @@ impl Publisher {
         bytes
     }
 
-    /// Delivers a message to all subscribers. There may be very many, so others get turns meanwhile. Topics do
-    /// not capture it.
+    /// Delivers a message to all subscribers. There may be very many, so others get turns meanwhile. Topics
+    /// do not capture it.
     async fn deliver(&mut self, message: &Message<'_>) {
         let deliveries = match self.front.router().begin_own(&mut self.burst, message) {
             Begun::Done(deliveries) if self.burst.crossings.is_empty() => deliveries,
