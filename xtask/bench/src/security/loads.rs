@@ -11,7 +11,7 @@ use super::servers::{self, Certificate, OFF, ON, PASSWORD, prepare};
 /// The expected duration of a part on two cores: that of the preparation plus that of each round.
 pub(super) fn planned_s(part: &str, rounds: u32, quick: bool) -> f64 {
     let (once, round) = match part {
-        "rights" => (15.0, 40.0),
+        "rights" => (15.0, 55.0),
         "decisions" => (1.0, 4.0),
         "rule" => (8.0, 3.0),
         "logins" => (22.0, 9.0),
@@ -82,9 +82,9 @@ fn per_unit(figures: &mut Figures, unit: &str) {
     }
 }
 
-/// Turns of both servers within a round of the load `publish`. Two servers with the same settings differ by a
-/// third from one turn to the next, so many short turns say more than a few long ones.
-const PUBLISH_TURNS: u32 = 5;
+/// Turns of both servers within a round of the loads `fetch` and `publish`. Two servers with the same settings
+/// differ by a third from one turn to the next, so many short turns say more than a few long ones.
+const TURNS: u32 = 5;
 
 /// A load of one connection for some seconds, with the figure that counts its units.
 fn one(
@@ -119,13 +119,12 @@ fn rights(lab: &mut Lab, programs: &Programs) -> Result<(), String> {
         Ok::<_, String>(())
     };
     for round in 1..=lab.rounds {
-        for load in ["produce", "fetch"] {
-            let seconds = seconds(lab);
-            turn(lab, load, round, seconds)?;
-        }
+        turn(lab, "produce", round, seconds(lab))?;
     }
-    for round in 1..=lab.rounds * PUBLISH_TURNS {
-        turn(lab, "publish", round, if lab.quick { "seconds=1" } else { "seconds=2" })?;
+    for load in ["fetch", "publish"] {
+        for round in 1..=lab.rounds * TURNS {
+            turn(lab, load, round, if lab.quick { "seconds=1" } else { "seconds=2" })?;
+        }
     }
     on.discard()?;
     off.discard()
