@@ -118,13 +118,18 @@ fn rights(lab: &mut Lab, programs: &Programs) -> Result<(), String> {
         }
         Ok::<_, String>(())
     };
-    for round in 1..=lab.rounds {
-        turn(lab, "produce", round, seconds(lab))?;
+    // What is fetched has to stay in memory, so it is less than what is produced below.
+    for endpoint in [&endpoints.0, &endpoints.1] {
+        let more = if endpoint.system == ON { login().to_vec() } else { Vec::new() };
+        prepare(lab, programs, "produce", &one("produce", "seconds=1", endpoint, &more).1[1..])?;
     }
     for load in ["fetch", "publish"] {
         for round in 1..=lab.rounds * TURNS {
             turn(lab, load, round, if lab.quick { "seconds=1" } else { "seconds=2" })?;
         }
+    }
+    for round in 1..=lab.rounds {
+        turn(lab, "produce", round, seconds(lab))?;
     }
     on.discard()?;
     off.discard()
