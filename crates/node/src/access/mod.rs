@@ -25,6 +25,7 @@ mod key_endpoint;
 mod key_file;
 mod login;
 mod metrics;
+mod one_name;
 mod own_users;
 mod passwords;
 mod pending;
