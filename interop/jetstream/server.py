@@ -1,6 +1,7 @@
 """Starts nats-server, and speaks the client protocol to it over a plain socket."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -74,6 +75,34 @@ class Connection:
                     return data
         except (socket.timeout, TimeoutError):
             return None
+        finally:
+            self.socket.settimeout(10)
+
+
+    def deliveries(self, subject, body, timeout=3):
+        """All messages that come for a pull, up to the status that ends it, or until nothing comes. Each is its
+        subject, its reply, its headers and its payload."""
+        self.count += 1
+        inbox = "_INBOX.r.%d" % self.count
+        self.send(b"PUB %s %s %d\r\n%s\r\n" % (subject.encode(), inbox.encode(), len(body), body))
+        self.socket.settimeout(timeout)
+        found = []
+        try:
+            while True:
+                words = [word.decode() for word in self.line().split()]
+                if not words or words[0] not in ("MSG", "HMSG"):
+                    continue
+                data = self.take(int(words[-1]))
+                sizes = 2 if words[0] == "HMSG" else 1
+                headers = data[: int(words[-2])].decode() if sizes == 2 else ""
+                payload = data[len(headers) :].decode()
+                reply = words[3] if len(words) > 3 + sizes else ""
+                is_status = re.match(r"NATS/1.0 \d", headers) is not None
+                found.append(("" if words[1] == inbox else words[1], reply, headers, payload))
+                if is_status and not headers.startswith("NATS/1.0 100"):
+                    return found
+        except (socket.timeout, TimeoutError):
+            return found
         finally:
             self.socket.settimeout(10)
 

@@ -2,6 +2,7 @@
 import asyncio, os, ssl, subprocess, sys
 import nats
 from nats.errors import Error, MaxPayloadError, NoRespondersError
+from nats.js.api import ConsumerConfig
 from nats.js.errors import NotFoundError
 import harness
 from harness import SMOKE, check, flushed, raises, same
@@ -404,6 +405,67 @@ async def jetstream_streams():
     await nc.close()
 
 
+async def jetstream_pulls():
+    """A durable consumer, as nats-py pulls from it and acknowledges."""
+    nc = await connect()
+    js = nc.jetstream()
+    await js.add_stream(name="PYPULL", subjects=["py.pull.>"])
+    for number in range(7):
+        await js.publish(f"py.pull.{number % 2}", f"m{number}".encode(), headers={"Number": str(number)})
+    config = ConsumerConfig(ack_wait=60, filter_subject="py.pull.>")
+    pulls = await js.pull_subscribe("py.pull.>", durable="worker", config=config)
+    got = await pulls.fetch(5, timeout=WAIT_S)
+    same([(m.subject, m.data, m.headers["Number"]) for m in got], [(f"py.pull.{n % 2}", b"m%d" % n, str(n)) for n in range(5)], "the first five")
+    same([(m.metadata.sequence.stream, m.metadata.num_delivered, m.metadata.num_pending) for m in got], [(n, 1, 7 - n) for n in range(1, 6)], "what they tell")
+    await got[0].ack_sync(WAIT_S)
+    await got[1].ack()
+    await got[2].nak()
+    await got[3].term()
+    await got[4].in_progress()
+    again = await pulls.fetch(1, timeout=WAIT_S)
+    same([(m.data, m.metadata.num_delivered) for m in again], [(b"m2", 2)], "the one that was refused")
+    await again[0].ack_sync(WAIT_S)
+    await got[4].ack_sync(WAIT_S)
+    rest = await pulls.fetch(10, timeout=1)
+    same([m.data for m in rest], [b"m5", b"m6"], "what is left")
+    info = await js.consumer_info("PYPULL", "worker")
+    same((info.num_pending, info.num_ack_pending, info.ack_floor.stream_seq), (0, 2, 5), "the consumer")
+    try:
+        await pulls.fetch(1, timeout=0.5)
+        raise harness.Failure("there was one more")
+    except asyncio.TimeoutError:
+        pass
+    # One that waits gets what is published later.
+    waiting = asyncio.create_task(pulls.fetch(1, timeout=WAIT_S))
+    await until_waiting(js, "PYPULL", "worker")
+    await js.publish("py.pull.later", b"later")
+    same([m.data for m in await waiting], [b"later"], "what came later")
+    same(len(await js.consumers_info("PYPULL")), 1, "consumers")
+    # Another client of the same durable goes on where this one is.
+    other = await nc.jetstream().pull_subscribe_bind("worker", "PYPULL")
+    for m in rest:
+        await m.ack_sync(WAIT_S)
+    same((await js.consumer_info("PYPULL", "worker")).ack_floor.stream_seq, 7, "the ack floor")
+    await js.publish("py.pull.0", b"other")
+    same([m.data for m in await other.fetch(1, timeout=WAIT_S)], [b"other"], "the other client")
+    check(await js.delete_consumer("PYPULL", "worker"), "delete")
+    try:
+        await js.consumer_info("PYPULL", "worker")
+        raise harness.Failure("the deleted consumer is still there")
+    except NotFoundError:
+        pass
+    await js.delete_stream("PYPULL")
+    await nc.close()
+
+
+async def until_waiting(js, stream, consumer):
+    for _ in range(WAIT_S * 50):
+        if (await js.consumer_info(stream, consumer)).num_waiting:
+            return
+        await asyncio.sleep(0.02)
+    raise harness.Failure(f"no pull waits within {WAIT_S} s")
+
+
 scale = 1 if SMOKE else 10
 test(True, "publish and subscribe", publish_and_subscribe)
 test(True, "wildcards", wildcards)
@@ -419,6 +481,7 @@ test(True, "order", in_order, 5000 * scale)
 test(True, "drain", drain)
 test(True, "WebSocket", publish_and_subscribe, f"ws://{said('ws')}")
 test(True, "JetStream: streams", jetstream_streams)
+test(True, "JetStream: pull consumers", jetstream_pulls)
 test(True, "a restart of the server", reconnect)
 test(True, "user and password", user_and_password)
 test(False, "token", token)

@@ -317,6 +317,43 @@ impl Router {
         })
     }
 
+    /// Delivers a message to those clients of this node that subscribe to `inbox`. They see its own subject.
+    /// Returns how many get it. An inbox with very many subscriptions is none.
+    pub(crate) fn deliver_to_inbox(&self, burst: &mut Burst, inbox: &[u8], message: &Message<'_>) -> usize {
+        self.with_local(|local| {
+            let hits = local.cache.hits();
+            let Ok(targets) = local.cache.matches(&self.space, inbox) else { return 0 };
+            if targets.len() > WIDE {
+                return 0;
+            }
+            let mut outgoing = Outgoing { burst, origin: None, message, shared: None };
+            let mut deliver = |subscription: &ClientSubscription| outgoing.deliver_at(inbox, subscription);
+            let (mut deliveries, mut has_queues) = (0, false);
+            for target in targets {
+                match &**target {
+                    Target::Client(subscription) if subscription.queue.is_some() => has_queues = true,
+                    Target::Client(subscription) => deliveries += usize::from(deliver(subscription)),
+                    Target::Topic(_) | Target::Node(_) | Target::Account(_) => {}
+                }
+            }
+            if has_queues {
+                deliveries += local.queues.deliver(targets, |_| true, deliver);
+            }
+            burst.looked_up(local.cache.hits() - hits);
+            deliveries
+        })
+    }
+
+    /// Reports whether a client of this node subscribes to `subject`.
+    pub(crate) fn reaches_client(&self, subject: &[u8]) -> bool {
+        let mut found = Vec::new();
+        let is_there = |target: &Arc<Target>| match &**target {
+            Target::Client(subscription) => !subscription.has_ended(),
+            Target::Topic(_) | Target::Node(_) | Target::Account(_) => false,
+        };
+        self.space.matches(subject, &mut found).is_ok() && found.iter().any(is_there)
+    }
+
     /// Reports whether a client, a node or a topic would get a message on `subject`.
     pub(super) fn reaches_anybody(&self, subject: &[u8]) -> bool {
         let mut found = Vec::new();
@@ -407,6 +444,11 @@ pub(super) struct Outgoing<'a, 'm> {
 impl Outgoing<'_, '_> {
     /// Delivers the message. Reports whether the client gets it.
     pub(super) fn deliver(&mut self, subscription: &ClientSubscription) -> bool {
+        self.deliver_at(self.message.subject, subscription)
+    }
+
+    /// The same for a message that goes to another subject than its own.
+    fn deliver_at(&mut self, subject: &[u8], subscription: &ClientSubscription) -> bool {
         let client = &subscription.client;
         if let Some(origin) = self.origin
             && origin.id == client.id
@@ -417,7 +459,7 @@ impl Outgoing<'_, '_> {
         let permissions = client.permissions();
         if subscription.filtered
             && let Some(permissions) = permissions
-            && !permissions.may_deliver(self.message.subject, subscription.queue.as_deref())
+            && !permissions.may_deliver(subject, subscription.queue.as_deref())
         {
             return false;
         }

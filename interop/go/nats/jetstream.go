@@ -1,10 +1,11 @@
-// Streams, as nats.go's package jetstream sees them.
+// Streams and consumers, as nats.go's package jetstream sees them.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -12,6 +13,7 @@ import (
 
 func jetstreamTests() {
 	run(true, "JetStream: streams", streams)
+	run(true, "JetStream: pull consumers", pulls)
 }
 
 func streams() {
@@ -73,4 +75,93 @@ func streams() {
 	ok(js.DeleteStream(ctx, "GO"), "delete")
 	_, err = js.Stream(ctx, "GO")
 	check(errors.Is(err, jetstream.ErrStreamNotFound), "the deleted stream: got %v", err)
+}
+
+func pulls() {
+	nc := connect()
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	ok(err, "JetStream")
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	stream, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "GOPULL", Subjects: []string{"go.pull.>"}})
+	ok(err, "create the stream")
+	for number := range 7 {
+		_, err = js.Publish(ctx, fmt.Sprintf("go.pull.%d", number%2), fmt.Appendf(nil, "m%d", number))
+		ok(err, "publish")
+	}
+	config := jetstream.ConsumerConfig{Durable: "worker", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute, FilterSubjects: []string{"go.pull.0", "go.pull.1"}}
+	consumer, err := stream.CreateOrUpdateConsumer(ctx, config)
+	ok(err, "create the consumer")
+	_, err = stream.CreateConsumer(ctx, config)
+	ok(err, "create the same again")
+	batch, err := consumer.FetchNoWait(5)
+	ok(err, "fetch")
+	got := fetched(batch)
+	same(fmt.Sprint(texts(got)), "[m0 1 6 m1 1 5 m2 1 4 m3 1 3 m4 1 2]", "the first five")
+	ok(got[0].DoubleAck(ctx), "acknowledge and wait")
+	ok(got[1].Ack(), "acknowledge")
+	ok(got[2].Nak(), "refuse")
+	ok(got[3].TermWithReason("enough"), "terminate")
+	ok(got[4].InProgress(), "in progress")
+	message, err := consumer.Next(jetstream.FetchMaxWait(wait))
+	ok(err, "next")
+	same(fmt.Sprint(texts([]jetstream.Msg{message})), "[m2 2 2]", "the one that was refused")
+	ok(message.DoubleAck(ctx), "acknowledge")
+	ok(got[4].DoubleAck(ctx), "acknowledge")
+	info, err := consumer.Info(ctx)
+	ok(err, "info")
+	same(fmt.Sprint(info.NumPending, info.NumAckPending, info.AckFloor.Stream, info.Delivered.Consumer), "2 0 5 6", "the consumer")
+	// Messages as they come, with heartbeats and a pull that is repeated.
+	arrived := make(chan string, 16)
+	consuming, err := consumer.Consume(func(message jetstream.Msg) {
+		arrived <- string(message.Data())
+		_ = message.Ack()
+	}, jetstream.PullMaxMessages(2), jetstream.PullExpiry(2*time.Second))
+	ok(err, "consume")
+	for number := range 20 {
+		if number == 2 {
+			time.Sleep(2500 * time.Millisecond)
+		}
+		if number >= 2 {
+			_, err = js.Publish(ctx, "go.pull.0", fmt.Appendf(nil, "n%d", number))
+			ok(err, "publish")
+		}
+		expected := fmt.Sprintf("n%d", number)
+		if number < 2 {
+			expected = fmt.Sprintf("m%d", number+5)
+		}
+		select {
+		case data := <-arrived:
+			same(data, expected, "consumed")
+		case <-ctx.Done():
+			check(false, "nothing comes for %s", expected)
+		}
+	}
+	consuming.Stop()
+	<-consuming.Closed()
+	ok(stream.DeleteConsumer(ctx, "worker"), "delete the consumer")
+	_, err = stream.Consumer(ctx, "worker")
+	check(errors.Is(err, jetstream.ErrConsumerNotFound), "the deleted consumer: got %v", err)
+	ok(js.DeleteStream(ctx, "GOPULL"), "delete the stream")
+}
+
+func fetched(batch jetstream.MessageBatch) []jetstream.Msg {
+	var got []jetstream.Msg
+	for message := range batch.Messages() {
+		got = append(got, message)
+	}
+	ok(batch.Error(), "the batch")
+	return got
+}
+
+// Data, deliveries and what is pending behind it, of each.
+func texts(messages []jetstream.Msg) []string {
+	var found []string
+	for _, message := range messages {
+		about, err := message.Metadata()
+		ok(err, "metadata")
+		found = append(found, fmt.Sprintf("%s %d %d", message.Data(), about.NumDelivered, about.NumPending))
+	}
+	return found
 }

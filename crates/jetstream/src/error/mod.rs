@@ -52,6 +52,13 @@ impl ApiError {
         Self::with(kind, &[("{err}", reason.as_ref())])
     }
 
+    /// The error that another node has told of, by its code. `None` if there is no such code.
+    #[must_use]
+    pub fn of_code(err_code: u16, description: String) -> Option<Self> {
+        let kind = ErrorKind::ALL.iter().find(|kind| kind.err_code() == err_code)?;
+        Some(Self { kind: *kind, description: Cow::Owned(description) })
+    }
+
     /// The kind of error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
@@ -127,6 +134,14 @@ mod tests {
         let error = ApiError::with(ErrorKind::StreamExternalDelPrefixOverlaps, &facts);
         assert_eq!(error.description(), "stream external delivery prefix a overlaps with stream subject b");
         assert_eq!(error.to_string(), format!("{} (10022)", error.description()));
+    }
+
+    #[test]
+    fn an_error_of_another_node_is_the_same_here() {
+        let error = ApiError::because(ErrorKind::ConsumerCreate, "why");
+        let told = ApiError::of_code(error.kind().err_code(), error.description().to_owned());
+        assert_eq!(told, Some(error));
+        assert_eq!(ApiError::of_code(9, String::new()), None);
     }
 
     #[test]

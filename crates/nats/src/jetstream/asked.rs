@@ -11,7 +11,7 @@ use tailrace_jetstream::error::{ApiError, ErrorKind};
 use tailrace_nats_wire::{Message, NO_RESPONDERS};
 use tailrace_node::Caller;
 
-use super::requests::ApiCall;
+use super::requests::RequestCall;
 use super::rights::StreamRights;
 use super::shared::JetStream;
 use super::stream::Stream;
@@ -27,7 +27,7 @@ pub(super) struct Asked<'a> {
     pub(super) server: &'a Arc<NatsServer>,
     pub(super) jetstream: &'a JetStream,
     pub(super) caller: &'a Caller,
-    pub(super) call: &'a ApiCall,
+    pub(super) call: &'a RequestCall,
 }
 
 /// How a request was answered.
@@ -145,7 +145,7 @@ impl Drop for Speaker<'_> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::super::requests::{Requests, Taken};
+    use super::super::requests::{ApiCall, Requests, Taken};
     use super::*;
     use crate::testing::{server_in, subscriber};
 
@@ -160,7 +160,7 @@ mod tests {
         let subject = b"$JS.API.STREAM.NAMES";
         let message = Message { subject, reply: Some(b"r"), headers: None, payload: b"" };
         assert!(matches!(requests.take(jetstream, account, &client, &message), Taken::Done));
-        let call = requests.drain().pop().unwrap();
+        let Some(ApiCall::Request(call)) = requests.drain().pop() else { panic!("it is a request") };
         let turns = Arc::new(AtomicUsize::new(0));
         let others = task::spawn({
             let turns = Arc::clone(&turns);

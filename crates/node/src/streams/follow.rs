@@ -18,7 +18,7 @@ use tailrace_replication::AbortedTransaction;
 use tailrace_types::{Offset, usize_of};
 
 use super::failure::StreamFailure;
-use super::live::{Ended, LiveStream};
+use super::live::{Ended, LiveStream, Table};
 use super::rules::Rules;
 use super::translator::{MessageParts, Translator};
 use crate::caller::Caller;
@@ -151,7 +151,8 @@ fn follow_rules(live: &LiveStream, topic: &Topic) -> Result<(), Ended> {
     if !table.rules.keeps_subjects(&rules) {
         return Err(Ended::Over);
     }
-    table.contents.set_limits(rules.limits(), &mut |_| ());
+    let Table { contents, removals, .. } = table;
+    contents.set_limits(rules.limits(), &mut |seq| removals.note(seq));
     table.rules = rules;
     Ok(())
 }
@@ -162,7 +163,8 @@ fn follow_start(live: &LiveStream, start: Offset) -> Result<(), Ended> {
     let first = start.get().unsigned_abs() + 1;
     let mut slot = live.table.write();
     let table = slot.as_mut().ok_or(Ended::Over)?;
-    table.contents.purge(Purge { below: Some(first), ..Purge::default() }, &mut |_| ());
+    let Table { contents, removals, .. } = table;
+    contents.purge(Purge { below: Some(first), ..Purge::default() }, &mut |seq| removals.note(seq));
     drop(slot);
     if at < start {
         live.reached(start);
@@ -293,7 +295,9 @@ impl Applying<'_> {
             let bytes = table.rules.size(subject.len(), headers_bytes, payload_bytes);
             // What only bears the header of a roll-up is none where roll-ups are not checked.
             let rollup = rollup.filter(|_| table.rules.config.is_some());
-            table.contents.append(&Message { seq, subject, bytes, time_ms, rollup }, &mut |_| ());
+            let Table { contents, removals, .. } = &mut *table;
+            let message = Message { seq, subject, bytes, time_ms, rollup };
+            contents.append(&message, &mut |seq| removals.note(seq));
         }
         pieces.subjects.clear();
         pieces.messages.clear();

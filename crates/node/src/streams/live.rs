@@ -10,6 +10,7 @@ use tailrace_types::{LeaderEpoch, Offset};
 
 use super::charge::{Charge, Memory};
 use super::failure::StreamFailure;
+use super::removals::Removals;
 use super::rules::Rules;
 use crate::partitions::PartitionHandle;
 
@@ -21,13 +22,15 @@ pub(super) struct Table {
     pub(super) contents: Contents,
     pub(super) rules: Rules,
     pub(super) charge: Charge,
+    pub(super) removals: Removals,
 }
 
 impl Table {
     /// Removes what is older than the stream keeps.
     pub(super) fn expire(&mut self, now_ms: i64) {
         if let Some(age) = self.rules.age_max_ms() {
-            self.contents.expire(now_ms.saturating_sub(age), &mut |_| ());
+            let removals = &mut self.removals;
+            self.contents.expire(now_ms.saturating_sub(age), &mut |seq| removals.note(seq));
         }
     }
 }
@@ -70,7 +73,8 @@ impl LiveStream {
     ) -> Self {
         let start = handle.bounds().log_start;
         let contents = Contents::new(rules.limits(), start.get().unsigned_abs() + 1);
-        let table = Table { contents, rules, charge: Charge::new(memory) };
+        let (charge, removals) = (Charge::new(memory), Removals::default());
+        let table = Table { contents, rules, charge, removals };
         let progress = watch::Sender::new(Progress::At(start));
         Self { handle: Arc::clone(handle), epoch, table: RwLock::new(Some(table)), progress }
     }
@@ -108,9 +112,14 @@ impl LiveStream {
         self.progress.send_replace(Progress::Ended(ended));
     }
 
+    /// Tells when the table comes further.
+    pub(super) fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
     /// Waits until the table has everything before `target`.
     pub(super) async fn wait(&self, target: Offset, deadline: Instant) -> Result<(), NotReached> {
-        let mut progress = self.progress.subscribe();
+        let mut progress = self.progress();
         let has_come = |progress: &Progress| match progress {
             Progress::At(at) => *at >= target,
             Progress::Ended(_) => true,

@@ -4,6 +4,7 @@
 //!   it.
 //! - `live` is one stream that this node leads: a table of its messages and subjects (`Contents`) beside the
 //!   partition. `follow` reads what is committed and applies it; `rules` are the settings that matter for it.
+//! - `consumers` has the pull consumers of a stream; [`Consumers`] asks about them on any node.
 //! - `serve` answers at the leader: it waits until the table has what was committed, selects (`select`), and
 //!   reads the messages from the log (`reading`).
 //!
@@ -13,12 +14,15 @@
 //! Bounds: the messages and subjects of a stream, the memory of all tables (`charge`), the questions that are
 //! answered at once, and what one answer has.
 
+mod ask_consumers;
 mod charge;
+mod consumers;
 mod face;
 mod failure;
 mod follow;
 mod live;
 mod reading;
+mod removals;
 mod rules;
 mod select;
 mod serve;
@@ -29,6 +33,11 @@ mod text;
 mod translator;
 mod types;
 
+pub use ask_consumers::Consumers;
+pub use consumers::{
+    AckAsk, Acked, ConsumerFacts, CreateConsumer, Pulled, PulledItem, PulledMessage, Reached,
+};
+pub(crate) use consumers::{ConsumerAnswer, ConsumerAsk};
 pub(crate) use face::answer_here;
 pub use face::{messages, purge, state};
 pub use failure::StreamFailure;

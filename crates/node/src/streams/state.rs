@@ -9,6 +9,7 @@ use tailrace_env::sync::Semaphore;
 use tailrace_types::RaftGroup;
 
 use super::charge::Memory;
+use super::consumers::Registry;
 use super::live::LiveStream;
 use super::translator::Translator;
 
@@ -21,12 +22,14 @@ pub(crate) struct Streams {
     pub(super) live: Mutex<HashMap<RaftGroup, Arc<LiveStream>>>,
     pub(super) memory: Memory,
     pub(super) places: Semaphore,
+    pub(super) consumers: Registry,
 }
 
 impl Streams {
     pub(crate) fn new(translator: Option<Arc<dyn Translator>>) -> Self {
         let (live, memory) = (Mutex::default(), Memory::default());
-        Self { translator, live, memory, places: Semaphore::new(QUESTIONS_AT_ONCE) }
+        let (places, consumers) = (Semaphore::new(QUESTIONS_AT_ONCE), Registry::default());
+        Self { translator, live, memory, places, consumers }
     }
 
     /// How many tables there are.

@@ -1,6 +1,7 @@
 //! Streams of real nodes in one process, without a front: a record's key is its subject.
 
 mod cluster;
+mod consumers;
 mod faults;
 mod model;
 

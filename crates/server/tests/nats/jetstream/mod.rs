@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod asker;
+mod consumers;
 mod hostile;
 mod kafka;
 mod messages;
