@@ -34,6 +34,7 @@ mod shared;
 mod state;
 mod stream;
 mod streams;
+mod waiting;
 
 pub(crate) use self::answer::answer;
 pub(crate) use self::names::{write_json_name, write_name};

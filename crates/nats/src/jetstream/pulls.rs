@@ -6,7 +6,6 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tailrace_env::time::{Duration, Instant, sleep};
 use tailrace_env::{select, task};
@@ -48,31 +47,6 @@ pub(super) enum Ended {
     Told,
     /// There is no such consumer.
     Nobody,
-}
-
-/// The pulls of the clients of this node.
-pub(super) struct Waiting {
-    count: AtomicUsize,
-    max: usize,
-}
-
-struct Place<'a>(&'a Waiting);
-
-impl Waiting {
-    pub(super) fn new(max: usize) -> Self {
-        Self { count: AtomicUsize::new(0), max }
-    }
-
-    fn place(&self) -> Option<Place<'_>> {
-        let place = Place(self);
-        (self.count.fetch_add(1, Ordering::Relaxed) < self.max).then_some(place)
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.count.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// Serves a pull until it is over, or its client is gone.

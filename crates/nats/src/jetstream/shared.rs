@@ -9,9 +9,9 @@ use tailrace_jetstream::api::ApiStats;
 use tailrace_metadata::MetadataImage;
 use tailrace_types::usize_of;
 
-use super::pulls::Waiting;
 use super::queue::Queue;
 use super::streams::StreamTable;
+use super::waiting::Waiting;
 use crate::metrics::NatsMetrics;
 
 /// Configurations that are judged at the same time. The worst takes a fifth of a second of a processor.

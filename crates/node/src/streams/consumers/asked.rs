@@ -11,6 +11,7 @@ use super::super::failure::StreamFailure;
 use super::super::serve::{Led, NotServed, answer, led};
 use super::beside::{Beside, State};
 use super::create::{Bound, create};
+use super::keep::get_or_begin;
 use super::member::{Member, Turn};
 use super::pulls::{Pull, Taken};
 use super::reading::read;
@@ -26,7 +27,7 @@ pub(in super::super) async fn answer_consumers(
 ) -> Result<ConsumerAnswer, NotServed> {
     let led = led(node, topic)?;
     if let ConsumerAsk::Create(request) = what {
-        let beside = node.streams.consumers.get_or_begin(node, &led)?;
+        let beside = get_or_begin(node, &led)?;
         let bound = Bound::of(&node.config());
         return turn(node, led, &beside, deadline, move |state, turn| {
             let member = create(state, turn, &request, &bound)?;
@@ -34,7 +35,7 @@ pub(in super::super) async fn answer_consumers(
         })
         .await;
     }
-    let Some(beside) = node.streams.consumers.get(&led) else { return nothing(&what) };
+    let Some(beside) = node.streams.consumers.get(&led.live.handle) else { return nothing(&what) };
     match what {
         ConsumerAsk::Create(_) => Err(StreamFailure::NoStream.into()),
         ConsumerAsk::Pull { consumer, body } => pull(node, led, &beside, consumer, body, deadline).await,

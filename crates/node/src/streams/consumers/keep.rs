@@ -6,7 +6,7 @@ use tailrace_env::{select, task, time};
 
 use tailrace_env::task::stopped;
 
-use super::super::serve::{NotServed, answer, led};
+use super::super::serve::{Led, NotServed, answer, led};
 use super::beside::{Beside, Looked, moment};
 use crate::node::Node;
 
@@ -19,8 +19,19 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// Time in which the table has to be there.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// The consumers of a stream. There may be none yet.
+pub(super) fn get_or_begin(node: &Arc<Node>, led: &Led) -> Result<Arc<Beside>, NotServed> {
+    let handle = &led.live.handle;
+    let over = || NotServed::Elsewhere("another node leads the stream".to_owned());
+    let epoch = handle.leads().ok_or_else(over)?;
+    let begin = |beside: &Arc<Beside>| {
+        task::spawn(keep(Arc::clone(node), Arc::clone(beside)));
+    };
+    Ok(node.streams.consumers.get_or_add(led.topic.id.0, handle, epoch, begin))
+}
+
 /// Keeps the consumers of a stream until there are none, or until another node leads it.
-pub(super) async fn keep(node: Arc<Node>, beside: Arc<Beside>) {
+async fn keep(node: Arc<Node>, beside: Arc<Beside>) {
     let mut stopping = node.stopping.subscribe();
     let mut leadership = node.links.own_leadership();
     let mut seen = None;

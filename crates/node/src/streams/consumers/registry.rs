@@ -5,14 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use parking_lot::Mutex;
-use tailrace_env::task;
-use tailrace_types::RaftGroup;
+use tailrace_types::{LeaderEpoch, RaftGroup};
 
-use super::super::serve::{Led, NotServed};
 use super::beside::Beside;
-use super::keep::keep;
 use super::pulls::Pulls;
-use crate::node::Node;
+use crate::partitions::PartitionHandle;
 
 /// The consumers of all streams that a node leads.
 #[derive(Default)]
@@ -24,25 +21,28 @@ pub(in super::super) struct Registry {
 
 impl Registry {
     /// The consumers of a stream, if there are any.
-    pub(super) fn get(&self, led: &Led) -> Option<Arc<Beside>> {
+    pub(super) fn get(&self, handle: &PartitionHandle) -> Option<Arc<Beside>> {
         let all = self.all.lock();
-        all.get(&led.live.handle.group).filter(|beside| beside.is_led()).cloned()
+        all.get(&handle.group).filter(|beside| beside.is_led()).cloned()
     }
 
-    /// The consumers of a stream. There may be none yet.
-    pub(super) fn get_or_begin(&self, node: &Arc<Node>, led: &Led) -> Result<Arc<Beside>, NotServed> {
-        let handle = &led.live.handle;
-        let over = || NotServed::Elsewhere("another node leads the stream".to_owned());
-        let epoch = handle.leads().ok_or_else(over)?;
+    /// The consumers of a stream that is led in this epoch. If there are none yet, `begin` is told.
+    pub(super) fn get_or_add(
+        &self,
+        topic: [u8; 16],
+        handle: &Arc<PartitionHandle>,
+        epoch: LeaderEpoch,
+        begin: impl FnOnce(&Arc<Beside>),
+    ) -> Arc<Beside> {
         let mut all = self.all.lock();
         if let Some(beside) = all.get(&handle.group).filter(|beside| beside.is_led()) {
-            return Ok(Arc::clone(beside));
+            return Arc::clone(beside);
         }
-        let beside = Arc::new(Beside::new(led.topic.id.0, handle, epoch, Pulls::new(&self.pulls)));
+        let beside = Arc::new(Beside::new(topic, handle, epoch, Pulls::new(&self.pulls)));
         all.insert(handle.group, Arc::clone(&beside));
         drop(all);
-        task::spawn(keep(Arc::clone(node), Arc::clone(&beside)));
-        Ok(beside)
+        begin(&beside);
+        beside
     }
 
     /// How many consumers a stream has.
