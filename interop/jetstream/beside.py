@@ -133,12 +133,6 @@ class Beside:
                 # nats-server 2.15.2 gives it to the next stream of this name, too.
                 self.purged.add(suffix.split(".", 2)[2])
             return self.alike(suffix)
-        if NOT_YET in text and suffix.startswith("CONSUMER.") and "push" in text:
-            self.not_yet[text] += 1
-            words = suffix.split(".")
-            for server in (self.ours, self.theirs):
-                server.request("$JS.API.CONSUMER.DELETE.%s.%s" % (words[2], words[3] if len(words) > 3 else "x"), b"")
-            return None
         if captured and not code(theirs):
             self.meant["names and subjects that no topic can have"] += 1
             return self.alike(suffix)

@@ -1,4 +1,6 @@
-"""Pull consumers: what clients get and acknowledge, the same at both servers."""
+"""Pull and push consumers: what clients get and acknowledge, the same at both servers."""
+
+import re
 
 NS = 1_000_000_000
 
@@ -68,6 +70,7 @@ def deliveries(beside):
     acks(scene)
     again(scene)
     bounds(scene)
+    pushes(scene)
 
 
 def starts(scene):
@@ -137,3 +140,64 @@ def bounds(scene):
     scene.ask("CONSUMER.NAMES.S", {"offset": 1})
     scene.ask("STREAM.INFO.S")
     scene.ask("CONSUMER.DELETE.S.M")
+
+
+def alike(pushed):
+    """What was pushed, without times and random words. Heartbeats that repeat each other count once."""
+    found = []
+    for subject, reply, headers, payload in pushed:
+        words = lambda text: re.sub(r"(\$JS\.FC\.\w+\.\w+\.)\w+", r"\1W", text)
+        one = [subject, words(without_time(reply)), words(headers), payload[:40]]
+        if not found or found[-1] != one:
+            found.append(one)
+    return found
+
+
+def pushes(scene):
+    explicit, none = {"ack_policy": "explicit"}, {"ack_policy": "none"}
+    beats = {"idle_heartbeat": NS // 5}
+    flow = dict(beats, flow_control=True)
+    ordered = dict(none, idle_heartbeat=5 * NS, flow_control=True, max_deliver=1, ack_wait=79200 * NS, mem_storage=True, num_replicas=1)
+    cases = [
+        none, explicit, dict(none, filter_subject="a.1"), dict(explicit, headers_only=True),
+        dict(explicit, ack_wait=NS // 4, max_deliver=2, filter_subject="a.h"), dict(none, deliver_policy="new"),
+        dict(none, deliver_policy="last_per_subject", filter_subject="a.*"), dict(explicit, max_ack_pending=2),
+        dict(none, **beats), dict(none, filter_subject="a.0", **beats), dict(none, **flow), ordered,
+        dict(ordered, deliver_policy="last_per_subject", filter_subject="a.>"), dict(explicit, deliver_group="g"),
+    ]
+    for number, case in enumerate(cases):
+        to, group = "d.%d" % number, case.get("deliver_group", "")
+        for server in scene.servers():
+            server.send(b"SUB %s %s %d\r\n" % (to.encode(), group.encode(), 100 + number))
+        consumer(scene, "P", deliver_subject=to, **case)
+        scene.compare("pushed", case, *[alike(server.arrived(0.9)) for server in scene.servers()])
+        scene.publish(["a.0", "a.9"])
+        scene.compare("pushed later", case, *[alike(server.arrived(0.9)) for server in scene.servers()])
+        scene.ask("CONSUMER.INFO.S.P")
+        scene.pull("P", "1", timeout=1)
+        for server in scene.servers():
+            server.send(b"UNSUB %d\r\n" % (100 + number))
+            server.arrived(0.2)
+        scene.ask("CONSUMER.DELETE.S.P")
+    stalled(scene)
+
+
+def stalled(scene):
+    """A client that does not answer gets two megabytes, and more when it does."""
+    for server in scene.servers():
+        server.send(b"SUB d.s 99\r\n")
+    scene.ask("STREAM.PURGE.S")
+    for _ in range(40):
+        scene.beside.publish("a.large", "", "x" * 100_000)
+    consumer(scene, "P", deliver_subject="d.s", ack_policy="none", flow_control=True, idle_heartbeat=NS // 5)
+    for _ in range(3):
+        got = [server.arrived(1.5) for server in scene.servers()]
+        scene.compare("pushed until it stalls", "", *[alike(one) for one in got])
+        for server, one in zip(scene.servers(), got):
+            asked = [reply for _, reply, headers, _ in one if "FlowControl" in headers]
+            for reply in asked[-1:]:
+                server.send(b"PUB %s 0\r\n\r\n" % reply.encode())
+    for server in scene.servers():
+        server.send(b"UNSUB 99\r\n")
+        server.arrived(0.5)
+    scene.ask("CONSUMER.DELETE.S.P")

@@ -3,7 +3,7 @@ import asyncio, os, ssl, subprocess, sys
 import nats
 from nats.errors import Error, MaxPayloadError, NoRespondersError
 from nats.js.api import ConsumerConfig
-from nats.js.errors import NotFoundError
+from nats.js.errors import KeyNotFoundError, NotFoundError
 import harness
 from harness import SMOKE, check, flushed, raises, same
 
@@ -467,6 +467,76 @@ async def until_waiting(js, stream, consumer):
     raise harness.Failure(f"no pull waits within {WAIT_S} s")
 
 
+async def jetstream_pushes():
+    """Subscriptions as nats-py makes them: plain, of a queue group, in order."""
+    nc, other = await connect(), await connect()
+    js = nc.jetstream()
+    await js.add_stream(name="PYPUSH", subjects=["py.push.>"])
+    for number in range(5):
+        await js.publish(f"py.push.{number % 2}", f"m{number}".encode())
+    plain = await js.subscribe("py.push.1")
+    got = await collect(plain, 2)
+    same([(m.subject, m.data, m.metadata.num_pending) for m in got], [("py.push.1", b"m1", 1), ("py.push.1", b"m3", 0)], "a filter")
+    for m in got:
+        await m.ack_sync(WAIT_S)
+    same((await plain.consumer_info()).num_ack_pending, 0, "acknowledged")
+    await plain.unsubscribe()
+    # A durable one of a queue group, whose members are two connections.
+    seen = []
+
+    async def member(m):
+        seen.append(m.data)
+        await m.ack()
+    await js.subscribe("py.push.>", queue="workers", durable="workers", cb=member)
+    await other.jetstream().subscribe("py.push.>", queue="workers", durable="workers", cb=member)
+    for number in range(5, 25):
+        await js.publish("py.push.0", f"m{number}".encode())
+    await until(lambda: len(seen) == 25, "the group has all messages")
+    same(sorted(seen), sorted(b"m%d" % n for n in range(25)), "each once")
+    # In order, with flow control.
+    ordered = await js.subscribe("py.push.>", ordered_consumer=True)
+    same([m.data for m in await collect(ordered, 25)], [b"m%d" % n for n in range(25)], "in order")
+    large = bytes(100_000)
+    for number in range(60):
+        await js.publish("py.push.large", large)
+    same([len(m.data) for m in await collect(ordered, 60)], [len(large)] * 60, "much")
+    await js.delete_stream("PYPUSH")
+    await nc.close()
+    await other.close()
+
+
+async def jetstream_buckets():
+    """A bucket of keys and values: what is put, found, watched, listed, and its history."""
+    nc = await connect()
+    js = nc.jetstream()
+    kv = await js.create_key_value(bucket="PYKV", history=5)
+    same([await kv.put("a", b"1"), await kv.put("b", b"2"), await kv.put("a", b"3")], [1, 2, 3], "revisions")
+    entry = await kv.get("a")
+    same((entry.key, entry.value, entry.revision), ("a", b"3", 3), "the last of a key")
+    same((await kv.get("a", revision=1)).value, b"1", "an earlier one")
+    watcher = await kv.watchall()
+    initial = [await watcher.updates(WAIT_S) for _ in range(3)]
+    same([e and (e.key, e.value) for e in initial], [("b", b"2"), ("a", b"3"), None], "what a watch begins with")
+    await kv.put("c", b"4")
+    entry = await watcher.updates(WAIT_S)
+    same((entry.key, entry.value, entry.revision), ("c", b"4", 4), "what a watch goes on with")
+    check(await kv.delete("b"), "delete")
+    entry = await watcher.updates(WAIT_S)
+    same((entry.key, entry.operation), ("b", "DEL"), "the watch sees that")
+    await watcher.stop()
+    try:
+        await kv.get("b")
+        raise harness.Failure("the deleted key is still there")
+    except KeyNotFoundError:
+        pass
+    same(sorted(await kv.keys()), ["a", "c"], "keys")
+    same([(e.value, e.revision) for e in await kv.history("a")], [(b"1", 1), (b"3", 3)], "history")
+    status = await kv.status()
+    same((status.values, status.history), (5, 5), "status")
+    check(await js.delete_key_value("PYKV"), "delete the bucket")
+    await nc.close()
+
+
 scale = 1 if SMOKE else 10
 test(True, "publish and subscribe", publish_and_subscribe)
 test(True, "wildcards", wildcards)
@@ -483,6 +553,8 @@ test(True, "drain", drain)
 test(True, "WebSocket", publish_and_subscribe, f"ws://{said('ws')}")
 test(True, "JetStream: streams", jetstream_streams)
 test(True, "JetStream: pull consumers", jetstream_pulls)
+test(True, "JetStream: push consumers", jetstream_pushes)
+test(True, "JetStream: keys and values", jetstream_buckets)
 test(True, "a restart of the server", reconnect)
 test(True, "user and password", user_and_password)
 test(False, "token", token)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -14,6 +15,8 @@ import (
 func jetstreamTests() {
 	run(true, "JetStream: streams", streams)
 	run(true, "JetStream: pull consumers", pulls)
+	run(true, "JetStream: push consumers", pushes)
+	run(true, "JetStream: keys and values", buckets)
 }
 
 func streams() {
@@ -168,4 +171,116 @@ func texts(messages []jetstream.Msg) []string {
 		found = append(found, fmt.Sprintf("%s %d %d", message.Data(), about.NumDelivered, about.NumPending))
 	}
 	return found
+}
+
+func pushes() {
+	nc := connect()
+	defer nc.Close()
+	js, err := nc.JetStream()
+	ok(err, "JetStream")
+	_, err = js.AddStream(&nats.StreamConfig{Name: "GOPUSH", Subjects: []string{"go.push.>"}})
+	ok(err, "create the stream")
+	for number := range 5 {
+		_, err = js.Publish(fmt.Sprintf("go.push.%d", number%2), fmt.Appendf(nil, "m%d", number))
+		ok(err, "publish")
+	}
+	plain, err := js.SubscribeSync("go.push.1", nats.AckExplicit())
+	ok(err, "subscribe")
+	for _, expected := range []string{"m1 1", "m3 0"} {
+		message, err := plain.NextMsg(wait)
+		ok(err, "next")
+		about, err := message.Metadata()
+		ok(err, "metadata")
+		same(fmt.Sprint(string(message.Data), " ", about.NumPending), expected, "a filter")
+		ok(message.AckSync(), "acknowledge")
+	}
+	ok(plain.Unsubscribe(), "unsubscribe")
+	// In order, with flow control and heartbeats.
+	ordered, err := js.SubscribeSync("go.push.>", nats.OrderedConsumer(), nats.IdleHeartbeat(time.Second))
+	ok(err, "subscribe in order")
+	large := make([]byte, 100_000)
+	for range 60 {
+		_, err = js.Publish("go.push.large", large)
+		ok(err, "publish")
+	}
+	for number := range 65 {
+		message, err := ordered.NextMsg(wait)
+		ok(err, "next in order")
+		about, err := message.Metadata()
+		ok(err, "metadata")
+		same(about.Sequence.Stream, uint64(number+1), "in order")
+	}
+	// A queue group of a durable one.
+	arrived := make(chan string, 128)
+	for range 2 {
+		_, err = js.QueueSubscribe("go.push.0", "workers", func(message *nats.Msg) {
+			arrived <- string(message.Data)
+			_ = message.Ack()
+		}, nats.Durable("workers"), nats.ManualAck())
+		ok(err, "subscribe a member")
+	}
+	seen := map[string]int{}
+	for range 3 {
+		select {
+		case data := <-arrived:
+			seen[data]++
+		case <-time.After(wait):
+			check(false, "the group got only %v", seen)
+		}
+	}
+	same(fmt.Sprint(seen), "map[m0:1 m2:1 m4:1]", "each once")
+	ok(js.DeleteStream("GOPUSH"), "delete the stream")
+}
+
+func buckets() {
+	nc := connect()
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	ok(err, "JetStream")
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	kv, err := js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: "GOKV", History: 5})
+	ok(err, "create the bucket")
+	for number, key := range []string{"a", "b", "a"} {
+		revision, err := kv.Put(ctx, key, fmt.Append(nil, number+1))
+		ok(err, "put")
+		same(revision, uint64(number+1), "revision")
+	}
+	entry, err := kv.Get(ctx, "a")
+	ok(err, "get")
+	same(fmt.Sprintf("%s %d", entry.Value(), entry.Revision()), "3 3", "the last of a key")
+	watcher, err := kv.WatchAll(ctx)
+	ok(err, "watch")
+	same(watched(watcher), "b 2 KeyValuePutOp", "what a watch begins with")
+	same(watched(watcher), "a 3 KeyValuePutOp", "what a watch begins with")
+	same(watched(watcher), "", "the end of what is there")
+	_, err = kv.PutString(ctx, "c", "4")
+	ok(err, "put")
+	same(watched(watcher), "c 4 KeyValuePutOp", "what a watch goes on with")
+	ok(kv.Delete(ctx, "b"), "delete")
+	same(watched(watcher), "b  KeyValueDeleteOp", "the watch sees that")
+	ok(watcher.Stop(), "stop")
+	_, err = kv.Get(ctx, "b")
+	check(errors.Is(err, jetstream.ErrKeyNotFound), "the deleted key: got %v", err)
+	keys, err := kv.Keys(ctx)
+	ok(err, "keys")
+	slices.Sort(keys)
+	same(fmt.Sprint(keys), "[a c]", "keys")
+	history, err := kv.History(ctx, "a")
+	ok(err, "history")
+	same(fmt.Sprint(len(history), history[0].Revision(), history[1].Revision()), "2 1 3", "history")
+	ok(js.DeleteKeyValue(ctx, "GOKV"), "delete the bucket")
+}
+
+func watched(watcher jetstream.KeyWatcher) string {
+	select {
+	case entry := <-watcher.Updates():
+		if entry == nil {
+			return ""
+		}
+		return fmt.Sprintf("%s %s %s", entry.Key(), entry.Value(), entry.Operation())
+	case <-time.After(wait):
+		check(false, "nothing comes")
+		return ""
+	}
 }

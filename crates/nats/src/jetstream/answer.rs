@@ -11,7 +11,7 @@ use super::asked::{Asked, Speaker, Spoken};
 use super::pulls::{Ended, PullCall};
 use super::requests::{ApiCall, RequestCall, TooMany};
 use super::shared::JetStream;
-use super::{acks, change, consumers, direct, lists, messages, pulls, state};
+use super::{acks, change, consumers, direct, flow, lists, messages, pulls, state};
 use crate::server::NatsServer;
 
 /// Time in which a request is answered, from when it came. Clients wait for five seconds.
@@ -24,6 +24,10 @@ pub(crate) async fn answer(server: Arc<NatsServer>, call: ApiCall) {
         ApiCall::Acks(calls) => {
             let Some(_turn) = jetstream.queue.turn().await else { return };
             return acks::carry(&server, jetstream, calls).await;
+        }
+        ApiCall::Flow(call) => {
+            let Some(_turn) = jetstream.queue.turn().await else { return };
+            return flow::carry(&server, jetstream, call).await;
         }
         ApiCall::Request(call) => call,
     };

@@ -1,5 +1,7 @@
 //! `CONSUMER.*`, but for MSG.NEXT. The leader of the stream has its consumers.
 
+use std::sync::Arc;
+
 use tailrace_jetstream::Time;
 use tailrace_jetstream::api::{
     ConsumerInfo, ConsumerList, ConsumerNames, Page, PriorityGroupState, Request, SequenceInfo, Success,
@@ -15,6 +17,7 @@ use super::clusters;
 use super::rights::not_authorized;
 use super::state::{now, topic_of};
 use super::stream::Stream;
+use crate::auth::Permissions;
 
 /// Answers a request.
 pub(super) async fn answer(asked: Asked<'_>, request: &Request<'_>, kind: &'static str) -> Spoken {
@@ -60,11 +63,12 @@ fn of<'a>(asked: Asked<'a>, topic: &'a Topic) -> Consumers<'a> {
 
 async fn create(asked: Asked<'_>, form: &CreateForm<'_>, body: &[u8]) -> Result<ConsumerInfo, ApiError> {
     // The leader reads it again. Errors of the request come before those of the stream, as in nats-server.
-    CreateRequest::parse(body)?.matched(form)?;
+    let request = CreateRequest::parse(body)?.matched(form)?;
     let stream = asked.stream(form.stream())?;
     if !asked.rights().may_read(&stream) {
         return Err(not_authorized(ErrorKind::ConsumerCreate));
     }
+    check_deliver_subject(asked, &request.config)?;
     let topic = topic_of(asked, &stream)?;
     let request = CreateConsumer {
         subject: asked.call.subject.to_string(),
@@ -74,6 +78,17 @@ async fn create(asked: Asked<'_>, form: &CreateForm<'_>, body: &[u8]) -> Result<
     };
     let facts = of(asked, &topic).create(request).await.map_err(failed)?;
     shown(asked, &stream, facts, true)
+}
+
+/// The server sends there, whoever listens. So the client must be allowed to say or to hear something there.
+fn check_deliver_subject(asked: Asked<'_>, config: &ConsumerConfig) -> Result<(), ApiError> {
+    let subject = config.deliver_subject.as_bytes();
+    let group = (!config.deliver_group.is_empty()).then_some(config.deliver_group.as_bytes());
+    let may = |user: &Arc<Permissions>| user.may_subscribe(subject, group) || user.may_publish(subject);
+    match subject.is_empty() || asked.call.permissions.as_ref().is_none_or(may) {
+        true => Ok(()),
+        false => Err(not_authorized(ErrorKind::ConsumerCreate)),
+    }
 }
 
 async fn info(asked: Asked<'_>, stream: &str, consumer: &str, body: &[u8]) -> Result<ConsumerInfo, ApiError> {
@@ -138,7 +153,7 @@ fn shown(
         num_waiting: count(facts.num_waiting),
         num_pending: facts.num_pending,
         cluster: clusters::of_change(asked, stream),
-        push_bound: false,
+        push_bound: facts.push_bound,
         paused: left_ns > 0,
         pause_remaining: left_ns,
         ts,

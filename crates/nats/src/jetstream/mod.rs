@@ -5,7 +5,8 @@
 //! it tells what is in it (`tailrace_node::streams`). The node to which a client is connected answers it.
 //!
 //! Consumers are at the leader of their stream. `pulls` asks it for what a pull gets, and writes that to the
-//! client; `acks` passes acknowledgements on.
+//! client; `acks` passes acknowledgements on. What push consumers deliver is sent by their leader (`pushes`);
+//! `flow` passes on what clients answer to requests of flow control.
 //!
 //! A session hands its requests over ([`Requests`]) and goes on. Each is answered by a task of its own, at
 //! most 64 at a time; the others wait in a bounded queue.
@@ -19,13 +20,16 @@ mod change;
 mod clusters;
 mod commands;
 mod consumers;
+mod delivery;
 mod direct;
 mod errors;
+mod flow;
 mod header;
 mod lists;
 mod messages;
 mod names;
 mod pulls;
+mod pushes;
 mod queue;
 mod requests;
 mod rights;

@@ -15,7 +15,8 @@ use tailrace_node::Caller;
 use tailrace_node::partitions::Topic;
 use tailrace_node::streams::{Consumers, Pulled, PulledItem, PulledMessage, StreamFailure};
 
-use super::header::{added, status};
+use super::delivery;
+use super::header::status;
 use super::rights::StreamRights;
 use super::shared::JetStream;
 use crate::account::Account;
@@ -144,7 +145,7 @@ impl Inbox<'_> {
         let mut undelivered = Vec::new();
         for item in &pulled.items {
             match item {
-                PulledItem::Status(block) => {
+                PulledItem::Status { block, .. } => {
                     let (subject, headers) = (&*self.call.inbox, Some(block.as_bytes()));
                     self.deliver(&Message { subject, reply: None, headers, payload: b"" });
                 }
@@ -174,23 +175,8 @@ impl Inbox<'_> {
     }
 
     fn say_message(&mut self, pulled: &PulledMessage) -> usize {
-        let PulledMessage { message, reply, left_out, pin } = pulled;
-        let size = left_out.map(|bytes| bytes.to_string());
-        let more: Vec<(&str, &[u8])> = [
-            size.as_ref().map(|size| ("Nats-Msg-Size", size.as_bytes())),
-            pin.as_ref().map(|pin| ("Nats-Pin-Id", pin.as_bytes())),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        let block = (!more.is_empty()).then(|| added(&message.headers, &more));
-        let own = (!message.headers.is_empty()).then_some(&*message.headers);
-        self.deliver(&Message {
-            subject: &message.subject,
-            reply: Some(reply.as_bytes()),
-            headers: block.as_deref().or(own),
-            payload: &message.payload,
-        })
+        let block = delivery::block(pulled);
+        self.deliver(&delivery::message(pulled, block.as_deref()))
     }
 
     fn deliver(&mut self, message: &Message<'_>) -> usize {

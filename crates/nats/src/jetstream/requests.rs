@@ -10,10 +10,12 @@ use tailrace_nats_wire::Message;
 use tailrace_node::Caller;
 
 use super::acks::{self, AckCall, AckCalls};
+use super::flow::{self, FlowCall};
 use super::header::{status, value_of};
 use super::queue::Place;
 use super::shared::JetStream;
 use crate::account::Account;
+use crate::auth::Permissions;
 use crate::client::Client;
 use crate::counted::Counted;
 
@@ -29,12 +31,16 @@ pub(crate) enum ApiCall {
     Request(Box<RequestCall>),
     /// Acknowledgements.
     Acks(AckCalls),
+    /// An answer to a request of flow control.
+    Flow(FlowCall),
 }
 
 /// A request that waits for its answer.
 pub(crate) struct RequestCall {
     pub(super) account: Arc<Account>,
     pub(super) caller: Caller,
+    /// What its subjects may be, where users have permissions.
+    pub(super) permissions: Option<Arc<Permissions>>,
     pub(super) subject: Box<str>,
     pub(super) came: Instant,
     /// Requests without one are carried out, too.
@@ -96,6 +102,9 @@ impl Requests {
         if message.subject.starts_with(acks::PREFIX) {
             return self.take_ack(jetstream, account, client, message);
         }
+        if message.subject.starts_with(flow::PREFIX) {
+            return self.take_flow(jetstream, account, client, message);
+        }
         if !message.subject.starts_with(PREFIX) {
             return Taken::Not;
         }
@@ -117,6 +126,7 @@ impl Requests {
         self.waiting.push(ApiCall::Request(Box::new(RequestCall {
             account: Arc::clone(account),
             caller: client.caller(),
+            permissions: client.permissions().cloned(),
             subject: subject.into(),
             came: Instant::now(),
             reply: message.reply.map(Into::into),
@@ -149,6 +159,24 @@ impl Requests {
         if !is_taken {
             jetstream.count(true);
         }
+        Taken::Done
+    }
+
+    /// Takes an answer to a request of flow control. The next heartbeat repeats the request for one that is
+    /// dropped.
+    fn take_flow(
+        &mut self,
+        jetstream: &JetStream,
+        account: &Arc<Account>,
+        client: &Client,
+        message: &Message<'_>,
+    ) -> Taken {
+        let Some(place) = jetstream.queue.place(FlowCall::bytes(message)) else {
+            jetstream.count(true);
+            return Taken::Done;
+        };
+        let Some(call) = FlowCall::read(account, client.caller(), message, place) else { return Taken::Not };
+        self.waiting.push(ApiCall::Flow(call));
         Taken::Done
     }
 

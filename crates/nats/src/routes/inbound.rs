@@ -22,6 +22,7 @@ use crate::account::Account;
 use crate::burst::Burst;
 use crate::fan_out::{FanOut, Turn};
 use crate::front::NatsFront;
+use crate::letter::Letter;
 use crate::router::{Begun, Route};
 use crate::target::{Here, Target};
 use tailrace_env::aside::TURN;
@@ -235,14 +236,17 @@ impl Inbound {
     fn deliver(&mut self, message: Inward) {
         let here = Here { plain: message.plain, queues: &message.queues };
         let Some(account) = self.front.accounts().get_for_node(message.account.as_deref()) else { return };
-        let begun = account.router().begin_here(&mut self.burst, &message.message(), here);
+        let words = message.message();
+        let letter = Letter { message: &words, at: message.at.as_deref() };
+        let begun = account.router().begin_here(&mut self.burst, letter, here);
         match begun {
             Begun::Done(served) => {
-                self.front.crossed(&mut self.burst, &message.message());
+                self.front.crossed(&mut self.burst, &words);
                 self.delivered(&message, served);
             }
             Begun::Wide(targets) => {
-                self.wide = Some(Box::new(Wide { account, message, fan_out: FanOut::new(targets) }));
+                let fan_out = FanOut::to(targets, message.at.as_deref());
+                self.wide = Some(Box::new(Wide { account, message, fan_out }));
                 self.fan_out();
             }
         }

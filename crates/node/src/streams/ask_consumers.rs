@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::consumers::{AckAsk, Acked, ConsumerAnswer, ConsumerAsk, ConsumerFacts, CreateConsumer, Pulled};
+use super::consumers::{
+    AckAsk, Acked, ConsumerAnswer, ConsumerAsk, ConsumerFacts, CreateConsumer, FlowAsk, Pulled,
+};
 use super::face::put;
 use super::failure::StreamFailure;
 use crate::ask::{StreamAnswer, StreamAsk};
@@ -113,6 +115,17 @@ impl Consumers<'_> {
     pub async fn acks(self, acks: Vec<AckAsk>) -> Result<Vec<Acked>, StreamFailure> {
         match self.put(ConsumerAsk::Acks(acks)).await? {
             ConsumerAnswer::Acked(acked) => Ok(acked),
+            _ => Err(wrong()),
+        }
+    }
+
+    /// Passes an answer to a request of flow control on.
+    ///
+    /// # Errors
+    /// [`StreamFailure`]
+    pub async fn flow(self, flow: FlowAsk) -> Result<(), StreamFailure> {
+        match self.put(ConsumerAsk::Flow(flow)).await? {
+            ConsumerAnswer::Flowed => Ok(()),
             _ => Err(wrong()),
         }
     }

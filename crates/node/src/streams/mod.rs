@@ -4,7 +4,8 @@
 //!   it.
 //! - `live` is one stream that this node leads: a table of its messages and subjects (`Contents`) beside the
 //!   partition. `follow` reads what is committed and applies it; `rules` are the settings that matter for it.
-//! - `consumers` has the pull consumers of a stream; [`Consumers`] asks about them on any node.
+//! - `consumers` has the consumers of a stream; [`Consumers`] asks about them on any node. A [`Deliverer`] sends
+//!   what push consumers deliver.
 //! - `serve` answers at the leader: it waits until the table has what was committed, selects (`select`), and
 //!   reads the messages from the log (`reading`).
 //!
@@ -17,6 +18,7 @@
 mod ask_consumers;
 mod charge;
 mod consumers;
+mod deliverer;
 mod face;
 mod failure;
 mod follow;
@@ -35,9 +37,10 @@ mod types;
 
 pub use ask_consumers::Consumers;
 pub use consumers::{
-    AckAsk, Acked, ConsumerFacts, CreateConsumer, Pulled, PulledItem, PulledMessage, Reached,
+    AckAsk, Acked, ConsumerFacts, CreateConsumer, FlowAsk, Pulled, PulledItem, PulledMessage, Reached,
 };
 pub(crate) use consumers::{ConsumerAnswer, ConsumerAsk};
+pub use deliverer::Deliverer;
 pub(crate) use face::answer_here;
 pub use face::{messages, purge, state};
 pub use failure::StreamFailure;

@@ -10,6 +10,7 @@ use tailrace_types::RaftGroup;
 
 use super::charge::Memory;
 use super::consumers::Registry;
+use super::deliverer::Deliverer;
 use super::live::LiveStream;
 use super::translator::Translator;
 
@@ -26,9 +27,12 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    pub(crate) fn new(translator: Option<Arc<dyn Translator>>) -> Self {
+    pub(crate) fn new(
+        translator: Option<Arc<dyn Translator>>,
+        deliverer: Option<Arc<dyn Deliverer>>,
+    ) -> Self {
         let (live, memory) = (Mutex::default(), Memory::default());
-        let (places, consumers) = (Semaphore::new(QUESTIONS_AT_ONCE), Registry::default());
+        let (places, consumers) = (Semaphore::new(QUESTIONS_AT_ONCE), Registry::new(deliverer));
         Self { translator, live, memory, places, consumers }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use tailrace_env::time::Instant;
 
-use tailrace_jetstream::consumer::{Ack, AckSubject, Names, Outbox, Send};
+use tailrace_jetstream::consumer::{Ack, AckSubject, Names, Outbox, Send, Sequences};
 use tailrace_jetstream::error::ErrorKind;
 use tailrace_jetstream::limits::{LIST_PAGE, NAMES_PAGE};
 
@@ -53,6 +53,17 @@ pub(in super::super) async fn answer_consumers(
             })
             .await
         }
+        ConsumerAsk::Flow(flow) => {
+            turn(node, led, &beside, deadline, move |state, turn| {
+                state.with(turn, &flow.consumer, |member, out| {
+                    let handled = flow.handled.map(|(stream, consumer)| Sequences { stream, consumer });
+                    let (consumer, mut view) = member.parts(turn);
+                    consumer.flow_answer(&flow.subject, handled, &mut view, out);
+                });
+                Ok(ConsumerAnswer::Flowed)
+            })
+            .await
+        }
         look => turn(node, led, &beside, deadline, move |state, turn| tell(state, turn, &look)).await,
     }
 }
@@ -64,6 +75,7 @@ fn nothing(what: &ConsumerAsk) -> Result<ConsumerAnswer, NotServed> {
         ConsumerAsk::List { .. } => Ok(ConsumerAnswer::List { total: 0, list: Vec::new() }),
         ConsumerAsk::Acks(acks) => Ok(ConsumerAnswer::Acked(vec![Acked::Nobody; acks.len()])),
         ConsumerAsk::Gone { .. } => Ok(ConsumerAnswer::Gone),
+        ConsumerAsk::Flow(_) => Ok(ConsumerAnswer::Flowed),
         ConsumerAsk::Create(_)
         | ConsumerAsk::Info(_)
         | ConsumerAsk::Delete(_)
@@ -116,7 +128,7 @@ fn tell(state: &mut State, turn: Turn<'_>, what: &ConsumerAsk) -> Result<Consume
             let facts = |member: &mut Member| {
                 let mut out = Outbox::default();
                 member.sync(turn, &mut out);
-                member.send(turn.pulls, &turn.table.contents, &mut out);
+                member.send(turn.boxes, &turn.table.contents, &mut out);
                 member.facts(turn)
             };
             Ok(ConsumerAnswer::List { total, list: page.map(facts).collect() })
@@ -169,7 +181,7 @@ async fn pull(
     let taken = turn(node, led, beside, deadline, move |state, turn| {
         let member = state.members.get(&*consumer).ok_or_else(no_consumer)?;
         let (name, names) = (Arc::clone(&member.name), member.consumer.names());
-        let added = turn.pulls.add(names, &member.unread, max);
+        let added = turn.boxes.pulls.add(names, &member.unread, max);
         let pull = added.ok_or(StreamFailure::Busy)?;
         let waits = state.with(turn, &name, |member, out| {
             let (consumer, mut view) = member.parts(turn);

@@ -14,8 +14,9 @@ use tailrace_jetstream::consumer::{Moment, Outbox};
 use tailrace_types::LeaderEpoch;
 
 use super::super::live::{LiveStream, Table};
-use super::member::{Left, Member, Turn};
+use super::member::{Boxes, Left, Member, Turn};
 use super::pulls::{Pulls, inbox};
+use super::push::Pushes;
 use crate::partitions::PartitionHandle;
 
 /// Consumers that one turn looks at.
@@ -34,6 +35,7 @@ pub(super) struct Beside {
     /// The epoch in which this node leads the stream.
     epoch: LeaderEpoch,
     pub(super) pulls: Pulls,
+    pub(super) pushes: Pushes,
     state: Mutex<State>,
     /// Consumers to look at, told without the lock of all.
     nudged: Mutex<BTreeSet<Arc<str>>>,
@@ -63,7 +65,7 @@ pub(super) struct State {
     deadlines: BTreeSet<(i64, Arc<str>)>,
     /// Those that have something to do.
     ready: BTreeSet<Arc<str>>,
-    /// Those with pulls that wait.
+    /// Those to look at when messages come.
     hungry: BTreeSet<Arc<str>>,
     table: Option<Arc<LiveStream>>,
     /// When pulls were looked at that nobody asks for.
@@ -83,12 +85,14 @@ impl Beside {
         handle: &Arc<PartitionHandle>,
         epoch: LeaderEpoch,
         pulls: Pulls,
+        pushes: Pushes,
     ) -> Self {
         Self {
             topic,
             handle: Arc::clone(handle),
             epoch,
             pulls,
+            pushes,
             state: Mutex::default(),
             nudged: Mutex::default(),
             wake: Notify::new(),
@@ -106,6 +110,10 @@ impl Beside {
     /// When something is due. `i64::MAX` if nothing is.
     pub(super) fn due_ns(&self) -> i64 {
         self.due_ns.load(Ordering::Relaxed)
+    }
+
+    fn boxes(&self) -> Boxes<'_> {
+        Boxes { pulls: &self.pulls, pushes: &self.pushes }
     }
 
     /// Has a consumer looked at.
@@ -132,12 +140,12 @@ impl Beside {
             state.members.values_mut().for_each(Member::meet_table);
             state.table = Some(Arc::clone(live));
         }
-        let turn = Turn { table, pulls: &self.pulls, at: moment() };
+        let turn = Turn { table, boxes: self.boxes(), at: moment() };
         let done = work(state, turn);
         self.count.store(state.members.len(), Ordering::Relaxed);
         let due_ns = state.deadlines.first().map_or(i64::MAX, |(due_ns, _)| *due_ns);
         let before_ns = self.due_ns.swap(due_ns, Ordering::Relaxed);
-        if due_ns < before_ns || !state.ready.is_empty() {
+        if due_ns < before_ns || !state.ready.is_empty() || self.pushes.is_filled() {
             self.wake.notify_one();
         }
         done
@@ -193,7 +201,8 @@ impl Beside {
             } else {
                 member.consumer.step_down(&mut out);
             }
-            member.send(&self.pulls, &contents, &mut out);
+            member.send(self.boxes(), &contents, &mut out);
+            member.end();
         }
     }
 
@@ -233,8 +242,8 @@ impl State {
             return;
         }
         let Some(member) = self.members.get_mut(name) else { return };
+        let due_ns = member.deadline_ns().map(|due_ns| due_ns.max(turn.at.now_ns + SOON_NS));
         let name = &member.name;
-        let due_ns = member.consumer.next_deadline_ns().map(|due_ns| due_ns.max(turn.at.now_ns + SOON_NS));
         if due_ns != member.due_ns {
             if let Some(before_ns) = std::mem::replace(&mut member.due_ns, due_ns) {
                 self.deadlines.remove(&(before_ns, Arc::clone(name)));
@@ -245,7 +254,7 @@ impl State {
             true => self.ready.insert(Arc::clone(name)),
             false => self.ready.remove(name),
         };
-        match member.consumer.num_waiting() > 0 {
+        match member.is_hungry() {
             true => self.hungry.insert(Arc::clone(name)),
             false => self.hungry.remove(name),
         };
@@ -261,13 +270,14 @@ impl State {
         self.hungry.remove(name);
         let mut out = Outbox::default();
         member.consumer.delete(&mut out);
-        member.send(turn.pulls, &turn.table.contents, &mut out);
+        member.send(turn.boxes, &turn.table.contents, &mut out);
+        member.end();
         true
     }
 
     /// Gives up a pull whose client is gone. What has not reached it goes to others.
     pub(super) fn give_back(&mut self, turn: Turn<'_>, consumer: &str, pull: u64, undelivered: &[u64]) {
-        let in_box = turn.pulls.remove(pull).map(|pull| pull.empty()).unwrap_or_default();
+        let in_box = turn.boxes.pulls.remove(pull).map(|pull| pull.empty()).unwrap_or_default();
         self.with(turn, consumer, |member, _| {
             member.consumer.lost_interest(&inbox(pull));
             for seq in undelivered.iter().chain(&in_box) {

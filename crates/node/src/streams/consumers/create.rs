@@ -12,6 +12,7 @@ use tailrace_jetstream::stream::StreamConfig;
 use super::super::failure::StreamFailure;
 use super::beside::State;
 use super::member::{Member, Origin, Turn};
+use super::push::Pushes;
 use super::rules;
 use super::types::{ConsumerFacts, CreateConsumer};
 
@@ -28,7 +29,7 @@ impl Bound {
 }
 
 /// The consumers that are there.
-struct Others<'a>(&'a State);
+struct Others<'a>(&'a State, &'a Pushes);
 
 impl OtherConsumers for Others<'_> {
     fn config(&self, name: &str) -> Option<&ConsumerConfig> {
@@ -43,8 +44,8 @@ impl OtherConsumers for Others<'_> {
         self.0.members.len()
     }
 
-    fn has_interest(&self, _: &str) -> bool {
-        false
+    fn has_interest(&self, subject: &str) -> bool {
+        self.1.has_interest(subject, None)
     }
 }
 
@@ -57,13 +58,15 @@ pub(super) fn create(
 ) -> Result<ConsumerFacts, StreamFailure> {
     let failure = |error: ApiError| StreamFailure::of(&error);
     let stream = StreamConfig::from_stored(&asked.stream).map_err(failure)?;
-    let name = match judged(state, asked, &stream, bound).map_err(failure)? {
+    let name = match judged(state, turn.boxes.pushes, asked, &stream, bound).map_err(failure)? {
         ConsumerCreation::New { name, config } => {
             let names = Names { stream: stream.name.as_str().into(), consumer: name.as_str().into() };
             let origin = Origin { names, config: *config, bounds: bound.of_each };
-            let member = Member::create(origin, turn)?;
+            let mut member = Member::create(origin, turn)?;
+            // As before the first delivery: some clients count down from there.
+            let facts = member.facts(turn);
             state.add(turn, member);
-            name
+            return Ok(facts);
         }
         ConsumerCreation::Update { name, config } => {
             state.with(turn, &name, |member, _| member.update(*config, turn)).unwrap_or(Ok(()))?;
@@ -76,6 +79,7 @@ pub(super) fn create(
 
 fn judged(
     state: &State,
+    pushes: &Pushes,
     asked: &CreateConsumer,
     stream: &StreamConfig,
     bound: &Bound,
@@ -90,9 +94,9 @@ fn judged(
         server_max_ack_pending: Some(bound.of_each.pending_max.into()),
         ..ConsumerLimitsInForce::default()
     };
-    let creation = judge(request, stream, &Others(state), &limits, &generated(state))?;
+    let creation = judge(request, stream, &Others(state, pushes), &limits, &generated(state))?;
     let (ConsumerCreation::New { config, .. } | ConsumerCreation::Update { config, .. }) = &creation;
-    if config.is_push() {
+    if config.is_push() && !pushes.are_possible() {
         return Err(ApiError::because(ErrorKind::ConsumerCreate, "push consumers are not supported yet"));
     }
     // A stream may ask for more than the node has room for.

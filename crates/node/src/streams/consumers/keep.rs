@@ -8,6 +8,7 @@ use tailrace_env::task::stopped;
 
 use super::super::serve::{Led, NotServed, answer, led};
 use super::beside::{Beside, Looked, moment};
+use super::sending::send;
 use crate::node::Node;
 
 /// Longest pause between two looks: for pulls that nobody asks for any more, and consumers that nobody has.
@@ -58,7 +59,11 @@ async fn keep(node: Arc<Node>, beside: Arc<Beside>) {
                 Ok(beside.look(table, &led.live, |state, turn| beside.due_turn(state, turn)))
             })
         };
-        match looked.await {
+        let looked = looked.await;
+        for push in beside.pushes.filled() {
+            task::spawn(send(Arc::clone(&node), Arc::clone(&beside), push));
+        }
+        match looked {
             Ok(Looked::More) => continue,
             Ok(Looked::Idle) => {}
             Ok(Looked::Closed) => break,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tailrace_jetstream::consumer::{
-    Consumer, FiltersChanged, Moment, Names, Outbox, Removal, Send, Served, Setup,
+    Consumer, FiltersChanged, Mode, Moment, Names, Outbox, Removal, Send, Served, Setup,
 };
 use tailrace_jetstream::consumer_config::ConsumerConfig;
 use tailrace_jetstream::contents::{Contents, Filter};
@@ -11,7 +11,9 @@ use tailrace_jetstream::contents::{Contents, Filter};
 use super::super::failure::StreamFailure;
 use super::super::live::Table;
 use super::super::select::filters;
-use super::pulls::{Item, Pull, Pulls, Unread};
+use super::items::{Item, Unread};
+use super::pulls::{Pull, Pulls};
+use super::push::{Look, Push, Pushes};
 use super::rules;
 use super::types::{ConsumerFacts, Reached};
 use super::view::{Sight, View};
@@ -30,8 +32,12 @@ pub(super) struct Member {
     sight: Sight,
     /// How many removals of the table it knows of. `None`: another table's.
     seen: Option<u64>,
-    /// Messages in the boxes of its pulls.
+    /// Messages in the boxes of its pulls, or in that of a push consumer.
     pub(super) unread: Unread,
+    /// How a push consumer sends.
+    push: Option<Arc<Push>>,
+    look: Look,
+    is_listened: bool,
     /// When it has to be looked at.
     pub(super) due_ns: Option<i64>,
 }
@@ -40,8 +46,15 @@ pub(super) struct Member {
 #[derive(Clone, Copy)]
 pub(super) struct Turn<'a> {
     pub(super) table: &'a Table,
-    pub(super) pulls: &'a Pulls,
+    pub(super) boxes: Boxes<'a>,
     pub(super) at: Moment,
+}
+
+/// Where what is sent goes.
+#[derive(Clone, Copy)]
+pub(super) struct Boxes<'a> {
+    pub(super) pulls: &'a Pulls,
+    pub(super) pushes: &'a Pushes,
 }
 
 /// What a consumer comes from.
@@ -70,11 +83,50 @@ impl Member {
         let name = Arc::clone(&names.consumer);
         let setup = Setup { names, rules: rules::of(&config), bounds, paused_until_ns };
         let mut sight = Sight::default();
-        let mut view = View { contents, filters: &filters, sight: &mut sight, pulls: turn.pulls };
+        let mut view = View { contents, filters: &filters, sight: &mut sight, pulls: turn.boxes.pulls };
         let consumer = Consumer::create(setup, start, &mut view, turn.at);
         let seen = Some(turn.table.removals.count());
         let (unread, due_ns, created_ns) = (Unread::default(), None, turn.at.now_ns);
-        Ok(Self { config, created_ns, consumer, name, filters, sight, seen, unread, due_ns })
+        let (look, is_listened) = (Look::default(), false);
+        let push = push_of(&consumer, &unread);
+        let mut created = Self {
+            config,
+            created_ns,
+            consumer,
+            name,
+            filters,
+            sight,
+            seen,
+            unread,
+            push,
+            look,
+            is_listened,
+            due_ns,
+        };
+        created.listen(turn);
+        Ok(created)
+    }
+
+    /// Looks whether somebody listens to a push consumer, and takes back what has reached nobody.
+    fn listen(&mut self, turn: Turn<'_>) {
+        let Some(push) = &self.push else { return };
+        for seq in push.returned() {
+            self.consumer.not_delivered(seq);
+        }
+        self.is_listened = turn.boxes.pushes.is_listened(push);
+        self.consumer.set_bound(self.is_listened, turn.at);
+        self.look.found(self.is_listened, turn.at.now_ns);
+    }
+
+    /// When it has something to do, in ns.
+    pub(super) fn deadline_ns(&mut self) -> Option<i64> {
+        let look_ns = self.push.is_some().then_some(self.look.at_ns);
+        self.consumer.next_deadline_ns().into_iter().chain(look_ns).min()
+    }
+
+    /// Reports whether it sends what comes, without being asked.
+    pub(super) fn is_hungry(&self) -> bool {
+        self.consumer.num_waiting() > 0 || self.is_listened
     }
 
     /// Takes over another configuration.
@@ -90,13 +142,34 @@ impl Member {
         let (consumer, mut view) = self.parts(turn);
         consumer.update(rules::of(&config), FiltersChanged(is_changed), &mut view, turn.at);
         self.config = config;
+        self.redirect();
         Ok(())
+    }
+
+    /// Sends to another subject from now on, if that has changed.
+    fn redirect(&mut self) {
+        let Mode::Push(rules) = &self.consumer.rules().mode else { return };
+        if self.push.as_ref().is_some_and(|push| push.is_of(rules)) {
+            return;
+        }
+        for seq in self.push.take().map(|push| push.end()).unwrap_or_default() {
+            self.consumer.not_delivered(seq);
+        }
+        self.push = push_of(&self.consumer, &self.unread);
+        self.look = Look::default();
+    }
+
+    /// Forgets what it has not sent.
+    pub(super) fn end(&mut self) {
+        if let Some(push) = self.push.take() {
+            push.end();
+        }
     }
 
     /// The state machine, and what it sees.
     pub(super) fn parts<'a>(&'a mut self, turn: Turn<'a>) -> (&'a mut Consumer, View<'a>) {
         let Self { consumer, filters, sight, .. } = self;
-        (consumer, View { contents: &turn.table.contents, filters, sight, pulls: turn.pulls })
+        (consumer, View { contents: &turn.table.contents, filters, sight, pulls: turn.boxes.pulls })
     }
 
     /// Forgets what it knows of the table, as there is another one.
@@ -106,6 +179,7 @@ impl Member {
 
     /// Takes in what the stream has lost since it looked last.
     pub(super) fn sync(&mut self, turn: Turn<'_>, out: &mut Outbox) {
+        self.listen(turn);
         let removals = &turn.table.removals;
         let highest = removals.highest_since(self.seen);
         self.seen = Some(removals.count());
@@ -132,16 +206,21 @@ impl Member {
                 }
             };
         }
-        let inactive = self.send(turn.pulls, &turn.table.contents, out);
+        let inactive = self.send(turn.boxes, &turn.table.contents, out);
         Left { more, inactive }
     }
 
     /// Puts what is to be sent into the boxes. Returns whether the consumer is to be deleted.
-    pub(super) fn send(&mut self, pulls: &Pulls, contents: &Contents, out: &mut Outbox) -> bool {
+    pub(super) fn send(&mut self, boxes: Boxes<'_>, contents: &Contents, out: &mut Outbox) -> bool {
         let mut inactive = false;
         let mut filled: Vec<Arc<Pull>> = Vec::new();
+        let push = self.push.clone();
         let mut fill = |to: &str, item: Item| {
-            let Some(pull) = pulls.of(to) else { return false };
+            if let Some(push) = push.as_ref().filter(|push| push.is_to(to)) {
+                boxes.pushes.put(push, item);
+                return true;
+            }
+            let Some(pull) = boxes.pulls.of(to) else { return false };
             pull.put(item);
             if filled.last().is_none_or(|last| last.id != pull.id) {
                 filled.push(pull);
@@ -190,10 +269,19 @@ impl Member {
             num_ack_pending: info.num_ack_pending,
             num_redelivered: info.num_redelivered,
             num_waiting: info.num_waiting,
+            push_bound: info.push_bound,
             num_pending: info.num_pending,
             paused_until_ns: info.paused_until_ns.unwrap_or(0),
             pin: info.pin.map(|(group, id, since_ns)| (group.to_string(), id.to_string(), since_ns)),
         }
+    }
+}
+
+/// The way of a push consumer to its clients.
+fn push_of(consumer: &Consumer, unread: &Unread) -> Option<Arc<Push>> {
+    match &consumer.rules().mode {
+        Mode::Push(rules) => Some(Arc::new(Push::new(consumer.names(), rules, unread))),
+        Mode::Pull(_) => None,
     }
 }
 

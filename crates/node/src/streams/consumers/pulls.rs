@@ -4,45 +4,22 @@
 //! each question waits until there is something, for [`HOLD`] at most. A pull that its node does not ask for
 //! during [`LEASE`] is given up, and what is in its box counts as not delivered.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tailrace_env::time::{Duration, Instant, timeout_at};
 
 use parking_lot::Mutex;
 use tailrace_env::sync::Notify;
-use tailrace_jetstream::consumer::{Delivery, Names, Status, StatusKind};
+use tailrace_jetstream::consumer::{Names, StatusKind};
+
+use super::items::{Item, Items, Unread};
 
 /// Time for which a question waits. Below the patience of those who ask the leader of a stream.
 const HOLD: Duration = Duration::from_secs(2);
 
 /// Time without a question after which a pull is given up.
 const LEASE: Duration = Duration::from_secs(5);
-
-/// Messages in the boxes of a consumer, about 200 bytes each, above which it delivers no more.
-const UNREAD_MAX: usize = 4_096;
-
-/// Most messages and bytes that one answer takes out of a box, but at least one message.
-const TAKEN_MAX: usize = 1_024;
-const TAKEN_BYTES_MAX: u64 = 4 << 20;
-
-/// One thing for the client.
-pub(super) enum Item {
-    /// A message, and its size as JetStream counts it.
-    Message(Delivery, u64),
-    /// A status.
-    Status(Status),
-}
-
-impl Item {
-    /// The sequence of a message.
-    pub(super) fn sequence(&self) -> Option<u64> {
-        match self {
-            Self::Message(delivery, _) => Some(delivery.stream_seq),
-            Self::Status(_) => None,
-        }
-    }
-}
 
 /// A pull request.
 pub(super) struct Pull {
@@ -52,25 +29,6 @@ pub(super) struct Pull {
     inside: Mutex<Inside>,
     wake: Notify,
     unread: Unread,
-}
-
-/// The number of messages in all boxes of a consumer.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Unread(Arc<AtomicUsize>);
-
-impl Unread {
-    /// Reports whether there are too many for more.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.0.load(Ordering::Relaxed) >= UNREAD_MAX
-    }
-
-    fn add(&self, messages: usize) {
-        self.0.fetch_add(messages, Ordering::Relaxed);
-    }
-
-    fn take_off(&self, messages: usize) {
-        self.0.fetch_sub(messages, Ordering::Relaxed);
-    }
 }
 
 /// What was taken out of a box.
@@ -84,7 +42,7 @@ pub(super) struct Taken {
 }
 
 struct Inside {
-    items: VecDeque<Item>,
+    items: Items,
     is_over: bool,
     /// Questions that wait now, and when the last one ended.
     asking: usize,
@@ -96,15 +54,12 @@ impl Pull {
     pub(super) fn put(&self, item: Item) {
         let mut inside = self.inside.lock();
         match &item {
-            Item::Message(delivery, _) => {
-                self.unread.add(1);
-                inside.is_over |= delivery.is_last;
-            }
+            Item::Message(delivery, _) => inside.is_over |= delivery.is_last,
             Item::Status(status) => {
                 inside.is_over |= !matches!(status.kind, StatusKind::IdleHeartbeat { .. });
             }
         }
-        inside.items.push_back(item);
+        inside.items.put(item);
     }
 
     /// Nothing more comes.
@@ -135,18 +90,7 @@ impl Pull {
     fn take_now(&self) -> Taken {
         let was_crowded = self.unread.is_crowded();
         let mut inside = self.inside.lock();
-        let (mut taken, mut bytes) = (Vec::new(), 0);
-        while let Some(item) = inside.items.front() {
-            let size = if let Item::Message(_, size) = item { *size } else { 0 };
-            let is_full = taken.len() >= TAKEN_MAX || bytes + size > TAKEN_BYTES_MAX;
-            if is_full && !taken.is_empty() {
-                break;
-            }
-            bytes += size;
-            taken.extend(inside.items.pop_front());
-        }
-        let messages = taken.iter().filter(|item| matches!(item, Item::Message(..))).count();
-        self.unread.take_off(messages);
+        let taken = inside.items.take();
         Taken { items: taken, is_over: inside.is_over && inside.items.is_empty(), was_crowded }
     }
 
@@ -155,9 +99,7 @@ impl Pull {
         let mut inside = self.inside.lock();
         inside.is_over = true;
         self.wake();
-        let sequences: Vec<u64> = inside.items.drain(..).filter_map(|item| item.sequence()).collect();
-        self.unread.take_off(sequences.len());
-        sequences
+        inside.items.empty()
     }
 
     fn is_wanted(&self) -> bool {
@@ -213,7 +155,8 @@ impl Pulls {
             self.total.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        let inside = Inside { items: VecDeque::new(), is_over: false, asking: 0, asked_at: Instant::now() };
+        let items = Items::new(unread);
+        let inside = Inside { items, is_over: false, asking: 0, asked_at: Instant::now() };
         // Another leader must not take it for one of its own.
         let id = tailrace_env::random::u64();
         let pull = Arc::new(Pull {

@@ -1,4 +1,4 @@
-//! Reads the messages that were taken out of a pull's box.
+//! Reads the messages that were taken out of a box.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::super::failure::StreamFailure;
 use super::super::reading::Reading;
 use super::super::serve::{Led, NotServed, blocking};
 use super::super::types::StoredMessage;
-use super::pulls::Item;
+use super::items::Item;
 use super::types::{PulledItem, PulledMessage};
 use crate::node::Node;
 
@@ -45,7 +45,10 @@ pub(super) async fn read(
 
 fn shown(item: Item, found: &HashMap<u64, StoredMessage>, names: &Names) -> Option<PulledItem> {
     match item {
-        Item::Status(status) => Some(PulledItem::Status(status.block())),
+        Item::Status(status) => {
+            let reply = status.reply().map(ToString::to_string);
+            Some(PulledItem::Status { block: status.block(), reply })
+        }
         Item::Message(delivery, _) => {
             let message = found.get(&delivery.stream_seq)?.clone();
             Some(PulledItem::Message(Box::new(delivered(&delivery, message, names))))

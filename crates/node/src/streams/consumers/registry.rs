@@ -7,8 +7,10 @@ use std::sync::atomic::AtomicUsize;
 use parking_lot::Mutex;
 use tailrace_types::{LeaderEpoch, RaftGroup};
 
+use super::super::deliverer::Deliverer;
 use super::beside::Beside;
 use super::pulls::Pulls;
+use super::push::Pushes;
 use crate::partitions::PartitionHandle;
 
 /// The consumers of all streams that a node leads.
@@ -17,9 +19,15 @@ pub(in super::super) struct Registry {
     all: Mutex<HashMap<RaftGroup, Arc<Beside>>>,
     /// Pulls of all streams.
     pulls: Arc<AtomicUsize>,
+    /// Who sends what push consumers deliver.
+    deliverer: Option<Arc<dyn Deliverer>>,
 }
 
 impl Registry {
+    pub(in super::super) fn new(deliverer: Option<Arc<dyn Deliverer>>) -> Self {
+        Self { deliverer, ..Self::default() }
+    }
+
     /// The consumers of a stream, if there are any.
     pub(super) fn get(&self, handle: &PartitionHandle) -> Option<Arc<Beside>> {
         let all = self.all.lock();
@@ -38,7 +46,8 @@ impl Registry {
         if let Some(beside) = all.get(&handle.group).filter(|beside| beside.is_led()) {
             return Arc::clone(beside);
         }
-        let beside = Arc::new(Beside::new(topic, handle, epoch, Pulls::new(&self.pulls)));
+        let (pulls, pushes) = (Pulls::new(&self.pulls), Pushes::new(self.deliverer.clone()));
+        let beside = Arc::new(Beside::new(topic, handle, epoch, pulls, pushes));
         all.insert(handle.group, Arc::clone(&beside));
         drop(all);
         begin(&beside);

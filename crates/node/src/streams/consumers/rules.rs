@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tailrace_config::BrokerConfig;
 use tailrace_jetstream::consumer::{
-    AckPolicy, Bounds, Mode, PriorityPolicy, PullRules, Retention, Rules, Start, StartRule,
+    AckPolicy, Bounds, Mode, PriorityPolicy, PullRules, PushRules, Retention, Rules, Start, StartRule,
 };
 use tailrace_jetstream::consumer_config::{
     AckPolicy as ConfiguredAck, ConsumerConfig, DeliverPolicy, PriorityPolicy as ConfiguredPriority,
@@ -18,9 +18,8 @@ pub(super) fn bounds(config: &BrokerConfig) -> Bounds {
     Bounds { pending_max, waiting_max: config.tailrace_jetstream_pulls_max, ..Bounds::default() }
 }
 
-/// The rules of a pull consumer. Its state lives with the stream's leader, so nothing of it is saved.
+/// The rules of a consumer. Its state lives with the stream's leader, so nothing of it is saved.
 pub(super) fn of(config: &ConsumerConfig) -> Rules {
-    let at_least_zero = |value: i64| u32::try_from(value.max(0)).unwrap_or(u32::MAX);
     Rules {
         ack: match config.ack_policy {
             ConfiguredAck::None => AckPolicy::None,
@@ -32,20 +31,7 @@ pub(super) fn of(config: &ConsumerConfig) -> Rules {
         backoff_ns: config.backoff.clone(),
         max_deliver: at_least_zero(config.max_deliver),
         max_ack_pending: at_least_zero(config.max_ack_pending),
-        mode: Mode::Pull(PullRules {
-            waiting_max: at_least_zero(config.max_waiting),
-            batch_max: config.max_batch,
-            expires_max_ns: config.max_expires,
-            bytes_max: config.max_bytes,
-            priority: match config.priority_policy {
-                ConfiguredPriority::None => PriorityPolicy::None,
-                ConfiguredPriority::Overflow => PriorityPolicy::Overflow,
-                ConfiguredPriority::PinnedClient => PriorityPolicy::Pinned,
-                ConfiguredPriority::Prioritized => PriorityPolicy::Prioritized,
-            },
-            groups: config.priority_groups.iter().map(|group| Arc::from(&**group)).collect(),
-            pin_ns: config.priority_timeout,
-        }),
+        mode: if config.is_push() { Mode::Push(push(config)) } else { Mode::Pull(pull(config)) },
         headers_only: config.headers_only,
         replay_original: config.replay_policy == ReplayPolicy::Original,
         // Nobody hears of samples yet.
@@ -59,6 +45,37 @@ pub(super) fn of(config: &ConsumerConfig) -> Rules {
         },
         retention: Retention::Limits,
         durable: false,
+    }
+}
+
+fn at_least_zero(value: i64) -> u32 {
+    u32::try_from(value.max(0)).unwrap_or(u32::MAX)
+}
+
+fn pull(config: &ConsumerConfig) -> PullRules {
+    PullRules {
+        waiting_max: at_least_zero(config.max_waiting),
+        batch_max: config.max_batch,
+        expires_max_ns: config.max_expires,
+        bytes_max: config.max_bytes,
+        priority: match config.priority_policy {
+            ConfiguredPriority::None => PriorityPolicy::None,
+            ConfiguredPriority::Overflow => PriorityPolicy::Overflow,
+            ConfiguredPriority::PinnedClient => PriorityPolicy::Pinned,
+            ConfiguredPriority::Prioritized => PriorityPolicy::Prioritized,
+        },
+        groups: config.priority_groups.iter().map(|group| Arc::from(&**group)).collect(),
+        pin_ns: config.priority_timeout,
+    }
+}
+
+fn push(config: &ConsumerConfig) -> PushRules {
+    PushRules {
+        deliver: config.deliver_subject.as_str().into(),
+        group: (!config.deliver_group.is_empty()).then(|| config.deliver_group.as_str().into()),
+        flow_control: config.flow_control,
+        heartbeat_ns: config.idle_heartbeat,
+        rate_bps: config.rate_limit_bps,
     }
 }
 

@@ -45,6 +45,20 @@ pub(crate) enum ConsumerAsk {
     },
     /// Acknowledgements.
     Acks(Vec<AckAsk>),
+    /// The client of a push consumer has handled what came before a request of flow control.
+    Flow(FlowAsk),
+}
+
+/// An answer to a request of flow control.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FlowAsk {
+    /// The consumer.
+    pub consumer: String,
+    /// The subject of the answer.
+    pub subject: String,
+    /// The message of the stream that the client has handled last, and the number of its delivery, if it says
+    /// so.
+    pub handled: Option<(u64, u64)>,
 }
 
 /// A request to create a consumer, as the client has sent it.
@@ -100,6 +114,7 @@ pub enum ConsumerAnswer {
     Pulled(Pulled),
     Gone,
     Acked(Vec<Acked>),
+    Flowed,
 }
 
 /// What there is to tell of a consumer. Times are in nanoseconds since 1970; 0 is never.
@@ -121,6 +136,8 @@ pub struct ConsumerFacts {
     pub num_redelivered: u64,
     /// Pull requests that wait.
     pub num_waiting: u64,
+    /// Whether somebody listens to a push consumer.
+    pub push_bound: bool,
     /// Matching messages that were not delivered yet.
     pub num_pending: u64,
     /// Until when it is paused.
@@ -151,14 +168,29 @@ pub struct Pulled {
     pub is_over: bool,
 }
 
-/// One thing for the client of a pull.
+/// One thing for a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PulledItem {
     /// A message.
     Message(Box<PulledMessage>),
-    /// The header block of a status.
-    Status(String),
+    /// A status.
+    Status {
+        /// Its header block.
+        block: String,
+        /// Where it is answered, if it asks for that.
+        reply: Option<String>,
+    },
+}
+
+impl PulledItem {
+    /// The sequence of a message.
+    pub(super) fn sequence(&self) -> Option<u64> {
+        match self {
+            Self::Message(message) => Some(message.message.sequence),
+            Self::Status { .. } => None,
+        }
+    }
 }
 
 /// A message, and how it is delivered.

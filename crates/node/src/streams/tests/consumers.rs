@@ -40,7 +40,7 @@ fn deliveries(pulled: &Pulled) -> Vec<(u64, u64)> {
             let deliveries = message.reply.split('.').nth(4).unwrap().parse().unwrap();
             Some((message.message.sequence, deliveries))
         }
-        PulledItem::Status(_) => None,
+        PulledItem::Status { .. } => None,
     };
     pulled.items.iter().filter_map(delivery).collect()
 }

@@ -4,6 +4,7 @@ mod cluster;
 mod consumers;
 mod faults;
 mod model;
+mod pushes;
 
 use std::sync::Arc;
 

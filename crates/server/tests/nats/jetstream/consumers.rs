@@ -250,8 +250,6 @@ async fn what_a_consumer_may_not_be_is_refused() {
     let server = TestServer::with(&settings).await;
     let mut asker = Asker::new(&server).await;
     asker.api("STREAM.CREATE.S", r#"{"name":"S","subjects":["a.>"]}"#).await;
-    let push = create(&mut asker, "P", r#"{"deliver_subject":"d"}"#).await;
-    assert_eq!(push["error"]["description"], "push consumers are not supported yet");
     let made = durable(&mut asker, "").await;
     assert_eq!(made["name"], "D");
     let body = r#"{"stream_name":"S","config":{"durable_name":"D"},"action":"create"}"#;

@@ -11,6 +11,7 @@ mod messages;
 mod monitoring;
 mod nodes;
 mod purge;
+mod push;
 mod rights;
 mod streams;
 
