@@ -55,9 +55,32 @@ pub(crate) trait Crossing: Send + Sync {
     /// published.
     fn is_for_other_nodes(&self) -> bool;
 
-    /// Publishes a message in the account to which it crosses, and in those to which it crosses from there.
-    /// Returns the number of receivers.
-    fn cross(&self, burst: &mut Burst, message: &Message<'_>, journey: &mut Journey<'_>) -> usize;
+    /// Takes a message that came into its account like this to another one. `None` if it does not go there.
+    fn take(&self, origin: Option<&Client>, message: &Message<'_>, came: Came) -> Option<Box<dyn Arrival>>;
+}
+
+/// A message in an account to which it has crossed.
+pub(crate) trait Arrival: Send + Sync {
+    /// How it came there.
+    fn came(&self) -> Came;
+
+    /// The message as it is there.
+    fn message<'m>(&'m self, payload: &'m [u8]) -> Message<'m>;
+
+    /// Delivers it there for one turn. Topics that capture it get it as it is there. Returns the number of
+    /// receivers when all have it.
+    fn go_on(&mut self, turn: CrossingTurn<'_>) -> Option<usize>;
+}
+
+/// One turn of a message in an account to which it has crossed.
+pub(crate) struct CrossingTurn<'a> {
+    pub(crate) burst: &'a mut Burst,
+    /// The client that has published it.
+    pub(crate) origin: Option<&'a Client>,
+    pub(crate) payload: &'a [u8],
+    pub(crate) until: Instant,
+    /// Takes what topics capture on the way.
+    pub(crate) captured: &'a mut dyn FnMut(&Arc<Binding>, &Message<'_>),
 }
 
 /// How a message came into an account.
@@ -71,20 +94,6 @@ pub(crate) enum Came {
     ByStream,
     /// As the answer to a request.
     ByAnswer,
-}
-
-/// A message on its way through accounts.
-pub(crate) struct Journey<'a> {
-    /// The client that has published it.
-    pub(crate) origin: Option<&'a Client>,
-    /// Takes what topics capture on the way.
-    pub(crate) captured: &'a mut dyn FnMut(&Arc<Binding>, &Message<'_>),
-    /// How it came into the account where it is now.
-    pub(crate) came: Came,
-    /// Number of accounts that it may still pass one after the other.
-    pub(crate) depth: usize,
-    /// Number of times that it may still be published.
-    pub(crate) left: usize,
 }
 
 impl Default for Burst {

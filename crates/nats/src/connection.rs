@@ -135,7 +135,7 @@ pub(crate) async fn serve_one(server: Arc<NatsServer>, opening: Opening) {
     let caller = client.caller();
     front.monitor().ended(&client, reason);
     if client.permissions().is_some() {
-        system::disconnected(front, &client, reason);
+        system::disconnected(front, &client, reason).await;
     }
     if reason.is_slow_consumer() {
         front.metrics().slow_consumers.inc();
@@ -395,7 +395,7 @@ impl Connection {
                             }
                             let (client, caller) = (self.client.id, self.client.caller());
                             tracing::debug!(client, %caller, "a NATS client was authenticated");
-                            system::connected(&self.server.front, &self.client);
+                            system::connected(&self.server.front, &self.client).await;
                         }
                         Ok(Err(refused)) => {
                             let (client, caller) = (self.client.id, self.client.caller());
@@ -405,7 +405,8 @@ impl Connection {
                             if !delay.is_zero() {
                                 time::sleep(delay).await;
                             }
-                            system::refused(self.front(), &self.client, &options, CloseReason::Authorization);
+                            system::refused(self.front(), &self.client, &options, CloseReason::Authorization)
+                                .await;
                             self.session.denied();
                             return Some(CloseReason::Authorization);
                         }

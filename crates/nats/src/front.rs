@@ -13,11 +13,10 @@ use prometheus_client::registry::Registry;
 use tailrace_config::{BrokerConfig, NatsTls, TlsClientAuth};
 use tailrace_env::sync::watch;
 use tailrace_metadata::MetadataImage;
-use tailrace_nats_wire::{Message, ServerInfo};
+use tailrace_nats_wire::ServerInfo;
 
-use crate::account::{self, Accounts};
+use crate::account::Accounts;
 use crate::auth::{self, Auth};
-use crate::burst::Burst;
 use crate::capture::Captures;
 use crate::client::{Client, TransportKind};
 use crate::close::CloseReason;
@@ -281,21 +280,6 @@ impl NatsFront {
     /// Bytes that wait for all clients together.
     pub fn pending_bytes(&self) -> usize {
         self.clients().iter().map(|client| client.pending_bytes()).sum()
-    }
-
-    /// Delivers a message of the server itself to subscribers. Topics do not capture it.
-    pub(crate) fn publish(&self, burst: &mut Burst, message: &Message<'_>) -> usize {
-        let deliveries = self.router().publish(burst, message, |_| {});
-        deliveries + self.crossed(burst, message)
-    }
-
-    /// Delivers a message of the server itself, or of another node, in the other accounts to which it
-    /// crosses. Topics do not capture it.
-    pub(crate) fn crossed(&self, burst: &mut Burst, message: &Message<'_>) -> usize {
-        if burst.crossings.is_empty() {
-            return 0;
-        }
-        account::cross(burst, None, message, &mut |_, _| {})
     }
 
     /// Registers all metrics of this front.

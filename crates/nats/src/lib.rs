@@ -56,6 +56,8 @@ mod secure;
 mod server;
 mod session;
 mod shapes;
+mod speaker;
+mod spread;
 mod subscription;
 mod system;
 mod target;

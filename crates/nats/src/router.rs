@@ -184,33 +184,9 @@ impl Router {
         &self.space
     }
 
-    /// Delivers a message, sends it to other nodes, and passes every topic that captures it to `captured`. A
-    /// malformed subject has no receivers. Returns the number of clients and nodes that got the message.
-    pub(super) fn publish(
-        &self,
-        burst: &mut Burst,
-        message: &Message<'_>,
-        captured: impl FnMut(&Arc<Binding>),
-    ) -> usize {
-        self.publish_of(burst, None, message, captured)
-    }
-
-    /// The same for a message that a client has published in another account.
-    pub(super) fn publish_of(
-        &self,
-        burst: &mut Burst,
-        origin: Option<&Client>,
-        message: &Message<'_>,
-        captured: impl FnMut(&Arc<Binding>),
-    ) -> usize {
-        match self.begin(burst, origin, Letter::of(message), usize::MAX, captured) {
-            Begun::Done(deliveries) => deliveries,
-            Begun::Wide(_) => unreachable!("no message has that many targets"),
-        }
-    }
-
-    /// Like [`Router::publish`], for a client. A message for very many subscriptions is left to the caller,
-    /// which delivers it in several turns.
+    /// Delivers a message of a client, sends it to other nodes, and passes every topic that captures it to
+    /// `captured`. A malformed subject has no receivers. A message for very many subscriptions is left to the
+    /// caller, which delivers it in several turns.
     pub(super) fn begin_publish(
         &self,
         burst: &mut Burst,
@@ -218,17 +194,28 @@ impl Router {
         message: &Message<'_>,
         captured: impl FnMut(&Arc<Binding>),
     ) -> Begun {
-        self.begin(burst, Some(origin), Letter::of(message), WIDE, captured)
+        self.begin(burst, Some(origin), Letter::of(message), captured)
+    }
+
+    /// The same for a message that has crossed from another account.
+    pub(super) fn begin_crossed(
+        &self,
+        burst: &mut Burst,
+        origin: Option<&Client>,
+        message: &Message<'_>,
+        captured: impl FnMut(&Arc<Binding>),
+    ) -> Begun {
+        self.begin(burst, origin, Letter::of(message), captured)
     }
 
     /// The same for a message of the server itself, which topics do not capture.
     pub(super) fn begin_own(&self, burst: &mut Burst, message: &Message<'_>) -> Begun {
-        self.begin(burst, None, Letter::of(message), WIDE, |_| {})
+        self.begin(burst, None, Letter::of(message), |_| {})
     }
 
     /// The same for one that goes to another subject than its own. It does not cross to other accounts.
     pub(super) fn begin_letter(&self, burst: &mut Burst, letter: Letter<'_>) -> Begun {
-        self.begin(burst, None, letter, WIDE, |_| {})
+        self.begin(burst, None, letter, |_| {})
     }
 
     #[inline]
@@ -237,7 +224,6 @@ impl Router {
         burst: &mut Burst,
         origin: Option<&Client>,
         letter: Letter<'_>,
-        wide: usize,
         mut captured: impl FnMut(&Arc<Binding>),
     ) -> Begun {
         self.with_local(|local| {
@@ -245,7 +231,7 @@ impl Router {
             let Ok(targets) = local.cache.matches(&self.space, letter.to()) else {
                 return Begun::Done(0);
             };
-            if targets.len() > wide {
+            if targets.len() > WIDE {
                 let targets = local.cache.take();
                 burst.looked_up(0);
                 return Begun::Wide(targets);

@@ -16,6 +16,7 @@ use crate::auth::Auth;
 use crate::client::{Client, TransportKind};
 use crate::front::NatsFront;
 use crate::outbuf::OutBuffer;
+use crate::router::Router;
 use crate::server::NatsServer;
 use crate::subscription::{ClientSubscription, Sid};
 
@@ -61,16 +62,27 @@ pub(crate) async fn server_in(folder: &TempDir, settings: &[(&str, &str)]) -> (R
     (running, Arc::new(server))
 }
 
-/// Creates a client with `count` subscriptions to `subject`. It reads nothing.
+/// Creates a client with `count` subscriptions to `subject`, in the account of the topics. It reads nothing.
 pub(crate) fn subscriber(front: &NatsFront, subject: &[u8], queue: Option<&[u8]>, count: u64) -> Arc<Client> {
+    subscriber_in(front, front.router(), subject, queue, count)
+}
+
+/// The same in the account of this router.
+pub(crate) fn subscriber_in(
+    front: &NatsFront,
+    router: &Router,
+    subject: &[u8],
+    queue: Option<&[u8]>,
+    count: u64,
+) -> Arc<Client> {
     let out = OutBuffer::new(front.limits().out, None);
     let client = Arc::new(Client::new(1, ([127, 0, 0, 1], 1).into(), TransportKind::Plain, out));
-    let pattern = Pattern::parse(Dialect::Nats, subject, front.router().limits()).unwrap();
+    let pattern = Pattern::parse(Dialect::Nats, subject, router.limits()).unwrap();
     for number in 0..count {
         let sid = Sid::new(number.to_string().as_bytes());
-        let queue = queue.map(|name| front.router().queue_name(name));
+        let queue = queue.map(|name| router.queue_name(name));
         let subscription = ClientSubscription::new(&client, sid, number, queue, false);
-        drop(front.router().subscribe(&pattern, subscription).unwrap());
+        drop(router.subscribe(&pattern, subscription).unwrap());
     }
     client
 }

@@ -251,7 +251,7 @@ impl Server {
     pub fn lame_duck(&self) -> JoinHandle<()> {
         let nats = Arc::clone(&self.nats);
         self.tasks.spawn(async move {
-            tailrace_nats::announce_retirement(&nats);
+            tailrace_nats::announce_retirement(&nats).await;
             nats.lame_duck().await;
         })
     }
@@ -262,7 +262,7 @@ impl Server {
     pub async fn stop(self) -> usize {
         self.node.hand_over().await;
         self.node.begin_to_stop();
-        tailrace_nats::announce_stop(&self.nats);
+        tailrace_nats::announce_stop(&self.nats).await;
         let (kafka, ()) = join!(self.kafka, self.nats.stop(self.grace));
         if let Err(error) = kafka {
             tracing::error!(%error, "the Kafka listener panicked");

@@ -16,16 +16,10 @@ use tailrace_subjects::{Dialect, Pattern, SubscribeError};
 
 use super::replies::Replies;
 use super::{Account, request_info};
-use crate::burst::{Burst, Came, Crossing, Journey};
-use crate::capture::Binding;
+use crate::burst::{Arrival, Came, Crossing, CrossingTurn};
 use crate::client::Client;
-
-/// Most accounts that a message passes one after the other. The imports form no cycle, so this bounds work,
-/// not correctness.
-const DEPTH_MAX: usize = 10;
-
-/// Most times that one message is published again, however its imports branch.
-const CROSSINGS_MAX: usize = 1024;
+use crate::fan_out::{FanOut, Turn};
+use crate::router::Begun;
 
 /// A way from one account to another.
 pub(super) struct Passage {
@@ -53,6 +47,9 @@ struct Crossed {
     /// it means something else.
     may_acknowledge: bool,
     headers: Option<Vec<u8>>,
+    came: Came,
+    /// Set while it is delivered to very many subscriptions.
+    fan_out: Option<Box<FanOut>>,
 }
 
 impl Passage {
@@ -76,22 +73,21 @@ impl Passage {
         !matches!(self.way, Way::Service { .. }) || matches!(came, Came::Published | Came::ByService)
     }
 
-    fn came(&self) -> Came {
-        match self.way {
-            Way::Stream(_) => Came::ByStream,
-            Way::Service { .. } => Came::ByService,
-            Way::Answers(_) => Came::ByAnswer,
-        }
-    }
-
-    fn take(&self, origin: Option<&Client>, message: &Message<'_>) -> Option<Crossed> {
-        let reply = || message.reply.map(<[u8]>::to_vec);
-        let headers = || message.headers.map(<[u8]>::to_vec);
+    fn cross(&self, origin: Option<&Client>, message: &Message<'_>) -> Option<Crossed> {
+        let reply = message.reply.map(<[u8]>::to_vec);
+        let headers = message.headers.map(<[u8]>::to_vec);
+        let crossed = |account, subject, came| Crossed {
+            account,
+            subject,
+            reply,
+            may_acknowledge: false,
+            headers,
+            came,
+            fan_out: None,
+        };
         match &self.way {
             Way::Stream(import) => {
-                let (account, subject) = (self.to.upgrade()?, import.to_local(message.subject)?);
-                let (reply, headers) = (reply(), headers());
-                Some(Crossed { account, subject, reply, may_acknowledge: false, headers })
+                Some(crossed(self.to.upgrade()?, import.to_local(message.subject)?, Came::ByStream))
             }
             Way::Service { import, from } => {
                 let (account, from) = (self.to.upgrade()?, from.upgrade()?);
@@ -100,13 +96,13 @@ impl Passage {
                     Some(reply) => Some(account.replies()?.expect(&from, reply, import)?),
                     None => None,
                 };
-                let headers = request_info::added(message.headers, &from, origin, import.shares());
-                Some(Crossed { account, subject, reply, may_acknowledge: true, headers: Some(headers) })
+                let headers = Some(request_info::added(message.headers, &from, origin, import.shares()));
+                let crossed = crossed(account, subject, Came::ByService);
+                Some(Crossed { reply, may_acknowledge: true, headers, ..crossed })
             }
             Way::Answers(replies) => {
                 let (account, subject) = replies.take(message)?;
-                let (reply, headers) = (reply(), headers());
-                Some(Crossed { account, subject, reply, may_acknowledge: false, headers })
+                Some(crossed(account, subject, Came::ByAnswer))
             }
         }
     }
@@ -117,28 +113,43 @@ impl Crossing for Passage {
         matches!(self.way, Way::Answers(_))
     }
 
-    fn cross(&self, burst: &mut Burst, message: &Message<'_>, journey: &mut Journey<'_>) -> usize {
-        if !self.follows(journey.came) {
-            return 0;
+    fn take(&self, origin: Option<&Client>, message: &Message<'_>, came: Came) -> Option<Box<dyn Arrival>> {
+        if !self.follows(came) {
+            return None;
         }
-        let Some(crossed) = self.take(journey.origin, message) else { return 0 };
-        journey.left -= 1;
-        let there = Message {
-            subject: &crossed.subject,
-            reply: crossed.reply.as_deref(),
-            headers: crossed.headers.as_deref(),
-            payload: message.payload,
+        Some(Box::new(self.cross(origin, message)?))
+    }
+}
+
+impl Arrival for Crossed {
+    fn came(&self) -> Came {
+        self.came
+    }
+
+    fn message<'m>(&'m self, payload: &'m [u8]) -> Message<'m> {
+        let (reply, headers) = (self.reply.as_deref(), self.headers.as_deref());
+        Message { subject: &self.subject, reply, headers, payload }
+    }
+
+    fn go_on(&mut self, turn: CrossingTurn<'_>) -> Option<usize> {
+        let CrossingTurn { burst, origin, payload, until, captured } = turn;
+        let (account, fan_out) = (Arc::clone(&self.account), self.fan_out.take());
+        let message = self.message(payload);
+        let kept = Message { reply: message.reply.filter(|_| self.may_acknowledge), ..message };
+        let mut captured = |binding: &_| captured(binding, &kept);
+        let mut under_way = match fan_out {
+            Some(fan_out) => fan_out,
+            None => match account.router().begin_crossed(burst, origin, &message, &mut captured) {
+                Begun::Done(deliveries) => return Some(deliveries),
+                Begun::Wide(targets) => Box::new(FanOut::new(targets)),
+            },
         };
-        let reply = there.reply.filter(|_| crossed.may_acknowledge);
-        let kept = Message { reply, ..there };
-        let (router, captured) = (crossed.account.router(), &mut journey.captured);
-        let deliveries = router.publish_of(burst, journey.origin, &there, |binding| captured(binding, &kept));
-        let came = std::mem::replace(&mut journey.came, self.came());
-        journey.depth -= 1;
-        let further = cross_on(burst, &there, journey);
-        journey.depth += 1;
-        journey.came = came;
-        deliveries + further
+        let turn = Turn { burst, origin, message: &message, here: None, until };
+        let done = under_way.go_on(account.router(), turn, captured);
+        if done.is_none() {
+            self.fan_out = Some(under_way);
+        }
+        done
     }
 }
 
@@ -164,31 +175,4 @@ impl Account {
             }
         }
     }
-}
-
-/// Publishes a message in the other accounts to which it crosses, as the lookup has found. Topics that
-/// capture it there get it as it is there. Returns the number of receivers.
-#[cold]
-pub(crate) fn cross(
-    burst: &mut Burst,
-    origin: Option<&Client>,
-    message: &Message<'_>,
-    captured: &mut dyn FnMut(&Arc<Binding>, &Message<'_>),
-) -> usize {
-    cross_on(
-        burst,
-        message,
-        &mut Journey { origin, captured, came: Came::Published, depth: DEPTH_MAX, left: CROSSINGS_MAX },
-    )
-}
-
-fn cross_on(burst: &mut Burst, message: &Message<'_>, journey: &mut Journey<'_>) -> usize {
-    let mut deliveries = 0;
-    for crossing in std::mem::take(&mut burst.crossings) {
-        if journey.depth == 0 || journey.left == 0 {
-            break;
-        }
-        deliveries += crossing.cross(burst, message, journey);
-    }
-    deliveries
 }

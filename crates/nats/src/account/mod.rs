@@ -21,7 +21,6 @@ use tailrace_identity::nats_accounts::{Account as Defined, AccountLimits};
 use tailrace_subjects::{Dialect, Pattern, SubscribeError};
 use tailrace_types::Tally;
 
-pub(crate) use self::crossing::cross;
 pub(crate) use self::names::{GLOBAL, SYSTEM};
 pub(crate) use self::registry::Accounts;
 use self::replies::Replies;

@@ -18,9 +18,9 @@ use super::clock::now_s;
 use super::login::{Mechanism, Refused, given};
 use super::operator::Claimed;
 use super::{Asker, Permissions};
-use crate::burst::Burst;
 use crate::client::{Client, TransportKind};
 use crate::front::NatsFront;
+use crate::speaker::Speaker;
 
 /// A client about whom a service is asked: what it has presented, and the challenge that it had.
 struct Applicant<'a> {
@@ -136,13 +136,7 @@ async fn answer(
         headers: headers.as_deref(),
         payload: &body,
     };
-    let heard = {
-        let mut burst = Burst::default();
-        let heard = account.router().publish(&mut burst, &message, |_| {});
-        burst.finish(front.metrics());
-        heard
-    };
-    if heard == 0 {
+    if Speaker::new(front).say(account.router(), &message).await == 0 {
         return Err(NotLetIn::NotConnected);
     }
     answer.await.map_err(|_| NotLetIn::NoAnswer)

@@ -6,21 +6,17 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use tailrace_env::task;
-use tailrace_env::time::Instant;
 
 use serde::Serialize;
 use tailrace_nats_wire::{Message, push_decimal};
 use tailrace_types::Offset;
 
-use crate::burst::Burst;
 use crate::capture::demands::Unmet;
 use crate::capture::line::Line;
-use crate::fan_out::{FanOut, Turn};
 use crate::front::NatsFront;
 use crate::jetstream::{write_json_name, write_name};
-use crate::router::Begun;
 use crate::server::NatsServer;
-use tailrace_env::aside::TURN;
+use crate::speaker::Speaker;
 use tailrace_node::partitions::Topic;
 use tailrace_node::relay::{NotStored, StoredHere};
 
@@ -332,37 +328,14 @@ fn answer(server: &Arc<NatsServer>, line: &Line, replies: Replies, word: Word) -
 
 /// Publishes the outcome. Any number of subscribers may get it, so other tasks get turns meanwhile.
 async fn publish(front: &NatsFront, replies: &Replies, word: &Word) {
-    let (mut burst, mut payload) = (Burst::default(), Vec::with_capacity(128));
+    let (mut speaker, mut payload) = (Speaker::new(front), Vec::with_capacity(128));
     for (index, subject) in replies.iter() {
         payload.clear();
         word.write(index, &mut payload);
         let message = Message { subject, reply: None, headers: None, payload: &payload };
-        if let Begun::Wide(targets) = front.router().begin_own(&mut burst, &message) {
-            let mut fan_out = FanOut::new(targets);
-            loop {
-                let until = burst.read_at + TURN;
-                let turn = Turn { burst: &mut burst, origin: None, message: &message, here: None, until };
-                // Topics do not capture the server's own messages.
-                if fan_out.go_on(front.router(), turn, |_| {}).is_some() {
-                    break;
-                }
-                rest(front, &mut burst).await;
-            }
-        }
-        front.crossed(&mut burst, &message);
-        if burst.is_due() {
-            rest(front, &mut burst).await;
-        }
+        speaker.say(front.router(), &message).await;
     }
-    burst.finish(front.metrics());
     front.metrics().capture.acks.inc_by(replies.len() as u64);
-}
-
-/// Sends what was published, and lets other tasks have a turn.
-async fn rest(front: &NatsFront, burst: &mut Burst) {
-    burst.finish(front.metrics());
-    task::yield_now().await;
-    burst.begin(Instant::now());
 }
 
 #[cfg(test)]
@@ -377,7 +350,9 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::burst::Burst;
     use crate::capture::CaptureBurst;
+    use crate::router::Begun;
     use crate::testing::{front, server_in, subscriber};
 
     /// Publishes `count` messages in one burst, each with this reply subject.
@@ -388,7 +363,10 @@ mod tests {
         for subject in &subjects {
             let (subject, reply) = (subject.as_bytes(), Some(reply));
             let message = Message { subject, reply, headers: None, payload: b"x" };
-            server.front.router().publish(&mut burst, &message, |binding| capture.push(binding, &message));
+            let router = server.front.router();
+            let begun =
+                router.begin_crossed(&mut burst, None, &message, |binding| capture.push(binding, &message));
+            assert!(matches!(begun, Begun::Done(0)));
         }
         burst.finish(server.front.metrics());
         capture.append(&server, Caller::internal()).await;

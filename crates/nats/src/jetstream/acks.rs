@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tailrace_env::task;
-use tailrace_env::time::{Duration, Instant};
+use tailrace_env::time::Duration;
 use tailrace_jetstream::consumer::AckSubject;
 use tailrace_nats_wire::{Message, NO_RESPONDERS};
 use tailrace_node::Caller;
@@ -15,10 +15,9 @@ use super::queue::Place;
 use super::rights::StreamRights;
 use super::shared::JetStream;
 use crate::account::Account;
-use crate::burst::Burst;
 use crate::client::Client;
-use crate::router::Begun;
 use crate::server::NatsServer;
+use crate::speaker::Speaker;
 
 /// The subjects of acknowledgements.
 pub(super) const PREFIX: &[u8] = b"$JS.ACK.";
@@ -167,32 +166,18 @@ impl Answering<'_> {
     }
 
     async fn answer(&self, acks: &[AckCall], acked: &[Acked]) {
-        let metrics = self.server.front.metrics();
-        let mut burst = Burst::default();
+        let mut speaker = Speaker::patient(&self.server.front);
         for (ack, acked) in acks.iter().zip(acked) {
-            let Some(reply) = ack.reply.as_deref().filter(|_| ack.next.is_none()) else { continue };
-            match acked {
-                Acked::Answered => self.say(&mut burst, reply, None),
+            let Some(subject) = ack.reply.as_deref().filter(|_| ack.next.is_none()) else { continue };
+            let headers = match acked {
+                Acked::Answered => None,
                 Acked::Nobody if self.wants_no_responders => {
-                    let headers = [NO_RESPONDERS, b"Nats-Subject: ", &ack.subject, b"\r\n\r\n"].concat();
-                    self.say(&mut burst, reply, Some(&headers));
+                    Some([NO_RESPONDERS, b"Nats-Subject: ", &ack.subject, b"\r\n\r\n"].concat())
                 }
-                Acked::Silent | Acked::Nobody => {}
-            }
-            if burst.is_due() {
-                burst.finish(metrics);
-                task::yield_now().await;
-                burst.begin(Instant::now());
-            }
-        }
-        burst.finish(metrics);
-    }
-
-    /// Where very many listen, nobody hears of it, as with nats-server.
-    fn say(&self, burst: &mut Burst, subject: &[u8], headers: Option<&[u8]>) {
-        let message = Message { subject, reply: None, headers, payload: b"" };
-        if let Begun::Done(_) = self.account.router().begin_own(burst, &message) {
-            self.server.front.crossed(burst, &message);
+                Acked::Silent | Acked::Nobody => continue,
+            };
+            let message = Message { subject, reply: None, headers: headers.as_deref(), payload: b"" };
+            speaker.say(self.account.router(), &message).await;
         }
     }
 

@@ -3,9 +3,6 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use tailrace_env::aside::TURN;
-use tailrace_env::task;
-use tailrace_env::time::Instant;
 use tailrace_jetstream::api::{Answer, Success};
 use tailrace_jetstream::error::{ApiError, ErrorKind};
 use tailrace_nats_wire::{Message, NO_RESPONDERS};
@@ -16,10 +13,8 @@ use super::rights::StreamRights;
 use super::shared::JetStream;
 use super::stream::Stream;
 use super::streams::Streams;
-use crate::burst::Burst;
-use crate::fan_out::{FanOut, Turn};
-use crate::router::Begun;
 use crate::server::NatsServer;
+use crate::speaker;
 
 /// A request, and what is needed to carry it out.
 #[derive(Clone, Copy)]
@@ -88,62 +83,36 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Publishes the parts of an answer. Topics do not capture them.
+/// Publishes the parts of an answer. Topics do not capture it.
 pub(super) struct Speaker<'a> {
-    asked: Asked<'a>,
-    burst: Burst,
+    call: &'a RequestCall,
+    inner: speaker::Speaker<'a>,
 }
 
 impl<'a> Speaker<'a> {
     pub(super) fn of(asked: Asked<'a>) -> Self {
-        Self { asked, burst: Burst::default() }
+        Self { call: asked.call, inner: speaker::Speaker::patient(&asked.server.front) }
     }
 
     /// Publishes one part. What is said is written when this is dropped, or at the next rest. Any number of
     /// subscribers may get it, so other tasks get turns meanwhile.
     pub(super) async fn say(&mut self, headers: Option<&[u8]>, payload: &[u8]) {
-        let Asked { server, call, .. } = self.asked;
-        let Some(reply) = &call.reply else { return };
+        let Some(reply) = &self.call.reply else { return };
         let message = Message { subject: reply, reply: None, headers, payload };
-        if let Begun::Wide(targets) = call.account.router().begin_own(&mut self.burst, &message) {
-            let mut fan_out = FanOut::new(targets);
-            loop {
-                let until = self.burst.read_at + TURN;
-                let turn =
-                    Turn { burst: &mut self.burst, origin: None, message: &message, here: None, until };
-                if fan_out.go_on(call.account.router(), turn, |_| {}).is_some() {
-                    break;
-                }
-                self.rest().await;
-            }
-        }
-        server.front.crossed(&mut self.burst, &message);
-        if self.burst.is_due() {
-            self.rest().await;
-        }
+        self.inner.say(self.call.account.router(), &message).await;
     }
 
     /// Sends what was said, waits for a reader that is behind, and lets other tasks have a turn.
     pub(super) async fn rest(&mut self) {
-        let metrics = self.asked.server.front.metrics();
-        self.burst.finish(metrics);
-        if let Some(crowded) = self.burst.take_crowded() {
-            crowded.wait(metrics).await;
-        }
-        task::yield_now().await;
-        self.burst.begin(Instant::now());
-    }
-}
-
-impl Drop for Speaker<'_> {
-    fn drop(&mut self) {
-        self.burst.finish(self.asked.server.front.metrics());
+        self.inner.rest().await;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tailrace_env::task;
 
     use super::super::requests::{ApiCall, Requests, Taken};
     use super::*;

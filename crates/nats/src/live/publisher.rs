@@ -7,13 +7,17 @@ use tailrace_env::time::Duration;
 use tailrace_env::{task, time};
 
 use bytes::Bytes;
+use tailrace_nats_wire::Message;
 use tailrace_records::{BatchHeader, Compression, HEADER_BYTES, Record, RecordIter, Strictness};
 use tailrace_types::{Offset, TopicId};
 
 use super::NAME;
 use crate::burst::Burst;
+use crate::fan_out::Turn;
 use crate::front::NatsFront;
 use crate::mapping::{MessageScratch, TopicSubjects, Undeliverable};
+use crate::router::Begun;
+use crate::spread::Spread;
 use tailrace_env::sync::OwnedSemaphorePermit;
 use tailrace_node::partitions::Topic;
 use tailrace_node::taps::{Committed, Intake, NotTaken, Sink, Taken, TapBudget, Took, Waited};
@@ -174,7 +178,7 @@ impl Publisher {
                 let Some(record) = records.next() else { return Ok(()) };
                 let record = record?;
                 if record.offset >= from {
-                    published = self.publish(topic, subjects, &record);
+                    published = self.publish(topic, subjects, &record).await;
                 }
             }
             self.bytes += published.max(records.position() - began);
@@ -193,9 +197,11 @@ impl Publisher {
     }
 
     /// Publishes a record. Returns the bytes of the message, or 0 if there is none.
-    fn publish(&mut self, topic: TopicId, subjects: &TopicSubjects, record: &Record<'_>) -> usize {
+    async fn publish(&mut self, topic: TopicId, subjects: &TopicSubjects, record: &Record<'_>) -> usize {
+        let mut scratch = std::mem::take(&mut self.scratch);
         let (front, metrics) = (&self.front, &self.front.metrics().live);
-        match subjects.message(record, &front.message_limits(), &mut self.scratch) {
+        let mut bytes = 0;
+        match subjects.message(record, &front.message_limits(), &mut scratch) {
             // The topic does not bind this subject. It may not publish under the subjects of another topic.
             Ok(message) if front.router().is_bound_elsewhere(message.subject, topic) => {
                 metrics.bound_elsewhere.inc();
@@ -204,19 +210,45 @@ impl Publisher {
                 metrics.bound_elsewhere.inc();
             }
             Ok(message) => {
-                let deliveries = front.publish(&mut self.burst, &message);
-                self.uncounted.0 += 1;
-                self.uncounted.1 += deliveries as u64;
-                if self.burst.take_passed_over() > 0 {
-                    metrics.skipped.inc();
-                }
+                self.deliver(&message).await;
                 let headers = message.headers.map_or(0, <[u8]>::len);
-                return message.subject.len() + headers + message.payload.len();
+                bytes = message.subject.len() + headers + message.payload.len();
             }
             Err(Undeliverable::TooLarge) => drop(metrics.too_large.inc()),
             Err(Undeliverable::Reserved) => drop(metrics.reserved.inc()),
         }
-        0
+        self.scratch = scratch;
+        bytes
+    }
+
+    /// Delivers a message to all subscribers. There may be very many, so others get turns meanwhile. Topics do
+    /// not capture it.
+    async fn deliver(&mut self, message: &Message<'_>) {
+        let deliveries = match self.front.router().begin_own(&mut self.burst, message) {
+            Begun::Done(deliveries) if self.burst.crossings.is_empty() => deliveries,
+            Begun::Done(deliveries) => {
+                let spread = Spread::crossing(&mut self.burst, deliveries);
+                self.spread(spread, message).await
+            }
+            Begun::Wide(targets) => self.spread(Spread::wide(targets), message).await,
+        };
+        self.uncounted.0 += 1;
+        self.uncounted.1 += deliveries as u64;
+        if self.burst.take_passed_over() > 0 {
+            self.front.metrics().live.skipped.inc();
+        }
+    }
+
+    #[cold]
+    async fn spread(&mut self, mut spread: Spread, message: &Message<'_>) -> usize {
+        loop {
+            let until = self.burst.read_at + TURN;
+            let turn = Turn { burst: &mut self.burst, origin: None, message, here: None, until };
+            if let Some(deliveries) = spread.go_on(self.front.router(), turn, &mut |_, _| {}) {
+                return deliveries;
+            }
+            self.give_way().await;
+        }
     }
 
     /// Sends what was published, and lets subscribers that are behind catch up a little.
@@ -338,7 +370,7 @@ mod tests {
         let (mut burst, payload) = (Burst::default(), vec![0; MEGABYTE]);
         let message = Message { subject, reply: None, headers: None, payload: &payload };
         while !client.out.is_far_behind() {
-            assert_eq!(front.publish(&mut burst, &message), 1);
+            assert!(matches!(front.router().begin_own(&mut burst, &message), Begun::Done(1)));
         }
         burst.finish(front.metrics());
     }

@@ -20,10 +20,11 @@ use super::wire::{self, Change, Inward, Row};
 use super::{NodeInterest, RemoteNode};
 use crate::account::Account;
 use crate::burst::Burst;
-use crate::fan_out::{FanOut, Turn};
+use crate::fan_out::Turn;
 use crate::front::NatsFront;
 use crate::letter::Letter;
 use crate::router::{Begun, Route};
+use crate::spread::Spread;
 use crate::target::{Here, Target};
 use tailrace_env::aside::TURN;
 use tailrace_peers::{NatsFrame, NatsReceiver};
@@ -45,7 +46,7 @@ pub(crate) struct Inbound {
     /// Whether there was a frame since the last call of `settle`.
     fresh: bool,
     began: bool,
-    /// A message that is being delivered to very many subscribers.
+    /// A message that is being delivered to very many subscribers, or in other accounts.
     wide: Option<Box<Wide>>,
     /// The messages after it.
     waiting: Waiting,
@@ -54,7 +55,7 @@ pub(crate) struct Inbound {
 struct Wide {
     account: Arc<Account>,
     message: Inward,
-    fan_out: FanOut,
+    spread: Spread,
 }
 
 /// The subscribers of a node, as it has announced them on this link.
@@ -241,30 +242,34 @@ impl Inbound {
         let begun = account.router().begin_here(&mut self.burst, letter, here);
         match begun {
             Begun::Done(served) => {
-                self.front.crossed(&mut self.burst, &words);
                 self.delivered(&message, served);
+                if self.burst.crossings.is_empty() {
+                    return;
+                }
+                let spread = Spread::crossing(&mut self.burst, served);
+                self.wide = Some(Box::new(Wide { account, message, spread }));
             }
             Begun::Wide(targets) => {
-                let fan_out = FanOut::to(targets, message.at.as_deref());
-                self.wide = Some(Box::new(Wide { account, message, fan_out }));
-                self.fan_out();
+                let spread = Spread::wide_to(targets, message.at.as_deref());
+                self.wide = Some(Box::new(Wide { account, message, spread }));
             }
         }
+        self.spread();
     }
 
-    /// Continues with a message for very many subscribers until this turn is over.
-    fn fan_out(&mut self) {
+    /// Continues with a message for very many subscribers, or for other accounts, until this turn is over.
+    fn spread(&mut self) {
         let Some(mut wide) = self.wide.take() else { return };
-        let Wide { account, message, fan_out } = &mut *wide;
+        let Wide { account, message, spread } = &mut *wide;
         let until = self.burst.read_at + TURN;
         let here = Some(Here { plain: message.plain, queues: &message.queues });
         let words = message.message();
         let turn = Turn { burst: &mut self.burst, origin: None, message: &words, here, until };
         // Topics capture it where it was published.
-        if fan_out.go_on(account.router(), turn, |_| {}).is_some() {
-            let served = fan_out.groups();
-            self.front.crossed(&mut self.burst, &words);
-            self.delivered(message, served);
+        if spread.go_on(account.router(), turn, &mut |_, _| {}).is_some() {
+            if let Some(served) = spread.groups() {
+                self.delivered(message, served);
+            }
         } else {
             self.wide = Some(wide);
         }
@@ -309,7 +314,7 @@ impl NatsReceiver for Inbound {
             return;
         }
         self.begin();
-        self.fan_out();
+        self.spread();
         while self.wide.is_none() && self.burst.read_at.elapsed() < TURN {
             let Some(frame) = self.waiting.pop() else { break };
             self.deliver(Inward::decode(frame).expect("it was checked on arrival"));

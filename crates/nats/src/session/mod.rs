@@ -20,11 +20,11 @@ use crate::burst::Burst;
 use crate::capture::CaptureBurst;
 use crate::client::Client;
 use crate::close::CloseReason;
-use crate::fan_out::FanOut;
 use crate::front::NatsFront;
 use crate::jetstream::Requests;
 use crate::router::{Route, Router};
 use crate::shapes::{Held, Shapes};
+use crate::spread::Spread;
 use crate::subscription::Sid;
 use crate::system::Questions;
 use crate::target::Target;
@@ -63,7 +63,7 @@ pub(super) struct Session {
     pub(super) burst: Burst,
     pub(super) capture: CaptureBurst,
     /// The first message of the input, if it is being delivered to very many subscriptions.
-    fan_out: Option<Wide>,
+    wide: Option<Wide>,
     messages_in: u64,
     bytes_in: u64,
     /// Bytes of operations that publish, for quotas.
@@ -81,7 +81,7 @@ struct Owned {
 }
 
 struct Wide {
-    fan_out: Box<FanOut>,
+    spread: Box<Spread>,
     /// Whether a topic acknowledges the message.
     acknowledged: bool,
     /// Whether topics may answer to its reply subject.
@@ -147,7 +147,7 @@ impl Session {
             limited: HashMap::new(),
             burst: Burst::of_client(client.id),
             capture: CaptureBurst::default(),
-            fan_out: None,
+            wide: None,
             messages_in: 0,
             bytes_in: 0,
             published_bytes: 0,

@@ -2,22 +2,24 @@
 
 use std::sync::Arc;
 
+use tailrace_env::aside::TURN;
 use tailrace_env::time::Instant;
 use tailrace_identity::acl::Access;
 use tailrace_identity::nats_accounts::callout::CALLOUT_SUBJECT;
 use tailrace_nats_wire::{Message, NO_RESPONDERS, ProtocolError};
 
 use super::{Next, Session, Wide};
-use crate::account::{self, without_request_info};
+use crate::account::{Account, without_request_info};
 use crate::auth::{Permissions, ReplyRight};
 use crate::capture::Binding;
 use crate::close::CloseReason;
-use crate::fan_out::{FanOut, Turn};
+use crate::fan_out::Turn;
 use crate::front::NatsFront;
 use crate::jetstream::{ApiCall, Taken, TooMany};
 use crate::mapping;
 use crate::reserved;
 use crate::router::{Begun, deliver_status};
+use crate::spread::Spread;
 use crate::system::Question;
 use crate::target::Target;
 use crate::trace::Trace;
@@ -42,8 +44,8 @@ impl Session {
         message: &Message<'_>,
         until: Instant,
     ) -> Option<Next> {
-        if let Some(wide) = self.fan_out.take() {
-            return self.fan_out(front, message, wide, until);
+        if let Some(wide) = self.wide.take() {
+            return self.spread(front, message, wide, until);
         }
         if self.options.pedantic && !is_literal(message.subject) {
             self.error(&ProtocolError::InvalidPublishSubject);
@@ -92,22 +94,21 @@ impl Session {
             acknowledged |= binding.acknowledges();
             capture.push(binding, &captured(message, may_acknowledge));
         });
-        match begun {
-            Begun::Done(deliveries) => {
-                let reached = Reached { deliveries, acknowledged };
-                let reached = self.cross(message, may_acknowledge, reached);
-                self.published(front, message, &reached);
+        let spread = match begun {
+            Begun::Done(receivers) if self.burst.crossings.is_empty() => {
+                self.published(front, message, receivers, acknowledged);
+                return None;
             }
-            Begun::Wide(targets) => {
-                let fan_out = Box::new(FanOut::new(targets));
-                return self.fan_out(front, message, Wide { fan_out, acknowledged, may_acknowledge }, until);
-            }
-        }
-        None
+            Begun::Done(receivers) => Spread::crossing(&mut self.burst, receivers),
+            Begun::Wide(targets) => Spread::wide(targets),
+        };
+        self.spread(front, message, Wide { spread: Box::new(spread), acknowledged, may_acknowledge }, until)
     }
 
-    /// Delivers to some of very many subscriptions. The others follow in later turns.
-    fn fan_out(
+    /// Delivers for one turn to very many subscriptions, or in other accounts. The others follow in later
+    /// turns.
+    #[cold]
+    fn spread(
         &mut self,
         front: &NatsFront,
         message: &Message<'_>,
@@ -115,19 +116,25 @@ impl Session {
         until: Instant,
     ) -> Option<Next> {
         let turn = Turn { burst: &mut self.burst, origin: Some(&self.client), message, here: None, until };
-        let (capture, acknowledged) = (&mut self.capture, &mut wide.acknowledged);
-        let captured = captured(message, wide.may_acknowledge);
-        let done = wide.fan_out.go_on(self.membership.account().router(), turn, |binding| {
+        let Wide { spread, acknowledged, may_acknowledge } = &mut wide;
+        let capture = &mut self.capture;
+        let mut captured = |binding: &Arc<Binding>, there: Option<&Message<'_>>| {
             *acknowledged |= binding.acknowledges();
-            capture.push(binding, &captured);
-        });
-        let Some(deliveries) = done else {
-            self.fan_out = Some(wide);
+            match there {
+                None => capture.push(binding, &captured(message, *may_acknowledge)),
+                Some(there) => {
+                    capture.end_message();
+                    capture.push(binding, &captured(there, *may_acknowledge));
+                    capture.end_message();
+                }
+            }
+        };
+        let done = spread.go_on(self.membership.account().router(), turn, &mut captured);
+        let Some(receivers) = done else {
+            self.wide = Some(wide);
             return Some(Next::Again);
         };
-        let reached = Reached { deliveries, acknowledged: wide.acknowledged };
-        let reached = self.cross(message, wide.may_acknowledge, reached);
-        self.published(front, message, &reached);
+        self.published(front, message, receivers, wide.acknowledged);
         None
     }
 
@@ -163,11 +170,22 @@ impl Session {
                 let Some(subject) = message.reply else { return true };
                 let answer = Message { subject, reply: None, headers: headers.as_deref(), payload: &payload };
                 // Where very many listen, nobody hears of it, as with nats-server.
-                if let Begun::Done(_) = account.router().begin_own(&mut self.burst, &answer) {
-                    front.crossed(&mut self.burst, &answer);
-                }
+                self.answer_now(&Arc::clone(account), &answer);
                 true
             }
+        }
+    }
+
+    /// Publishes an answer of the server, as far as one turn goes: where very many listen, nobody hears of it,
+    /// as with nats-server.
+    fn answer_now(&mut self, account: &Account, answer: &Message<'_>) {
+        let (router, burst) = (account.router(), &mut self.burst);
+        if let Begun::Done(receivers) = router.begin_own(burst, answer)
+            && !burst.crossings.is_empty()
+        {
+            let (until, mut spread) = (burst.read_at + TURN, Spread::crossing(burst, receivers));
+            let turn = Turn { burst, origin: None, message: answer, here: None, until };
+            spread.go_on(router, turn, &mut |_, _| {});
         }
     }
 
@@ -181,32 +199,9 @@ impl Session {
         self.questions.drain()
     }
 
-    /// Publishes a message in the other accounts to which it crosses. Takes and returns whom it reaches.
     #[inline]
-    fn cross(&mut self, message: &Message<'_>, may_acknowledge: bool, reached: Reached) -> Reached {
-        match self.burst.crossings.is_empty() {
-            true => reached,
-            false => self.cross_on(message, may_acknowledge, reached),
-        }
-    }
-
-    #[cold]
-    fn cross_on(&mut self, message: &Message<'_>, may_acknowledge: bool, reached: Reached) -> Reached {
-        let Reached { deliveries, mut acknowledged } = reached;
-        let capture = &mut self.capture;
-        let mut captured = |binding: &Arc<Binding>, there: &Message<'_>| {
-            acknowledged |= binding.acknowledges();
-            capture.end_message();
-            capture.push(binding, &captured(there, may_acknowledge));
-            capture.end_message();
-        };
-        let more = account::cross(&mut self.burst, Some(&self.client), message, &mut captured);
-        Reached { deliveries: deliveries + more, acknowledged }
-    }
-
-    #[inline]
-    fn published(&mut self, front: &NatsFront, message: &Message<'_>, reached: &Reached) {
-        if reached.deliveries == 0 && !reached.acknowledged {
+    fn published(&mut self, front: &NatsFront, message: &Message<'_>, receivers: usize, acknowledged: bool) {
+        if receivers == 0 && !acknowledged {
             self.nobody_listens(front, message);
         }
     }
@@ -291,14 +286,6 @@ impl Session {
         let answer = Message { subject: reply, reply: None, headers: Some(&headers), payload: b"" };
         deliver_status(subscription, &answer, &mut self.burst);
     }
-}
-
-/// Whom a message reaches.
-struct Reached {
-    /// Number of clients and nodes that get it.
-    deliveries: usize,
-    /// Whether a topic acknowledges it.
-    acknowledged: bool,
 }
 
 /// Returns the message that topics get.

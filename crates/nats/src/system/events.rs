@@ -7,38 +7,40 @@ use tailrace_env::time::WallTime;
 use tailrace_nats_wire::{ConnectOptions, Message};
 
 use super::{name_tag, server};
-use crate::burst::Burst;
 use crate::client::Client;
 use crate::client_info::describe;
 use crate::close::CloseReason;
 use crate::front::NatsFront;
 use crate::go_time::rfc3339;
 use crate::monitor;
+use crate::speaker::Speaker;
 
 const CONNECT: &str = "io.nats.server.advisory.v1.client_connect";
 const DISCONNECT: &str = "io.nats.server.advisory.v1.client_disconnect";
 const CONNECTIONS: &str = "io.nats.server.advisory.v1.account_connections";
 
 /// Tells that a client has logged in.
-pub(crate) fn connected(front: &NatsFront, client: &Client) {
+pub(crate) async fn connected(front: &NatsFront, client: &Client) {
     publish(front, &format!("$SYS.ACCOUNT.{}.CONNECT", client.account()), || {
         let mut info = describe(client, client.said().as_deref());
         info["name_tag"] = json!(name_tag(front, client.account()));
         event(front, CONNECT, json!({ "client": info }))
-    });
-    count_again(front, client.account());
+    })
+    .await;
+    count_again(front, client.account()).await;
 }
 
 /// Tells that a client that has logged in is gone.
-pub(crate) fn disconnected(front: &NatsFront, client: &Client, reason: CloseReason) {
+pub(crate) async fn disconnected(front: &NatsFront, client: &Client, reason: CloseReason) {
     publish(front, &format!("$SYS.ACCOUNT.{}.DISCONNECT", client.account()), || {
         ended(front, client, describe(client, client.said().as_deref()), reason)
-    });
-    count_again(front, client.account());
+    })
+    .await;
+    count_again(front, client.account()).await;
 }
 
 /// Tells that a client was not let in. `said` is what it has presented.
-pub(crate) fn refused(front: &NatsFront, client: &Client, said: &ConnectOptions, reason: CloseReason) {
+pub(crate) async fn refused(front: &NatsFront, client: &Client, said: &ConnectOptions, reason: CloseReason) {
     let subject = format!("$SYS.SERVER.{}.CLIENT.AUTH.ERR", front.server_info().server_id);
     publish(front, &subject, || {
         let mut info = describe(client, Some(said));
@@ -47,15 +49,16 @@ pub(crate) fn refused(front: &NatsFront, client: &Client, said: &ConnectOptions,
             info["user"] = json!(user);
         }
         ended(front, client, info, reason)
-    });
+    })
+    .await;
 }
 
 /// Tells how many connections an account has, on two subjects as nats-server does.
-pub(super) fn count_again(front: &NatsFront, account: &str) {
+pub(super) async fn count_again(front: &NatsFront, account: &str) {
     for subject in
         [format!("$SYS.ACCOUNT.{account}.SERVER.CONNS"), format!("$SYS.SERVER.ACCOUNT.{account}.CONNS")]
     {
-        publish(front, &subject, || connections(front, account).unwrap_or_default());
+        publish(front, &subject, || connections(front, account).unwrap_or_default()).await;
     }
 }
 
@@ -65,7 +68,7 @@ pub(super) fn connections(front: &NatsFront, account: &str) -> Option<Value> {
     Some(event(front, CONNECTIONS, monitor::account_statistics(front, &account)))
 }
 
-pub(super) fn publish(front: &NatsFront, subject: &str, body: impl FnOnce() -> Value) {
+pub(super) async fn publish(front: &NatsFront, subject: &str, body: impl FnOnce() -> Value) {
     let Some(account) = front.accounts().system() else { return };
     let subject = subject.as_bytes();
     if !account.router().reaches_anybody(subject) {
@@ -73,10 +76,7 @@ pub(super) fn publish(front: &NatsFront, subject: &str, body: impl FnOnce() -> V
     }
     let payload = body().to_string().into_bytes();
     let message = Message { subject, reply: None, headers: None, payload: &payload };
-    let mut burst = Burst::default();
-    account.router().publish(&mut burst, &message, |_| {});
-    front.crossed(&mut burst, &message);
-    burst.finish(front.metrics());
+    Speaker::new(front).say(account.router(), &message).await;
 }
 
 fn event(front: &NatsFront, kind: &str, fields: Value) -> Value {

@@ -26,33 +26,33 @@ pub async fn report_regularly(server: Arc<NatsServer>) {
     loop {
         time::sleep(pause).await;
         pause = (pause * 2).min(STATISTICS_PAUSE);
-        statistics(front);
+        statistics(front).await;
         if Instant::now() >= next_count {
             next_count += CONNECTIONS_PAUSE;
             let accounts = front.accounts().all().into_iter();
             for account in accounts.filter(|account| account.connections() > 0) {
-                events::count_again(front, account.name());
+                events::count_again(front, account.name()).await;
             }
         }
     }
 }
 
 /// Publishes the server's numbers.
-pub(super) fn statistics(front: &NatsFront) {
+pub(super) async fn statistics(front: &NatsFront) {
     let subject = format!("$SYS.SERVER.{}.STATSZ", front.server_info().server_id);
-    publish(front, &subject, || super::wanted::statistics(front));
+    publish(front, &subject, || super::wanted::statistics(front)).await;
 }
 
 /// Tells that clients are asked to connect to another node, before the server stops.
-pub fn announce_retirement(front: &NatsFront) {
-    ends(front, "LAMEDUCK");
+pub async fn announce_retirement(front: &NatsFront) {
+    ends(front, "LAMEDUCK").await;
 }
 
 /// Tells that the server stops.
-pub fn announce_stop(front: &NatsFront) {
-    ends(front, "SHUTDOWN");
+pub async fn announce_stop(front: &NatsFront) {
+    ends(front, "SHUTDOWN").await;
 }
 
-fn ends(front: &NatsFront, how: &str) {
-    publish(front, &format!("$SYS.SERVER.{}.{how}", front.server_info().server_id), || server(front));
+async fn ends(front: &NatsFront, how: &str) {
+    publish(front, &format!("$SYS.SERVER.{}.{how}", front.server_info().server_id), || server(front)).await;
 }

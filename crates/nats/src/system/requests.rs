@@ -13,12 +13,12 @@ use super::wanted::{Asking, Wanted, statistics, wanted};
 use super::{clients, events, regular};
 use crate::account::Account;
 use crate::auth::apply_claims;
-use crate::burst::Burst;
 use crate::client::Client;
 use crate::counted::Counted;
 use crate::front::NatsFront;
 use crate::monitor::{self, MonitorAnswer};
 use crate::server::NatsServer;
+use crate::speaker::Speaker;
 
 /// Most requests of one connection that are being answered. A further one has no responders.
 const ANSWERING_MAX: usize = 16;
@@ -77,23 +77,26 @@ pub(crate) async fn answer(server: Arc<NatsServer>, question: Question) {
     let front = &server.front;
     let caller = &question.caller;
     let said = match &question.wanted {
-        Wanted::Plain(body) => return say(&server, &question, body.to_string().as_bytes()),
-        Wanted::Statistics if question.reply.is_empty() => return regular::statistics(front),
+        Wanted::Plain(body) => return say(&server, &question, body.to_string().as_bytes()).await,
+        Wanted::Statistics if question.reply.is_empty() => return regular::statistics(front).await,
         Wanted::Statistics => {
-            return say(&server, &question, statistics(front).to_string().as_bytes());
+            return say(&server, &question, statistics(front).to_string().as_bytes()).await;
         }
         Wanted::Subscribers { account, subject, queue } => {
             let count = monitor::count_subscribers(&server, account, subject, queue.as_deref()).await;
-            return count.into_iter().for_each(|count| say(&server, &question, count.as_bytes()));
+            if let Some(count) = count {
+                say(&server, &question, count.as_bytes()).await;
+            }
+            return;
         }
         Wanted::Health { with_jetstream } => Ok(Some(health(&server, *with_jetstream))),
-        Wanted::Token(token) => return say(&server, &question, token.as_bytes()),
-        Wanted::Pack => return pack(&server, &question),
+        Wanted::Token(token) => return say(&server, &question, token.as_bytes()).await,
+        Wanted::Pack => return pack(&server, &question).await,
         Wanted::Connections(account) => {
             // As in nats-server, nobody answers for an account without connections.
             let is_used = front.accounts().find(account).is_some_and(|account| account.connections() > 0);
             if let Some(body) = events::connections(front, account).filter(|_| is_used) {
-                say(&server, &question, body.to_string().as_bytes());
+                say(&server, &question, body.to_string().as_bytes()).await;
             }
             return;
         }
@@ -122,7 +125,7 @@ pub(crate) async fn answer(server: Arc<NatsServer>, question: Question) {
         Ok(None) => {}
         Err((code, reason)) => body["error"] = json!({ "code": code, "description": reason }),
     }
-    say(&server, &question, body.to_string().as_bytes());
+    say(&server, &question, body.to_string().as_bytes()).await;
 }
 
 /// Reports whether a client of an account may see its other clients.
@@ -184,20 +187,21 @@ async fn delete(server: &NatsServer, caller: &Caller, token: &str) -> Said {
     Ok(json!({ "code": 200, "message": format!("deleted {count} accounts") }))
 }
 
-fn pack(server: &NatsServer, question: &Question) {
+async fn pack(server: &NatsServer, question: &Question) {
     let tokens = server.front.auth().operator().map(|operator| operator.tokens()).unwrap_or_default();
+    let mut speaker = Speaker::patient(&server.front);
     for (account, token) in tokens {
-        say(server, question, format!("{account}|{token}").as_bytes());
+        say_by(&mut speaker, question, format!("{account}|{token}").as_bytes()).await;
     }
-    say(server, question, b"");
+    say_by(&mut speaker, question, b"").await;
 }
 
 /// Publishes an answer. Topics do not capture it.
-fn say(server: &NatsServer, question: &Question, payload: &[u8]) {
-    let front = &server.front;
+async fn say(server: &NatsServer, question: &Question, payload: &[u8]) {
+    say_by(&mut Speaker::patient(&server.front), question, payload).await;
+}
+
+async fn say_by(speaker: &mut Speaker<'_>, question: &Question, payload: &[u8]) {
     let message = Message { subject: &question.reply, reply: None, headers: None, payload };
-    let mut burst = Burst::default();
-    question.account.router().publish(&mut burst, &message, |_| {});
-    front.crossed(&mut burst, &message);
-    burst.finish(front.metrics());
+    speaker.say(question.account.router(), &message).await;
 }

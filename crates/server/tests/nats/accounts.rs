@@ -239,6 +239,23 @@ async fn a_stream_is_heard_where_it_is_imported_under_its_subject_there() {
 }
 
 /// Returns the reply subject, the headers and the payload of the only message.
+#[tokio::test]
+async fn messages_that_very_many_get_in_another_account_keep_their_order() {
+    const LISTENERS: usize = 3_000;
+    let world = world(&(SHARING.to_owned() + &users_of(&["A", "B"])), &[]).await;
+    let (mut a, mut b) = (login(&world.server, "a1").await, login(&world.server, "b1").await);
+    let subscribe: String = (0..LISTENERS).map(|sid| format!("SUB in.news.x {sid}\r\n")).collect();
+    says(&mut b, &subscribe).await;
+    says(&mut a, "PUB news.x 1\r\n1\r\nPUB news.x 1\r\n2\r\nPUB news.x 1\r\n3\r\n").await;
+    let lines = b.until_pong().await;
+    let mut got = vec![String::new(); LISTENERS];
+    for message in lines.chunks(2) {
+        let sid: usize = message[0].split(' ').nth(2).unwrap().parse().unwrap();
+        got[sid].push_str(&message[1]);
+    }
+    assert!(got.iter().all(|got| got == "123"), "{:?}", got.iter().find(|got| *got != "123"));
+}
+
 async fn request(talker: &mut Talker) -> (String, String, String) {
     let lines = talker.until_pong().await;
     let words: Vec<_> = lines[0].split(' ').collect();
