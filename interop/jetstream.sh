@@ -1,5 +1,6 @@
 #!/bin/bash
-# JetStream's API beside the real server, answer by answer: interop/jetstream.sh [streams] [apis] [messages] [consumers] [deliveries]
+# JetStream's API beside the real server, answer by answer:
+# interop/jetstream.sh [streams] [apis] [messages] [consumers] [deliveries]
 #
 # nats-server 2.15.2 and tailrace are asked the same: configurations of streams, requests in every form,
 # messages and reads of them. What is compared: every field of every answer. jetstream/beside.py lists what

@@ -80,7 +80,8 @@ async fn create(asked: Asked<'_>, form: &CreateForm<'_>, body: &[u8]) -> Result<
     shown(asked, &stream, facts, true)
 }
 
-/// The server sends there, whoever listens. So the client must be allowed to say or to hear something there.
+/// The server sends there for anybody who listens. So the client must be allowed to say or to hear something
+/// there.
 fn check_deliver_subject(asked: Asked<'_>, config: &ConsumerConfig) -> Result<(), ApiError> {
     let subject = config.deliver_subject.as_bytes();
     let group = (!config.deliver_group.is_empty()).then_some(config.deliver_group.as_bytes());

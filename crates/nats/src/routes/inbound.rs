@@ -379,7 +379,7 @@ mod tests {
     fn frame(plain: bool, queues: &[&[u8]]) -> Bytes {
         let message = Message { subject: b"r", reply: None, headers: None, payload: b"x" };
         let mut out = BytesMut::new();
-        Outward { message: &message, account: None, plain }.put(&mut out, queues.iter().copied());
+        Outward { letter: Letter::of(&message), account: None, plain }.put(&mut out, queues.iter().copied());
         out.freeze()
     }
 
@@ -409,7 +409,8 @@ mod tests {
     fn message_on(subject: &[u8], payload: &[u8]) -> Bytes {
         let message = Message { subject, reply: None, headers: None, payload };
         let mut out = BytesMut::new();
-        Outward { message: &message, account: None, plain: true }.put(&mut out, std::iter::empty());
+        Outward { letter: Letter::of(&message), account: None, plain: true }
+            .put(&mut out, std::iter::empty());
         out.freeze()
     }
 

@@ -4,8 +4,8 @@
 //!   it.
 //! - `live` is one stream that this node leads: a table of its messages and subjects (`Contents`) beside the
 //!   partition. `follow` reads what is committed and applies it; `rules` are the settings that matter for it.
-//! - `consumers` has the consumers of a stream; [`Consumers`] asks about them on any node. A [`Deliverer`] sends
-//!   what push consumers deliver.
+//! - `consumers` has the consumers of a stream; [`Consumers`] asks about them on any node. A [`Deliverer`]
+//!   sends what push consumers deliver.
 //! - `serve` answers at the leader: it waits until the table has what was committed, selects (`select`), and
 //!   reads the messages from the log (`reading`).
 //!

@@ -5,8 +5,8 @@
 //!   state machines (`member`, `rules`, `view`), one lock, one set of deadlines. `keep` is the task of a
 //!   stream that keeps these. `create` makes consumers.
 //! - `pulls`: a pull has a box for what its client is to get. The client's node asks for it, again and again:
-//!   no node pushes. A push consumer has one (`push`), from which a task sends (`sending`).
-//!   `items` is what boxes contain, `reading` reads the messages.
+//!   no node pushes. A push consumer has one (`push`), from which a task sends (`sending`). `items` is what
+//!   boxes contain, `reading` reads the messages.
 //!
 //! Everything is in the leader's memory, and lost with it. docs/jetstream.md says what that means for
 //! clients.

@@ -12,7 +12,7 @@ use super::items::{Item, Items, Unread};
 const LOOK_FIRST_NS: i64 = 10_000_000;
 const LOOK_LAST_NS: i64 = 1_000_000_000;
 
-/// Pause between two looks whether somebody still listens, in ns. Whoever sends notices it at once.
+/// Pause between two looks whether somebody still listens, in ns. A task that sends notices it at once.
 const LISTENING_NS: i64 = 2_000_000_000;
 
 /// Where a push consumer sends.

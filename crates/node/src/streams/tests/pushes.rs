@@ -92,6 +92,7 @@ fn consumers<'a>(rig: &'a Rig, topic: &'a Topic) -> Consumers<'a> {
 async fn until(what: impl Fn() -> bool) {
     let there = async {
         while !what() {
+            // For the consumer's task to have its turn.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

@@ -261,6 +261,7 @@ async fn an_ephemeral_consumer_goes_when_nobody_listens_any_more() {
     ear.send("UNSUB 7\r\n").await;
     let gone = async {
         while asker.api("CONSUMER.NAMES.S", "").await["total"] != 0 {
+            // For its time to pass.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -350,7 +351,7 @@ async fn what_a_user_may_neither_say_nor_hear_is_no_deliver_subject() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_listens_at_any_node_gets_what_the_leader_sends() {
+async fn listeners_at_any_node_get_what_the_leader_sends() {
     let nodes = cluster(3, &[ON]).await;
     let mut askers = Vec::new();
     for node in &nodes {
