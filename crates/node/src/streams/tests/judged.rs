@@ -44,7 +44,7 @@ async fn publisher(node: Arc<Node>, name: usize, ends: Arc<AtomicBool>) -> BTree
                     last = found.parse().unwrap();
                 }
             }
-            // The same again: it may be stored.
+            // The same again, for it may be stored, once another leader is there.
             None => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }
@@ -103,6 +103,7 @@ async fn each_message_is_stored_once_and_only_if_its_expectation_holds() {
         // Another leader takes over while they publish.
         let before = contents(node).await.len();
         while contents(node).await.len() < before + 3 {
+            // For the others to publish.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         ends.store(true, Ordering::Relaxed);
