@@ -52,6 +52,13 @@ impl ApiError {
         Self::with(kind, &[("{err}", reason.as_ref())])
     }
 
+    /// An error that another node has told.
+    #[must_use]
+    pub fn told(err_code: u16, description: String) -> Option<Self> {
+        let kind = ErrorKind::ALL.iter().copied().find(|kind| kind.err_code() == err_code)?;
+        Some(Self { kind, description: Cow::Owned(description) })
+    }
+
     /// The kind of error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

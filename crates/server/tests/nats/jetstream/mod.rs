@@ -9,6 +9,7 @@ mod kafka;
 mod messages;
 mod monitoring;
 mod nodes;
+mod publish;
 mod purge;
 mod rights;
 mod streams;
