@@ -6,7 +6,9 @@
 # of an operator. nats.go plays the same scenes with both: streams and services of other accounts, private and
 # with tokens, limits, permissions, queues, responses, nkeys, kinds of connection, the events of the system
 # account and its requests, kicked clients. Claims are pushed, listed and pruned by the requests that nsc
-# sends; users and activations are revoked, limits changed and keys removed while clients are connected.
+# sends; users and activations are revoked, limits changed and keys removed while clients are connected. A
+# service decides about clients (auth callout), rightly and in every wrong way, in clear and sealed.
+# Certificates name users (verify_and_map) by each of their names.
 # What is compared: every error that a client is told, every message, and the fields of every JSON answer.
 # go/natsbeside/known.go lists what may differ, each with its reason, and each must still occur.
 #

@@ -3,7 +3,7 @@ import asyncio, os, ssl, subprocess, sys
 import nats
 from nats.errors import Error, MaxPayloadError, NoRespondersError
 from nats.js.api import ConsumerConfig
-from nats.js.errors import KeyNotFoundError, NotFoundError
+from nats.js.errors import APIError, KeyNotFoundError, KeyWrongLastSequenceError, NotFoundError
 import harness
 from harness import SMOKE, check, flushed, raises, same
 
@@ -509,7 +509,10 @@ async def jetstream_buckets():
     """A bucket of keys and values: what is put, found, watched, listed, and its history."""
     nc = await connect()
     js = nc.jetstream()
-    kv = await js.create_key_value(bucket="PYKV", history=5)
+    # As create_key_value makes it, but without TTLs of messages.
+    rules = {"max_msgs_per_subject": 5, "discard": "new", "allow_rollup_hdrs": True, "deny_delete": True}
+    await js.add_stream(name="KV_PYKV", subjects=["$KV.PYKV.>"], allow_direct=True, **rules)
+    kv = await js.key_value("PYKV")
     same([await kv.put("a", b"1"), await kv.put("b", b"2"), await kv.put("a", b"3")], [1, 2, 3], "revisions")
     entry = await kv.get("a")
     same((entry.key, entry.value, entry.revision), ("a", b"3", 3), "the last of a key")
@@ -534,6 +537,64 @@ async def jetstream_buckets():
     status = await kv.status()
     same((status.values, status.history), (5, 5), "status")
     check(await js.delete_key_value("PYKV"), "delete the bucket")
+
+
+async def jetstream_publish():
+    """Expectations and ids, and the entries of a bucket, which rest on them."""
+    nc = await connect()
+    js = nc.jetstream()
+    await js.add_stream(name="PYP", subjects=["py.p.>"])
+
+    async def put(subject, **headers):
+        ack = await js.publish(subject, b"x", headers={f"Nats-{name.replace('_', '-')}": value for name, value in headers.items()})
+        return ack.seq, bool(ack.duplicate)
+
+    async def wrong(code, subject, **headers):
+        try:
+            await put(subject, **headers)
+        except APIError as error:
+            return same(error.err_code, code, str(headers))
+        raise harness.Failure(f"{headers} was not refused")
+
+    same(await put("py.p.1", Msg_Id="one"), (1, False), "an id")
+    same(await put("py.p.2", Msg_Id="one"), (1, True), "the same id")
+    same(await put("py.p.1", Expected_Last_Sequence="1"), (2, False), "the last sequence")
+    await wrong(10071, "py.p.1", Expected_Last_Sequence="1")
+    same(await put("py.p.2", Expected_Last_Subject_Sequence="0"), (3, False), "a new subject")
+    await wrong(10071, "py.p.2", Expected_Last_Subject_Sequence="0")
+    await wrong(10060, "py.p.2", Expected_Stream="OTHER")
+    await wrong(10111, "py.p.2", Rollup="sub")
+    check(await js.delete_stream("PYP"), "delete")
+    # As create_key_value makes it, but without TTLs of messages.
+    rules = {"max_msgs_per_subject": 3, "discard": "new", "allow_rollup_hdrs": True, "deny_delete": True}
+    await js.add_stream(name="KV_PYB", subjects=["$KV.PYB.>"], allow_direct=True, **rules)
+    bucket = await js.key_value("PYB")
+    same(await bucket.create("a", b"1"), 1, "create")
+    try:
+        await bucket.create("a", b"2")
+        raise harness.Failure("a key was created twice")
+    except KeyWrongLastSequenceError:
+        pass
+    same(await bucket.put("a", b"3"), 2, "put")
+    same(await bucket.update("a", b"4", last=2), 3, "update")
+    try:
+        await bucket.update("a", b"5", last=2)
+        raise harness.Failure("an update of an old revision passed")
+    except KeyWrongLastSequenceError:
+        pass
+    entry = await bucket.get("a")
+    same((entry.value, entry.revision), (b"4", 3), "get")
+    same((await bucket.get("a", revision=1)).value, b"1", "get a revision")
+    check(await bucket.delete("a"), "delete")
+    same(await bucket.create("a", b"6"), 5, "create after delete")
+    check(await bucket.purge("a"), "purge")
+    try:
+        await bucket.get("a")
+        raise harness.Failure("a purged key is there")
+    except NotFoundError:
+        pass
+    same((await js.stream_info("KV_PYB")).state.messages, 1, "what a purge leaves")
+    check(await js.delete_stream("KV_PYB"), "delete the bucket")
     await nc.close()
 
 
@@ -555,6 +616,7 @@ test(True, "JetStream: streams", jetstream_streams)
 test(True, "JetStream: pull consumers", jetstream_pulls)
 test(True, "JetStream: push consumers", jetstream_pushes)
 test(True, "JetStream: keys and values", jetstream_buckets)
+test(True, "JetStream: expectations, ids and key-value", jetstream_publish)
 test(True, "a restart of the server", reconnect)
 test(True, "user and password", user_and_password)
 test(False, "token", token)

@@ -4,6 +4,7 @@
 //! Deliberately small: GET and HEAD, HTTP/1.1, no request bodies, a time limit for every connection.
 
 mod access;
+mod metrics;
 mod nameless;
 mod timer;
 
@@ -35,6 +36,7 @@ use tailrace_node::{Caller, Door, Node};
 use tailrace_tls::{HandshakeError, Tls, peer_certificate};
 
 use access::{Origin, View};
+pub use metrics::HttpMetrics;
 use timer::WorldTimer;
 
 /// Maximum number of connections served at once. Each costs about 16 KiB. When one more arrives, the oldest
@@ -89,6 +91,8 @@ pub struct HttpServer {
     pub node: Arc<Node>,
     /// The metrics that `/metrics` shows.
     pub metrics: Arc<Metrics>,
+    /// Its own ones.
+    pub own_metrics: Arc<HttpMetrics>,
     /// Runs the work on pages that may be long.
     pub aside: Arc<Aside>,
     /// Present if any listener uses TLS.
@@ -118,8 +122,11 @@ pub async fn serve(listener: Listener, server: Arc<HttpServer>) {
 async fn serve_one(stream: Stream, peer: SocketAddr, place: ConnectionPlace, server: Arc<HttpServer>) {
     let (taken, caller) = (Arc::clone(&place.0), Caller::client(Door::Http, peer));
     select! {
-        () = secure_and_serve(stream, peer, Arc::clone(&taken), server) => {}
-        () = taken.evicted.notified() => tracing::debug!(%caller, "an idle HTTP connection was closed to make room for another"),
+        () = secure_and_serve(stream, peer, Arc::clone(&taken), Arc::clone(&server)) => {}
+        () = taken.evicted.notified() => {
+            server.own_metrics.cut("no_place");
+            tracing::debug!(%caller, "an idle HTTP connection was closed to make room for another");
+        }
     }
     drop(place);
 }
@@ -131,6 +138,7 @@ async fn secure_and_serve(stream: Stream, peer: SocketAddr, place: Arc<Taken>, s
         }
         Err(error) => {
             let caller = Caller::client(Door::Http, peer);
+            server.own_metrics.cut("tls_handshake");
             tracing::info!(%caller, reason = %error, "HTTP connection closed");
         }
     }

@@ -213,6 +213,11 @@ impl Users {
         self.by_name.contains_key(name)
     }
 
+    /// Reports whether a user has this name, or the clients that present the token.
+    pub fn reserves(&self, name: &str) -> bool {
+        self.has(name) || (self.has_token() && name == TOKEN)
+    }
+
     /// Returns the accounts of the file.
     pub fn accounts(&self) -> &Arc<AccountTable> {
         &self.accounts

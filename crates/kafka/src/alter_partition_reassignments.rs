@@ -67,7 +67,15 @@ async fn reassign(
 ) -> Result<(), Refusal> {
     let (node, image) = (context.node(), context.node().image());
     if node.is_alone() {
-        return reassign_alone(&image, name, wanted, node.id().get());
+        let (topic, partition) = (name.escape_debug(), wanted.partition_index);
+        let change = context.audited(&format_args!("ReassignPartition {topic}-{partition}"));
+        let outcome = reassign_alone(&image, name, wanted, node.id().get());
+        match &outcome {
+            // All replicas are here already.
+            Ok(()) => change.end(),
+            Err(refusal) => change.end_with(refusal.code),
+        }
+        return outcome;
     }
     let partition = PartitionId(wanted.partition_index);
     let nodes: Option<Vec<_>> =

@@ -14,6 +14,7 @@ use tailrace_kafka_wire::messages::alter_share_group_offsets_response::{
 };
 use tailrace_types::{Offset, TopicId};
 
+use crate::audited::Audited;
 use crate::commands::{ITEMS_MAX, Refusal};
 use crate::context::Context;
 use crate::errors::share_admin_code;
@@ -38,9 +39,11 @@ pub(crate) async fn handle(
     let group: Arc<str> = request.group_id.as_str().into();
     let make =
         request.topics.iter().any(|wanted| context.node().topics().by_name(&wanted.topic_name).is_some());
+    let mut change = context.audited_common(&format_args!("SetShareOffsets of {}", group.escape_debug()));
     let opened = match open(&context, &group, make, named_in(&context, &request)).await {
         Ok(opened) => opened,
         Err(Refusal { code, message }) => {
+            change.end_with(code);
             return AlterShareGroupOffsetsResponse {
                 error_code: code.code(),
                 error_message: Some(message),
@@ -51,8 +54,9 @@ pub(crate) async fn handle(
     let mut left = ITEMS_MAX;
     for wanted in request.topics {
         let topic = context.node().topics().by_name(&wanted.topic_name);
-        let (mut partitions, mut altered) = (Vec::new(), Vec::new());
+        let (mut partitions, mut altered, mut wanted_offsets) = (Vec::new(), Vec::new(), Vec::new());
         for partition in wanted.partitions {
+            wanted_offsets.push(partition.start_offset);
             let outcome = if left == 0 {
                 Err(Refusal::too_many("partitions"))
             } else {
@@ -74,6 +78,7 @@ pub(crate) async fn handle(
                 concerned.for_each(|slot| *slot = answer(slot.partition_index, Err(refusal.clone())));
             }
         }
+        record(&mut change, &wanted.topic_name, &partitions, &wanted_offsets);
         responses.push(AlterShareGroupOffsetsResponseTopic {
             topic_name: wanted.topic_name,
             topic_id: topic.map_or([0; 16], |topic| topic.id.0),
@@ -81,7 +86,21 @@ pub(crate) async fn handle(
             ..Default::default()
         });
     }
+    change.end();
     AlterShareGroupOffsetsResponse { responses, ..Default::default() }
+}
+
+fn record(
+    change: &mut Audited,
+    topic: &str,
+    partitions: &[AlterShareGroupOffsetsResponsePartition],
+    offsets: &[i64],
+) {
+    for (partition, offset) in partitions.iter().zip(offsets) {
+        let code = ErrorCode::from_code(partition.error_code).unwrap_or(ErrorCode::UnknownServerError);
+        let (topic, index) = (topic.escape_debug(), partition.partition_index);
+        change.part(&format_args!("{topic}-{index} to {offset}"), code);
+    }
 }
 
 /// Takes the topics that the client may not read out of the request, and returns the answers for them.

@@ -26,7 +26,10 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let mut asked = Vec::new();
     for group_id in request.groups_names.into_iter().take(ITEMS_MAX) {
         let answer = match context.rights().group(Operation::Delete, &group_id) {
-            Ok(()) => Ok(ask(&context, &group_id).await),
+            Ok(()) => {
+                let change = context.audited(&format_args!("DeleteGroup {}", group_id.escape_debug()));
+                Ok((ask(&context, &group_id).await, change))
+            }
             Err(code) => Err(code),
         };
         asked.push((group_id, answer));
@@ -35,19 +38,18 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     Ok(answer_later(Arc::clone(&context), async move {
         let mut results = Vec::with_capacity(asked.len());
         for (group_id, asked) in asked {
-            let fate = match asked {
-                Ok(asked) => fate(asked).await,
-                Err(code) => Err(Refused::Code(code)),
+            let code = match asked {
+                Ok((asked, change)) => {
+                    let code = match fate(asked).await {
+                        Err(Refused::States) => delete_with_states(&context, &group_id).await,
+                        Err(Refused::Code(code)) => code,
+                        Ok(()) => ErrorCode::None,
+                    };
+                    change.end_with(code);
+                    code
+                }
+                Err(code) => code,
             };
-            let code = match fate {
-                Err(Refused::States) => delete_with_states(&context, &group_id).await,
-                Err(Refused::Code(code)) => code,
-                Ok(()) => ErrorCode::None,
-            };
-            if code == ErrorCode::None {
-                let change = format!("DeleteGroup {}", group_id.escape_debug());
-                context.node().record_change(context.caller(), &change);
-            }
             results.push(DeletableGroupResult { group_id, error_code: code.code(), ..Default::default() });
         }
         DeleteGroupsResponse { results, ..Default::default() }

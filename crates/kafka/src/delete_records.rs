@@ -84,14 +84,12 @@ async fn delete(
         return Ok(log_start);
     }
     in_time(caller).map_err(|refusal| refusal.code)?;
+    let change = context.audited(&format_args!("DeleteRecords {} before {to}", handle.id));
     let outcome = advance_log_start(context.node(), caller, &handle, to).await;
-    match &outcome {
-        Ok(_) => {
-            context.node().record_change(caller, &format_args!("DeleteRecords {} before {to}", handle.id))
-        }
-        Err(failure) => {
-            tracing::warn!(%caller, partition = %handle.id, %to, ?failure, "records were not deleted");
-        }
+    if let Err(failure) = &outcome {
+        tracing::warn!(%caller, partition = %handle.id, %to, ?failure, "records were not deleted");
     }
-    outcome.map_err(|failure| failure_code(&failure))
+    let outcome = outcome.map_err(|failure| failure_code(&failure));
+    change.end_with(outcome.as_ref().err().copied().unwrap_or(ErrorCode::None));
+    outcome
 }

@@ -11,6 +11,7 @@ use tailrace_kafka_wire::messages::delete_share_group_offsets_response::{
 };
 use tailrace_types::TopicId;
 
+use crate::audited::Audited;
 use crate::commands::{ITEMS_MAX, Refusal};
 use crate::context::Context;
 use crate::errors::{deletion_code, share_admin_code};
@@ -31,6 +32,9 @@ pub(crate) async fn handle(
         Err(_) => Vec::new(),
     };
     drop(rights);
+    let change = may_delete
+        .is_ok()
+        .then(|| context.audited(&format_args!("DeleteShareOffsets of {}", request.group_id.escape_debug())));
     let outcomes = match may_delete {
         Ok(()) => delete(&context, &request, &may_read).await,
         Err(code) => Err(Refusal::unauthorized(code)),
@@ -38,6 +42,7 @@ pub(crate) async fn handle(
     let outcomes = match outcomes {
         Ok(outcomes) => outcomes,
         Err(Refusal { code, message }) => {
+            change.into_iter().for_each(|change| change.end_with(code));
             return DeleteShareGroupOffsetsResponse {
                 error_code: code.code(),
                 error_message: Some(message),
@@ -75,7 +80,16 @@ pub(crate) async fn handle(
             ..Default::default()
         });
     }
+    change.into_iter().for_each(|change| record(change, &responses));
     DeleteShareGroupOffsetsResponse { responses, ..Default::default() }
+}
+
+fn record(mut change: Audited, topics: &[DeleteShareGroupOffsetsResponseTopic]) {
+    for topic in topics {
+        let code = ErrorCode::from_code(topic.error_code).unwrap_or(ErrorCode::UnknownServerError);
+        change.part(&topic.topic_name.escape_debug(), code);
+    }
+    change.end();
 }
 
 /// Deletes the offsets. Returns the outcome for each topic of which the group had some.

@@ -13,6 +13,7 @@ use tailrace_kafka_wire::messages::elect_leaders_response::{
 use tailrace_metadata::MetadataImage;
 use tailrace_types::{PartitionId, RaftGroup};
 
+use crate::audited::Audited;
 use crate::commands::{ITEMS_MAX, Refusal};
 use crate::context::Context;
 use tailrace_node::ask::HandOver;
@@ -34,9 +35,39 @@ pub(crate) async fn handle(context: Arc<Context>, request: ElectLeadersRequest) 
     }
     let kind = if context.version() >= KINDS_FROM { request.election_type } else { PREFERRED };
     let is_known = matches!(kind, PREFERRED | UNCLEAN);
+    let what = if kind == UNCLEAN { "unclean" } else { "preferred" };
+    let change = context.audited(&format_args!("ElectLeaders {what}"));
     if is_known && !context.node().is_alone() {
-        return elect_in_cluster(&context, request, kind).await;
+        let response = elect_in_cluster(&context, request, kind).await;
+        record(change, &response);
+        return response;
     }
+    let response = elect_alone(&context, request, kind, is_known);
+    record(change, &response);
+    response
+}
+
+fn record(mut change: Audited, response: &ElectLeadersResponse) {
+    let code_of = |code| ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError);
+    if response.error_code != ErrorCode::None.code() {
+        return change.end_with(code_of(response.error_code));
+    }
+    for topic in &response.replica_election_results {
+        for partition in &topic.partition_result {
+            let (name, number) = (topic.topic.escape_debug(), partition.partition_id);
+            change.part(&format_args!("{name}-{number}"), code_of(partition.error_code));
+        }
+    }
+    change.end();
+}
+
+/// Answers for a standalone server.
+fn elect_alone(
+    context: &Context,
+    request: ElectLeadersRequest,
+    kind: i8,
+    is_known: bool,
+) -> ElectLeadersResponse {
     let image = context.node().image();
     let Some(wanted) = request.topic_partitions else {
         let nothing_elected = |topic: String| ReplicaElectionResult { topic, ..Default::default() };

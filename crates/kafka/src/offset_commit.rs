@@ -15,6 +15,7 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_metadata::{MetadataImage, TopicRef};
 use tailrace_types::TopicId;
 
+use crate::audited::Audited;
 use crate::closed::Closed;
 use crate::context::{Context, Decided, answer_later, decode};
 use crate::errors::group_code;
@@ -58,6 +59,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         retention_ms: Some(request.retention_time_ms).filter(|&ms| ms >= 0),
         topics,
     };
+    let change = audited(&context, &request.group_id, &commit);
     let pending = context.submit_offsets(request.group_id, OffsetsEvent::Commit(commit)).await;
     let image = context.node().image();
     let all = move |asked, code| all(&image, asked, code);
@@ -68,9 +70,43 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
             Ok(_) => all(asked, ErrorCode::UnknownServerError),
             Err(code) => all(asked, code),
         };
+        if let Some(change) = change {
+            record(change, &response.topics);
+        }
         response.topics.extend(refused);
         response
     }))
+}
+
+/// Begins the event of offsets that the client sets without being a member, as an administrator does who
+/// resets them.
+fn audited(context: &Context, group: &str, commit: &CommitRequest) -> Option<Audited> {
+    let by = &commit.by;
+    let is_member = !by.member.is_empty() || by.instance.is_some() || by.generation_or_epoch >= 0;
+    if is_member || !context.session.moved_groups.is_new(group) {
+        return None;
+    }
+    let mut change = context.audited_common(&format_args!("SetOffsets of {}", group.escape_debug()));
+    for CommitTopic { topic, partitions } in &commit.topics {
+        for partition in partitions {
+            let (index, offset) = (partition.index, partition.offset);
+            match topic {
+                TopicRef::Name(name) => {
+                    change.add(&format_args!("{}-{index} to {offset}", name.escape_debug()));
+                }
+                TopicRef::Id(id) => change.add(&format_args!("{id}-{index} to {offset}")),
+            }
+        }
+    }
+    Some(change)
+}
+
+fn record(mut change: Audited, topics: &[OffsetCommitResponseTopic]) {
+    let codes = topics.iter().flat_map(|topic| &topic.partitions).map(|partition| partition.error_code);
+    for code in codes {
+        change.became(ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError));
+    }
+    change.end();
 }
 
 /// Returns the topics that the client may read, and the answers for the others.

@@ -8,6 +8,7 @@ use tailrace_kafka_wire::messages::offset_delete_response::{
 };
 use tailrace_kafka_wire::{ErrorCode, Reader};
 
+use crate::audited::Audited;
 use crate::closed::Closed;
 use crate::context::{Context, Decided, answer_later, decode};
 use crate::errors::group_code;
@@ -32,18 +33,36 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         partitions: topic.partitions.iter().map(|partition| partition.partition_index).collect(),
     });
     let wanted: Vec<_> = wanted.collect();
+    let mut change = context.audited(&format_args!("DeleteOffsets of {}", request.group_id.escape_debug()));
     let pending = context.submit_offsets(request.group_id, OffsetsEvent::Delete(wanted)).await;
     Ok(answer_later(context, async move {
-        match pending.offsets().await {
-            Ok(OffsetsReply::Delete(Ok(fates))) => OffsetDeleteResponse {
-                topics: hidden.into_iter().chain(topics.into_iter().zip(fates).map(decided)).collect(),
-                ..Default::default()
-            },
-            Ok(OffsetsReply::Delete(Err(error))) => refused(group_code(&error)),
-            Ok(_) => refused(ErrorCode::UnknownServerError),
-            Err(code) => refused(code),
-        }
+        let fates = match pending.offsets().await {
+            Ok(OffsetsReply::Delete(Ok(fates))) => Ok(fates),
+            Ok(OffsetsReply::Delete(Err(error))) => Err(group_code(&error)),
+            Ok(_) => Err(ErrorCode::UnknownServerError),
+            Err(code) => Err(code),
+        };
+        let topics: Vec<_> = match fates {
+            Ok(fates) => topics.into_iter().zip(fates).map(decided).collect(),
+            Err(code) => {
+                change.end_with(code);
+                return refused(code);
+            }
+        };
+        record(&mut change, &topics);
+        change.end();
+        OffsetDeleteResponse { topics: hidden.into_iter().chain(topics).collect(), ..Default::default() }
     }))
+}
+
+fn record(change: &mut Audited, topics: &[OffsetDeleteResponseTopic]) {
+    for topic in topics {
+        for partition in &topic.partitions {
+            let code = ErrorCode::from_code(partition.error_code).unwrap_or(ErrorCode::UnknownServerError);
+            let (name, index) = (topic.name.escape_debug(), partition.partition_index);
+            change.part(&format_args!("{name}-{index}"), code);
+        }
+    }
 }
 
 /// A topic, and the fates of its partitions.

@@ -11,6 +11,7 @@ use tailrace_node::{Caller, Door};
 
 use crate::came_by::CameBy;
 use crate::login::state::Login;
+use crate::moved_groups::MovedGroups;
 use crate::work::{self, Work};
 
 /// The client at the other end of a connection.
@@ -33,6 +34,8 @@ pub(crate) struct ClientSession {
     pub(crate) came_by: Arc<CameBy>,
     /// The name and version that the client sent in ApiVersions.
     pub(crate) software: OnceLock<(String, String)>,
+    /// Groups whose offsets it has set without being a member.
+    pub(crate) moved_groups: MovedGroups,
     /// Whether share sessions were opened or continued on this connection.
     share_sessions: AtomicBool,
     /// Memory that the last decoded request takes beyond its frame.
@@ -62,6 +65,7 @@ impl ClientSession {
             local,
             came_by,
             software: OnceLock::new(),
+            moved_groups: MovedGroups::default(),
             share_sessions: AtomicBool::new(false),
             decoded_bytes: AtomicUsize::new(0),
             throttle_ms: AtomicU32::new(0),

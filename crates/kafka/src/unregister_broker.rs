@@ -37,5 +37,6 @@ pub(crate) async fn handle(
     } else {
         (ErrorCode::BrokerIdNotRegistered, format!("Broker ID {wanted} is not currently registered."))
     };
+    context.audited(&format_args!("RemoveNode {wanted}")).end_with(code);
     UnregisterBrokerResponse { error_code: code.code(), error_message: Some(message), ..Default::default() }
 }

@@ -16,6 +16,7 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_replication::TransactionMarker;
 use tailrace_types::{ProducerEpoch, ProducerId};
 
+use crate::audited::Audited;
 use crate::closed::Closed;
 use crate::context::{Context, Decided, answer_later, decode};
 use crate::errors::failure_code;
@@ -40,15 +41,23 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     }
     let mut written = Vec::with_capacity(request.markers.len());
     for marker in request.markers {
-        written.push(append_all(&context, marker).await);
+        let change = audited(&context, &marker);
+        let (producer_id, topics) = append_all(&context, marker).await;
+        written.push((producer_id, topics, change));
     }
     Ok(answer_later(context, async move {
         let mut markers = Vec::with_capacity(written.len());
-        for (producer_id, topics) in written {
-            markers.push(result(producer_id, topics).await);
+        for (producer_id, topics, change) in written {
+            markers.push(result(producer_id, topics, change).await);
         }
         WriteTxnMarkersResponse { markers, ..Default::default() }
     }))
+}
+
+fn audited(context: &Context, marker: &WritableTxnMarker) -> Audited {
+    let what = if marker.transaction_result { "CommitTransaction" } else { "AbortTransaction" };
+    let (producer, epoch) = (marker.producer_id, marker.producer_epoch);
+    context.audited(&format_args!("{what} of producer {producer}, epoch {epoch}"))
 }
 
 fn check_rights(context: &Context) -> Result<(), ErrorCode> {
@@ -105,19 +114,12 @@ async fn append_one(context: &Context, topic: &str, index: i32, marker: Transact
     let node = context.node();
     let handle = online_by_name(&node.topics(), topic, index)?;
     match append_any_marker(node, context.caller(), &handle, marker).await {
-        Ok(committed_at) => {
-            tracing::info!(
-                caller = %context.caller(), partition = %handle.id, producer = %marker.producer_id,
-                epoch = %marker.producer_epoch, committed = marker.committed,
-                "a client has ended a transaction in a partition"
-            );
-            Ok((handle, committed_at))
-        }
+        Ok(committed_at) => Ok((handle, committed_at)),
         Err(failure) => Err(failure_code(&failure)),
     }
 }
 
-async fn result(producer_id: i64, topics: Topics) -> WritableTxnMarkerResult {
+async fn result(producer_id: i64, topics: Topics, mut change: Audited) -> WritableTxnMarkerResult {
     let mut results = Vec::with_capacity(topics.len());
     for (name, partitions) in topics {
         let mut answers = Vec::with_capacity(partitions.len());
@@ -127,6 +129,7 @@ async fn result(producer_id: i64, topics: Topics) -> WritableTxnMarkerResult {
                 Ok(_) => ErrorCode::KafkaStorageError,
                 Err(code) => code,
             };
+            change.part(&format_args!("{}-{partition_index}", name.escape_debug()), code);
             answers.push(WritableTxnMarkerPartitionResult {
                 partition_index,
                 error_code: code.code(),
@@ -135,5 +138,6 @@ async fn result(producer_id: i64, topics: Topics) -> WritableTxnMarkerResult {
         }
         results.push(WritableTxnMarkerTopicResult { name, partitions: answers, ..Default::default() });
     }
+    change.end();
     WritableTxnMarkerResult { producer_id, topics: results, ..Default::default() }
 }

@@ -412,7 +412,14 @@ impl Connection {
                         }
                         Err(_) => {
                             self.session.asker().late(self.front().auth(), &options);
-                            return Some(CloseReason::AuthenticationTimeout);
+                            if self.front().auth().callouts().is_none() {
+                                return Some(CloseReason::AuthenticationTimeout);
+                            }
+                            // As in nats-server: a service that does not answer has refused.
+                            system::refused(self.front(), &self.client, &options, CloseReason::Authorization)
+                                .await;
+                            self.session.denied();
+                            return Some(CloseReason::Authorization);
                         }
                     }
                     next = self.process(Instant::now());

@@ -12,7 +12,6 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tailrace_config::{BrokerConfig, NatsTls, TlsClientAuth};
 use tailrace_env::sync::watch;
-use tailrace_metadata::MetadataImage;
 use tailrace_nats_wire::ServerInfo;
 
 use crate::account::Accounts;
@@ -170,11 +169,6 @@ impl NatsFront {
     #[inline]
     pub(crate) fn jetstream(&self) -> Option<&JetStream> {
         self.jetstream.as_ref()
-    }
-
-    /// Warns about users of the NATS settings whose name a user of the cluster also has.
-    pub fn warn_of_twins(&self, image: &MetadataImage) {
-        self.auth.warn_of_twins(image);
     }
 
     /// INFO without the fields for a single client.

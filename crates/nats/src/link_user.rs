@@ -1,4 +1,4 @@
-//! The front as a user of the links to other nodes.
+//! The front as a user of the links to other nodes, and as what has users of its own.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use tailrace_types::NodeId;
 
 use crate::front::NatsFront;
 use crate::routes::Inbound;
+use tailrace_node::access::OwnUsers;
 use tailrace_node::cluster::LinkUser;
 use tailrace_peers::{NatsReceiver, Peers};
 
@@ -38,5 +39,11 @@ impl LinkUser for NatsFront {
     fn linked_by(self: Arc<Self>, node: NodeId) -> Box<dyn NatsReceiver> {
         let node = self.accounts().routes().node_came(node);
         Box::new(Inbound::new(self, node))
+    }
+}
+
+impl OwnUsers for NatsFront {
+    fn has_user(&self, name: &str) -> bool {
+        self.auth().has_user(name)
     }
 }

@@ -9,7 +9,7 @@ use tailrace_log::DamagedRange;
 use tailrace_metadata::MetadataImage;
 use tailrace_types::{NodeId, RaftGroup, TimestampMs};
 
-use crate::access::Access;
+use crate::access::{Access, OwnUsers};
 use crate::cleaner::Cleaner;
 use crate::cluster::{Heard, LinkUser, Links};
 use crate::controller::{ControllerShell, GROUP as METADATA, ProducerIdBlock};
@@ -44,6 +44,8 @@ pub struct Node {
     pub(crate) share: ShareGroups,
     /// Tables of the streams that this node leads.
     pub(crate) streams: Streams,
+    /// Users of a front, whose names no user of the cluster may get.
+    pub(crate) own_users: Option<Arc<dyn OwnUsers>>,
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) stepper: Stepper,
     pub(crate) dirty: Arc<DirtyPages>,

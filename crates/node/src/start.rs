@@ -22,7 +22,7 @@ use tailrace_replication::raft::ReplicaOptions;
 use tailrace_types::{NodeId, usize_of};
 
 use crate::access::{
-    Access, AccessError, AccessMetrics, check_first_user, create_first_user, fill_audit_topic,
+    Access, AccessError, AccessMetrics, OwnUsers, check_first_user, create_first_user, fill_audit_topic,
     finish_audit_topic, flush_audit_topic, remove_expired,
 };
 use crate::cleaner::Cleaner;
@@ -112,6 +112,8 @@ pub struct Fronts {
     pub translator: Option<Arc<dyn Translator>>,
     /// The one that sends what push consumers deliver. Without it there are none.
     pub deliverer: Option<Arc<dyn Deliverer>>,
+    /// The one that has users of its own.
+    pub users: Option<Arc<dyn OwnUsers>>,
 }
 
 /// Why a node did not start. Each is one line, and says what to do if that is known.
@@ -236,7 +238,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
             opened => (Some(opened.map_err(|error| lost(error, &data_dir))?), false),
         },
     };
-    let Fronts { followers, sinks, relays, link_user, translator, deliverer } = fronts;
+    let Fronts { followers, sinks, relays, link_user, translator, deliverer, users } = fronts;
     let entered = match config.cluster_address() {
         None => {
             own.may_be_alone()?;
@@ -289,6 +291,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         coordinators: Coordinators::new(),
         share: ShareGroups::new(),
         streams: Streams::new(translator, deliverer),
+        own_users: users,
         flusher: context.flusher,
         stepper,
         dirty: context.dirty,

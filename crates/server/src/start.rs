@@ -18,7 +18,7 @@ use tailrace_env::net::{ListenError, Listener, listen};
 use tailrace_env::task::{self, JoinHandle, Spawner};
 use tailrace_env::time::Duration;
 use tailrace_env::workers::Workers;
-use tailrace_http::HttpServer;
+use tailrace_http::{HttpMetrics, HttpServer};
 use tailrace_kafka::{FetchSessions, KafkaMetrics, KafkaServer, LOGIN_MEMORY_BYTES, Limits, api_name};
 use tailrace_nats::{Auth, AuthError, NatsFront, NatsServer, PendingCollector};
 use tailrace_node::cluster::Addresses;
@@ -61,6 +61,15 @@ pub enum StartError {
     /// The TLS files could not be loaded.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Two users have one name.
+    #[error(
+        "users of the NATS settings (or of tailrace.nats.users.file) and of the cluster (or tailrace.first.user) have names in \
+         common: {names}; remove them from the settings, or from the cluster with \"tailrace user remove\""
+    )]
+    UsersTwice {
+        /// The names.
+        names: String,
+    },
     /// The operating system refused a thread or a listener's address.
     #[error("cannot start threads: {0}")]
     Threads(#[source] io::Error),
@@ -128,6 +137,8 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let metrics = Arc::new(Metrics::default());
     let kafka_metrics = Arc::new(KafkaMetrics::new(api_name));
     metrics.add(|registry| kafka_metrics.register_into(registry));
+    let http_metrics = Arc::new(HttpMetrics::default());
+    metrics.add(|registry| http_metrics.register_into(registry));
     let workers = Arc::new(Workers::start().map_err(StartError::Threads)?);
     let front = Arc::new(NatsFront::new(&config, addresses.nats, auth, Arc::clone(&workers)));
     metrics.add(|registry| front.register_into(registry));
@@ -139,6 +150,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         link_user: Some(Arc::clone(&front) as _),
         translator: Some(Arc::clone(&front) as _),
         deliverer: Some(Arc::clone(&front) as _),
+        users: Some(Arc::clone(&front) as _),
     };
     let node = tailrace_node::start(tailrace_node::Startup {
         settings: startup.settings,
@@ -149,6 +161,11 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         fronts,
     });
     let running = node.await?;
+    let names = running.node().users_twice(&running.node().image());
+    if !names.is_empty() {
+        running.stop().await;
+        return Err(StartError::UsersTwice { names: shown(&names) });
+    }
     let (node, addresses) = (running.node(), running.addresses().cloned().unwrap_or(addresses));
     // The metadata may say otherwise than the settings.
     let rules = Rules::of(&config, node.image().broker());
@@ -188,12 +205,12 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let http = Arc::new(HttpServer {
         node: Arc::clone(node),
         metrics,
+        own_metrics: http_metrics,
         aside,
         tls: tls.clone(),
         guest: Arc::new(NatsOnHttp(Arc::clone(&nats))),
     });
     let grace = Duration::from_millis(config.tailrace_shutdown_grace_ms);
-    front.warn_of_twins(&node.image());
     let mut others = vec![
         task::spawn(tailrace_nats::follow_access(Arc::clone(&nats))),
         task::spawn(tailrace_nats::follow_claims(Arc::clone(&nats))),
@@ -311,6 +328,16 @@ impl Rules {
             AuthorizerClass::None => Self::None,
         }
     }
+}
+
+/// Writes names for an error. Only the first ones, if there are many.
+fn shown(names: &[String]) -> String {
+    const SHOWN_MAX: usize = 10;
+    let mut text: Vec<_> = names.iter().take(SHOWN_MAX).map(|name| name.escape_debug().to_string()).collect();
+    if names.len() > SHOWN_MAX {
+        text.push(format!("and {} more", names.len() - SHOWN_MAX));
+    }
+    text.join(", ")
 }
 
 /// Warns about listeners that strangers can use. Demanding client certificates or passwords keeps strangers

@@ -9,14 +9,17 @@ use rustls::server::danger::ClientCertVerifier;
 use tailrace_config::{BrokerConfig, NatsTls, TlsClientAuth};
 use tailrace_env::io::AsyncWriteExt as _;
 use tailrace_env::net::Stream;
+use tailrace_env::select;
 use tailrace_env::time::{self, Duration};
 use tokio_rustls::TlsAcceptor;
 
+use crate::bounded::Bounded;
 use crate::error::{CERTIFICATE, HandshakeError, KEY, TlsError, handshake_error};
 use crate::files::{
     Stamps, authorities, certificates, private_key, stamps, warn_if_key_is_open, watch_files,
 };
 use crate::stream::TlsStream;
+use crate::under_way::UnderWay;
 
 const AUTHORITIES: &str = "tailrace.tls.ca.file";
 
@@ -40,6 +43,7 @@ pub struct Tls {
     /// For `client_auth` first, then for listeners with something else.
     servers: ArcSwap<Servers>,
     handshake_timeout: Duration,
+    under_way: UnderWay,
     /// Stamps of the files, taken before they were first read.
     read_at_start: Stamps,
 }
@@ -71,14 +75,16 @@ impl Tls {
         let read_at_start = files.stamps();
         let servers = ArcSwap::from_pointee(read_all(&files, kinds)?);
         let handshake_timeout = Duration::from_millis(config.tailrace_tls_handshake_timeout_ms);
-        Ok(Some(Arc::new(Self { files, client_auth, servers, handshake_timeout, read_at_start })))
+        let under_way = UnderWay::default();
+        Ok(Some(Arc::new(Self { files, client_auth, servers, handshake_timeout, under_way, read_at_start })))
     }
 
     /// Performs the server's side of the handshake on a new connection.
     ///
     /// # Errors
-    /// The client does not speak TLS, shows no acceptable certificate, closes the connection or takes too
-    /// long. Where TLS has an alert for the error, the client was sent one.
+    /// The client does not speak TLS, shows no acceptable certificate, closes the connection, takes too long
+    /// or sends too much, or too many others have begun handshakes since. Where TLS has an alert for the
+    /// error, the client was sent one.
     pub async fn accept(&self, stream: Stream) -> Result<TlsStream, HandshakeError> {
         self.accept_with(stream, self.client_auth).await
     }
@@ -111,9 +117,18 @@ impl Tls {
         words: &[u8],
     ) -> Result<TlsStream, HandshakeError> {
         let server = self.server(client_auth);
+        let place = self.under_way.begin();
+        let stream = Bounded::of_client(stream, client_auth != TlsClientAuth::None);
         let mut handshake = TlsAcceptor::from(server).accept(stream);
-        match time::timeout(self.handshake_timeout, &mut handshake).await {
-            Ok(Ok(stream)) => Ok(stream.into()),
+        let ended = select! {
+            ended = time::timeout(self.handshake_timeout, &mut handshake) => ended,
+            () = place.is_taken() => return Err(HandshakeError::TooMany),
+        };
+        match ended {
+            Ok(Ok(mut stream)) => {
+                stream.get_mut().0.open();
+                Ok(stream.into())
+            }
             Ok(Err(error)) => Err(handshake_error(error)),
             Err(_) => {
                 if let Some(stream) = handshake.get_mut() {

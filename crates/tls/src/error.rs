@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::bounded::TooLong;
+
 /// Names of the listeners' settings.
 pub(crate) const CERTIFICATE: &str = "tailrace.tls.certificate.file";
 pub(crate) const KEY: &str = "tailrace.tls.key.file";
@@ -49,6 +51,12 @@ pub enum HandshakeError {
     /// The client does not speak TLS.
     #[error("the client does not speak TLS, which this listener requires")]
     NotTls,
+    /// The client has sent more than a handshake has.
+    #[error("the client sent too much before the TLS handshake was complete")]
+    TooLong,
+    /// Others have begun handshakes since, and there are too many.
+    #[error("the TLS handshake was the oldest of too many")]
+    TooMany,
     /// The client closed the connection.
     #[error("the client closed the connection during the TLS handshake")]
     Closed,
@@ -60,6 +68,9 @@ pub enum HandshakeError {
 /// Converts a handshake error. If a client does not speak TLS, its first bytes are not a TLS record, which
 /// rustls reports as `InvalidMessage`.
 pub(crate) fn handshake_error(error: io::Error) -> HandshakeError {
+    if error.get_ref().is_some_and(|inner| inner.is::<TooLong>()) {
+        return HandshakeError::TooLong;
+    }
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match cause {
         Some(rustls::Error::InvalidMessage(_)) => HandshakeError::NotTls,

@@ -2,9 +2,9 @@
 //! ([`ServersTls`]), over any stream of `tailrace_env`.
 //!
 //! TLS is rustls with ring. Certificates are read from files, and reloaded when those change. Bounds: a
-//! client's handshake has a time limit (the caller limits that of a node), rustls keeps at most one record
-//! and 64 KiB of handshake per connection, and a connection counts against its listener's limits from accept
-//! on.
+//! client's handshake has a time limit, and one of its bytes (the caller limits those of a node), only so
+//! many are under way at once, rustls keeps at most one record of a connection afterwards, and a connection
+//! counts against its listener's limits from accept on.
 //!
 //! Time limits and pauses use the clock of `tailrace_env`. Two things bypass it:
 //!
@@ -16,12 +16,14 @@
 //! Deliberately not here: certificates per name (SNI), revocation lists, OCSP, encrypted keys, and the name
 //! in a client's certificate ([`peer_certificate`]), which is read in `identity`.
 
+mod bounded;
 mod clients;
 mod error;
 mod files;
 mod nodes;
 mod servers;
 mod stream;
+mod under_way;
 
 pub use clients::Tls;
 pub use error::{HandshakeError, TlsError};

@@ -20,6 +20,7 @@ use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, Sig
 use tailrace_env::net::Stream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
+use crate::bounded::Bounded;
 use crate::error::{HandshakeError, TlsError, handshake_error};
 use crate::files::{
     Stamps, authorities, certificates, private_key, stamps, warn_if_key_is_open, watch_files,
@@ -86,7 +87,7 @@ impl PeerTls {
     /// The other end does not speak TLS, shows no node certificate, or closes the connection.
     pub async fn accept(&self, stream: Stream) -> Result<TlsStream, HandshakeError> {
         let config = Arc::clone(&self.configs.load().server);
-        let accepted = TlsAcceptor::from(config).accept(stream).await;
+        let accepted = TlsAcceptor::from(config).accept(Bounded::elsewhere(stream)).await;
         accepted.map(TlsStream::from).map_err(handshake_error)
     }
 
@@ -98,7 +99,7 @@ impl PeerTls {
     pub async fn connect(&self, host: &str, stream: Stream) -> io::Result<TlsStream> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let config = Arc::clone(&self.configs.load().client);
-        TlsConnector::from(config).connect(name, stream).await.map(TlsStream::from)
+        TlsConnector::from(config).connect(name, Bounded::elsewhere(stream)).await.map(TlsStream::from)
     }
 }
 

@@ -9,6 +9,7 @@ use rustls::pki_types::ServerName;
 use tailrace_env::net::Stream;
 use tokio_rustls::TlsConnector;
 
+use crate::bounded::Bounded;
 use crate::error::TlsError;
 use crate::files::{authorities, certificates};
 use crate::stream::TlsStream;
@@ -56,7 +57,10 @@ impl ServersTls {
     /// The other end does not speak TLS, shows no certificate for this host, or closes the connection.
     pub async fn connect(&self, host: &str, stream: Stream) -> io::Result<TlsStream> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        TlsConnector::from(Arc::clone(&self.0)).connect(name, stream).await.map(TlsStream::from)
+        TlsConnector::from(Arc::clone(&self.0))
+            .connect(name, Bounded::elsewhere(stream))
+            .await
+            .map(TlsStream::from)
     }
 }
 

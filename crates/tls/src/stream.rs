@@ -1,9 +1,9 @@
 //! The stream that a handshake yields.
 
-use tailrace_env::net::Stream;
+use crate::bounded::Bounded;
 
 /// A TLS connection, for either end.
-pub type TlsStream = tokio_rustls::TlsStream<Stream>;
+pub type TlsStream = tokio_rustls::TlsStream<Bounded>;
 
 /// Returns the certificate of the other end, as DER. The handshake has verified it. `None` if it showed none,
 /// which is so for every client unless clients must show one.

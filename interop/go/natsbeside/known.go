@@ -29,6 +29,12 @@ var known = []difference{
 		"what every account may ask the server are no exports of the system account"),
 	differs("requests of the system account", `NONE\.CONNZ`,
 		"an empty list of connections is a list, and not null"),
+	differs("what a service decides", "from elsewhere",
+		"the networks in the claims of a service's answer apply"),
+	differs("what the users of a service may do", "limited to .*",
+		"the limits in the claims of a service's answer apply"),
+	differs("what the users of a service may do", "info of .*",
+		"the name in the claims of a service's answer is told to the user"),
 }
 
 func knownDifference(scene, label string) string {

@@ -85,6 +85,7 @@ func main() {
 	flag.Parse()
 	folder, wanted := flag.Arg(0), regexp.MustCompile(*only)
 	scenes := append(append(configured(), systemScenes()...), operatorScenes()...)
+	scenes = append(append(scenes, calloutScenes()...), certificateScenes()...)
 	failed, met, rows := 0, map[string]int{}, 0
 	for _, world := range worlds() {
 		var pair []*server

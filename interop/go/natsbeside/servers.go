@@ -21,6 +21,7 @@ type server struct {
 	addresses []string // of all nodes
 	id, name  string   // as INFO says
 	folder    string
+	world     string
 	process   []*exec.Cmd
 	operator  *operator
 }
@@ -99,7 +100,7 @@ func (s *server) wait(options ...nats.Option) {
 }
 
 func newServer(kind, world, folder string) *server {
-	s := &server{kind: kind, folder: filepath.Join(folder, world+"-"+kind)}
+	s := &server{kind: kind, world: world, folder: filepath.Join(folder, world+"-"+kind)}
 	ok(os.MkdirAll(s.folder, 0o700), "folder")
 	return s
 }
@@ -137,7 +138,9 @@ func startTailrace(world, folder string, nodes int, settings ...string) *server 
 	return s
 }
 
-func worlds() []string { return []string{"accounts", "users", "ending", "operator", "nodes"} }
+func worlds() []string {
+	return []string{"accounts", "users", "ending", "operator", "nodes", "callout", "sealed", "certificates"}
+}
 
 // startPair starts both servers with the same users and accounts.
 func startPair(world, folder string) []*server {
@@ -150,6 +153,10 @@ func startPair(world, folder string) []*server {
 		return operatorPair(world, folder, 1)
 	case "nodes":
 		return operatorPair(world, folder, 3)
+	case "callout", "sealed":
+		return calloutPair(world, folder, world == "sealed")
+	case "certificates":
+		return certificatesPair(world, folder)
 	}
 	panic(world)
 }

@@ -119,6 +119,11 @@ macro_rules! tailrace_first_settings {
         /// error 10026.
         tailrace_jetstream_stream_consumers_max: u32 = K::new("tailrace.jetstream.stream.consumers.max", Int)
             .default("10000").count("consumers").between(1, 1_000_000);
+        /// Maximum number of ids (`Nats-Msg-Id`) that are remembered of one stream: those of messages that came
+        /// within its duplicate window. One takes about 100 bytes. A further message with an id is refused with
+        /// error 10167 (too many requests).
+        tailrace_jetstream_stream_ids_max: u32 = K::new("tailrace.jetstream.stream.ids.max", Int)
+            .default("1000000").count("ids").between(1, 100_000_000);
         /// Maximum number of messages that one stream may hold. One that holds more answers with error 10047.
         tailrace_jetstream_stream_messages_max: u64 = K::new("tailrace.jetstream.stream.messages.max", Long)
             .default("100000000").count("messages").between(1, 1_000_000_000);

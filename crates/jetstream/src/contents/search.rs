@@ -55,6 +55,11 @@ impl Contents {
         self.subjects.find(subject).map(|id| self.subjects.entry(id).last)
     }
 
+    /// The first message of a subject.
+    pub fn first_of_subject(&self, subject: &[u8]) -> Option<Found> {
+        self.subjects.find(subject).and_then(|id| self.found(self.subjects.entry(id).first))
+    }
+
     /// How many messages a subject has.
     pub fn count_of_subject(&self, subject: &[u8]) -> u64 {
         self.subjects.find(subject).map_or(0, |id| self.subjects.entry(id).count.into())

@@ -52,11 +52,11 @@ impl ApiError {
         Self::with(kind, &[("{err}", reason.as_ref())])
     }
 
-    /// The error that another node has told of, by its code. `None` if there is no such code.
+    /// An error that another node has told.
     #[must_use]
-    pub fn of_code(err_code: u16, description: String) -> Option<Self> {
-        let kind = ErrorKind::ALL.iter().find(|kind| kind.err_code() == err_code)?;
-        Some(Self { kind: *kind, description: Cow::Owned(description) })
+    pub fn told(err_code: u16, description: String) -> Option<Self> {
+        let kind = ErrorKind::ALL.iter().copied().find(|kind| kind.err_code() == err_code)?;
+        Some(Self { kind, description: Cow::Owned(description) })
     }
 
     /// The kind of error.
@@ -139,9 +139,9 @@ mod tests {
     #[test]
     fn an_error_of_another_node_is_the_same_here() {
         let error = ApiError::because(ErrorKind::ConsumerCreate, "why");
-        let told = ApiError::of_code(error.kind().err_code(), error.description().to_owned());
+        let told = ApiError::told(error.kind().err_code(), error.description().to_owned());
         assert_eq!(told, Some(error));
-        assert_eq!(ApiError::of_code(9, String::new()), None);
+        assert_eq!(ApiError::told(9, String::new()), None);
     }
 
     #[test]

@@ -26,6 +26,12 @@ pub enum AccessError {
         /// What a name must not do.
         reason: &'static str,
     },
+    /// `UNACCEPTABLE_CREDENTIAL`: one name would be two users. Only a node knows its own users, so a node
+    /// finds this.
+    #[error(
+        "A user of the NATS settings or of the users file has this name; take another name, or remove that user from the settings and restart."
+    )]
+    UserOfSettings,
     /// `RESOURCE_NOT_FOUND`: the user has no credential for this mechanism.
     #[error("Attempt to delete a user credential that does not exist")]
     UnknownCredential,

@@ -493,7 +493,9 @@ fn kind_of(error: &AccessError) -> ControlErrorKind {
     use ControlErrorKind as Kind;
     match error {
         Access::LevelTooLow { .. } => Kind::UnsupportedLevel,
-        Access::NoUserName | Access::InvalidUserName { .. } => Kind::UnacceptableCredential,
+        Access::NoUserName | Access::InvalidUserName { .. } | Access::UserOfSettings => {
+            Kind::UnacceptableCredential
+        }
         Access::UnknownCredential | Access::UnknownUser => Kind::ResourceNotFound,
         Access::CredentialTwice => Kind::DuplicateResource,
         Access::EndsBeforeNow

@@ -37,7 +37,6 @@ use tailrace_identity::acl::Access;
 use tailrace_identity::nats_accounts::AccountTable;
 use tailrace_identity::nats_accounts::jwt::{Connection, Presented, UserClaims};
 use tailrace_identity::{Check, Credential, Denied, SlowCheck, User, UserName, Users};
-use tailrace_metadata::MetadataImage;
 use tailrace_nats_wire::ConnectOptions;
 use tailrace_node::access::{LoggedIn, LoginRefused};
 use tailrace_node::{Caller, Node};
@@ -176,16 +175,9 @@ impl Auth {
         self.required() || self.lets_cluster_users_in() || self.users.callout().is_some()
     }
 
-    /// Warns about users of the settings or the file that have the name of a user of the cluster, whose
-    /// password then does not count here.
-    pub(crate) fn warn_of_twins(&self, image: &MetadataImage) {
-        for user in image.access().users().filter(|user| self.users.has(user.name.as_str())) {
-            tracing::warn!(
-                user = %user.name.as_str().escape_debug(),
-                "a user of the NATS settings or users file has the name of a user of the cluster: for NATS clients, \
-                 only the password of the settings or file counts"
-            );
-        }
+    /// Reports whether a user of the settings or the file has this name.
+    pub(crate) fn has_user(&self, name: &str) -> bool {
+        self.users.reserves(name)
     }
 
     /// Reports whether INFO says that credentials are needed: they are, and there is no guest for clients

@@ -14,13 +14,14 @@ use tailrace_node::Node;
 use tailrace_node::access::LoggedIn;
 
 use crate::account::GLOBAL;
+use crate::reserved;
 
 use super::clock::now_s;
 use super::decisions::{Delivered, REMEMBERED_BYTES_MAX, remember};
 use super::login::Mechanism;
 use super::operator::Claimed;
 use super::rights::{Images, ReplyRight, SubjectRights};
-use super::turn::TurnSubjects;
+use super::turn::{Decision, TurnSubjects};
 
 /// Most requests that a connection may still answer. At the limit, the older half is forgotten. nats-server
 /// has no limit.
@@ -220,25 +221,45 @@ impl Permissions {
         self.rights.as_ref().is_none_or(|rights| rights.may_publish(subject)) && self.list_publishing(subject)
     }
 
-    /// The same, for the connection's own task in one of its turns.
+    /// The same, for the connection's own task in one of its turns. Subjects of servers are refused, too.
     #[inline]
     pub(crate) fn may_publish_in(&self, turn: &mut TurnSubjects, subject: &[u8]) -> bool {
-        let by_rules = |rights: &SubjectRights| turn.allows(subject, || rights.may_publish(subject));
-        self.rights.as_ref().is_none_or(by_rules) && self.list_publishing(subject)
+        if self.rights.is_none() && !self.lists_publishing {
+            return !reserved::is_subject(subject);
+        }
+        turn.allows(subject, || self.decide(subject))
+    }
+
+    fn decide(&self, subject: &[u8]) -> Decision {
+        let by_rules = self.rights.as_ref().is_none_or(|rights| rights.may_publish(subject));
+        match by_rules && !reserved::is_subject(subject) {
+            true if self.is_listed(subject) => Decision::ForTheTurn,
+            // Answers are counted.
+            true if self.answers(subject) => Decision::Once,
+            _ => Decision::Refused,
+        }
     }
 
     /// The same, by the user's own lists alone.
     fn list_publishing(&self, subject: &[u8]) -> bool {
+        self.is_listed(subject) || self.answers(subject)
+    }
+
+    fn answers(&self, subject: &[u8]) -> bool {
+        let limits = self.rules().filter(|_| self.lists_publishing).and_then(|rules| rules.responses());
+        limits.is_some_and(|limits| self.may_respond(subject, limits))
+    }
+
+    fn is_listed(&self, subject: &[u8]) -> bool {
         let Some(rules) = self.rules().filter(|_| self.lists_publishing) else { return true };
         let remembered = self.published.lock().get(subject).copied();
-        let allowed = remembered.unwrap_or_else(|| {
+        remembered.unwrap_or_else(|| {
             let allowed = rules.may_publish(subject);
             if subject.len() <= REMEMBERED_BYTES_MAX {
                 remember(&mut self.published.lock(), subject.into(), allowed);
             }
             allowed
-        });
-        allowed || rules.responses().is_some_and(|limits| self.may_respond(subject, limits))
+        })
     }
 
     pub(crate) fn may_subscribe(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {

@@ -287,6 +287,12 @@ subscribe = { allow = ["req.>"] }
 allow_responses = { max = 2, expires = "50ms" }
 
 [[users]]
+user = "s"
+password = "p"
+publish = { allow = ["plain"] }
+allow_responses = { max = 2, expires = "1h" }
+
+[[users]]
 user = "o"
 password = "p"
 allow_responses = true
@@ -339,20 +345,27 @@ async fn deliveries_are_looked_at_only_where_something_is_denied_within() {
 #[tokio::test]
 async fn a_request_that_was_delivered_may_be_answered_as_often_and_as_long_as_is_allowed() {
     let auth = load_file(USERS).unwrap();
-    let r = permissions(&auth, "r").await;
-    assert!(r.tracks_replies());
-    assert!(r.may_publish(b"plain") && !r.may_publish(b"_INBOX.1"));
-    r.delivered(b"_INBOX.1");
-    assert!(r.may_publish(b"_INBOX.1") && r.may_publish(b"_INBOX.1") && !r.may_publish(b"_INBOX.1"));
+    let [r, s] = [permissions(&auth, "r").await, permissions(&auth, "s").await];
+    assert!(s.tracks_replies());
+    assert!(s.may_publish(b"plain") && !s.may_publish(b"_INBOX.1"));
+    s.delivered(b"_INBOX.1");
+    assert!(s.may_publish(b"_INBOX.1") && s.may_publish(b"_INBOX.1") && !s.may_publish(b"_INBOX.1"));
+    // In one turn, too.
+    let mut turn = TurnSubjects::default();
+    turn.begin();
+    s.delivered(b"_INBOX.1");
+    let answered = [(); 3].map(|()| s.may_publish_in(&mut turn, b"_INBOX.1"));
+    assert_eq!(answered, [true, true, false]);
+    assert!([(); 3].iter().all(|()| s.may_publish_in(&mut turn, b"plain")));
+    assert!(!s.may_publish_in(&mut turn, b"$NRG.x"), "subjects of servers");
     r.delivered(b"_INBOX.2");
-    assert!(r.may_publish(b"_INBOX.2"));
     // The permission to answer must expire on its own.
     time::sleep(Duration::from_millis(60)).await;
     assert!(!r.may_publish(b"_INBOX.2"));
     // Another connection of the same user has its own permissions.
-    let other = permissions(&auth, "r").await;
-    r.delivered(b"_INBOX.3");
-    assert!(!other.may_publish(b"_INBOX.3") && r.may_publish(b"_INBOX.3"));
+    let other = permissions(&auth, "s").await;
+    s.delivered(b"_INBOX.3");
+    assert!(!other.may_publish(b"_INBOX.3") && s.may_publish(b"_INBOX.3"));
     // Requests that are never answered do not pile up, even if their time is long.
     let o = permissions(&auth, "o").await;
     for number in 0..200_000 {

@@ -1,4 +1,4 @@
-//! The subjects that a connection may publish to in its current turn, by the rules of the cluster.
+//! The subjects that a connection may publish to in its current turn.
 //!
 //! A turn lasts a millisecond at most, and begins after its bytes were read. So a message that was sent after
 //! a change of the rules was acknowledged is never decided by the rules before. Within the turn, a decision
@@ -8,6 +8,16 @@ use crate::auth::decisions::REMEMBERED_BYTES_MAX;
 
 /// Number of subjects. With the longest ones they take less than 3 KiB.
 const PLACES: usize = 16;
+
+/// A decision about a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Refused,
+    /// Allowed, and the next one with this subject has to be decided again.
+    Once,
+    /// Allowed, like all with this subject in this turn.
+    ForTheTurn,
+}
 
 /// The subjects. Empty until the first decision.
 #[derive(Debug, Default)]
@@ -83,9 +93,9 @@ impl TurnSubjects {
         self.latest = None;
     }
 
-    /// Returns the decision of this turn, or decides. Only what is allowed is kept.
+    /// Returns the decision of this turn, or decides.
     #[inline]
-    pub(crate) fn allows(&mut self, subject: &[u8], decide: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn allows(&mut self, subject: &[u8], decide: impl FnOnce() -> Decision) -> bool {
         let ends = Ends::of(subject);
         if self.latest == Some(ends) {
             return true;
@@ -98,11 +108,11 @@ impl TurnSubjects {
             self.latest = ends.are_all().then_some(ends);
             return true;
         }
-        let allowed = decide();
-        if allowed && subject.len() <= REMEMBERED_BYTES_MAX {
+        let decision = decide();
+        if decision == Decision::ForTheTurn && subject.len() <= REMEMBERED_BYTES_MAX {
             self.keep(ends, subject);
         }
-        allowed
+        decision != Decision::Refused
     }
 
     #[cold]
@@ -122,12 +132,13 @@ impl TurnSubjects {
 mod tests {
     use std::cell::Cell;
 
+    use super::Decision::{ForTheTurn, Once, Refused};
     use super::*;
 
     #[test]
     fn what_is_allowed_holds_for_the_turn_and_a_refusal_for_one_message() {
         let (mut subjects, asked) = (TurnSubjects::default(), Cell::new(0));
-        let allows = |subjects: &mut TurnSubjects, subject: &[u8], answer: bool| {
+        let allows = |subjects: &mut TurnSubjects, subject: &[u8], answer: Decision| {
             subjects.allows(subject, || {
                 asked.set(asked.get() + 1);
                 answer
@@ -135,14 +146,15 @@ mod tests {
         };
         subjects.begin();
         for _ in 0..3 {
-            assert!(allows(&mut subjects, b"orders.a", true));
+            assert!(allows(&mut subjects, b"orders.a", ForTheTurn));
         }
         assert_eq!(asked.get(), 1);
-        assert!(!allows(&mut subjects, b"orders.b", false) && allows(&mut subjects, b"orders.b", true));
-        assert_eq!(asked.get(), 3);
-        subjects.begin();
-        assert!(!allows(&mut subjects, b"orders.a", false), "another turn");
+        assert!(!allows(&mut subjects, b"orders.b", Refused) && allows(&mut subjects, b"orders.b", Once));
+        assert!(!allows(&mut subjects, b"orders.b", Refused), "the other one was for one message, too");
         assert_eq!(asked.get(), 4);
+        subjects.begin();
+        assert!(!allows(&mut subjects, b"orders.a", Refused), "another turn");
+        assert_eq!(asked.get(), 5);
     }
 
     #[test]
@@ -154,18 +166,18 @@ mod tests {
                 other[changed] = b'b';
                 let mut subjects = TurnSubjects::default();
                 subjects.begin();
-                assert!(subjects.allows(&subject, || true));
-                assert!(!subjects.allows(&other, || false), "{length}, {changed}, just before");
+                assert!(subjects.allows(&subject, || ForTheTurn));
+                assert!(!subjects.allows(&other, || Refused), "{length}, {changed}, just before");
                 // As if both had the same place.
                 let of_subject = subjects.places[Ends::of(&subject).place()].clone();
                 subjects.places[Ends::of(&other).place()] = of_subject;
-                assert!(!subjects.allows(&other, || false), "{length}, {changed}");
+                assert!(!subjects.allows(&other, || Refused), "{length}, {changed}");
             }
             let mut subjects = TurnSubjects::default();
             subjects.begin();
             assert!(
-                subjects.allows(&subject, || true)
-                    && !subjects.allows(&[&subject, &b"a"[..]].concat(), || false)
+                subjects.allows(&subject, || ForTheTurn)
+                    && !subjects.allows(&[&subject, &b"a"[..]].concat(), || Refused)
             );
         }
     }
@@ -176,11 +188,11 @@ mod tests {
         subjects.begin();
         for number in 0..1000 {
             let subject = format!("orders.{number}");
-            assert!(subjects.allows(subject.as_bytes(), || true));
+            assert!(subjects.allows(subject.as_bytes(), || ForTheTurn));
             assert!(subjects.allows(subject.as_bytes(), || panic!("it was just decided")));
         }
         let long = vec![b'x'; REMEMBERED_BYTES_MAX + 1];
-        assert!(subjects.allows(&long, || true) && !subjects.allows(&long, || false));
+        assert!(subjects.allows(&long, || ForTheTurn) && !subjects.allows(&long, || Refused));
         let kept: usize = subjects.places.iter().map(|place| place.subject.capacity()).sum();
         assert!(subjects.places.len() == PLACES && kept <= PLACES * REMEMBERED_BYTES_MAX);
     }

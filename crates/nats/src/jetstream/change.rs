@@ -9,6 +9,7 @@ use tailrace_jetstream::api::{Created, Purged, StreamInfo, Success, bodies};
 use tailrace_jetstream::error::{ApiError, ErrorKind};
 use tailrace_jetstream::stream::{self, Creation, StreamConfig};
 use tailrace_metadata::{Command, ConfigChange, CreateTopic, Requester, TopicRef};
+use tailrace_node::access::ChangeEnd;
 use tailrace_node::streams::{self, PurgeTerms};
 use tailrace_types::TopicId;
 
@@ -177,8 +178,16 @@ pub(super) async fn purge(asked: Asked<'_>, name: &str, body: &[u8]) -> Result<P
     };
     let terms = PurgeTerms { upto, keep: request.keep };
     let node = &asked.server.node;
-    let purged =
-        streams::purge(node, caller, &topic, terms).await.map_err(|failure| failure.to_api_error())?;
-    node.record_change(caller, &format_args!("purged {purged} messages of the stream {name:?}"));
-    Ok(Purged::new(purged))
+    let mut change = node.open_change(caller, &format_args!("PurgeStream {}", name.escape_debug()));
+    match streams::purge(node, caller, &topic, terms).await.map_err(|failure| failure.to_api_error()) {
+        Ok(purged) => {
+            change.add(&format_args!("{purged} messages"));
+            change.end(ChangeEnd::Done);
+            Ok(Purged::new(purged))
+        }
+        Err(error) => {
+            change.end(ChangeEnd::Unknown(&error.to_string()));
+            Err(error)
+        }
+    }
 }

@@ -208,9 +208,10 @@ impl Session {
 
     #[inline]
     fn may_publish(&mut self, subject: &[u8]) -> bool {
-        let turn = &mut self.turn_subjects;
-        self.permissions.as_ref().is_none_or(|user| user.may_publish_in(turn, subject))
-            && !reserved::is_subject(subject)
+        match &self.permissions {
+            Some(user) => user.may_publish_in(&mut self.turn_subjects, subject),
+            None => !reserved::is_subject(subject),
+        }
     }
 
     /// Checks the reply subject of a message by the rules of the cluster, and its key by the user's lists,

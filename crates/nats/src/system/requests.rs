@@ -8,11 +8,12 @@ use tailrace_identity::acl::Operation;
 use tailrace_metadata::Command;
 use tailrace_nats_wire::Message;
 use tailrace_node::Caller;
+use tailrace_node::access::ChangeEnd;
 
 use super::wanted::{Asking, Wanted, statistics, wanted};
 use super::{clients, events, regular};
 use crate::account::Account;
-use crate::auth::apply_claims;
+use crate::auth::{Operator, apply_claims};
 use crate::client::Client;
 use crate::counted::Counted;
 use crate::front::NatsFront;
@@ -104,8 +105,8 @@ pub(crate) async fn answer(server: Arc<NatsServer>, question: Question) {
         Wanted::Refused(code, reason) => Err((*code, reason.clone())),
         Wanted::Update { token, about } => update(&server, caller, token, about.as_deref()).await.map(Some),
         Wanted::Delete(token) => delete(&server, caller, token).await.map(Some),
-        Wanted::Kick(id) => clients::kick(front, caller, *id).map(|()| None),
-        Wanted::SendAway(id) => clients::send_away(front, *id).map(|()| None),
+        Wanted::Kick(id) => clients::kick(&server, caller, *id).map(|()| None),
+        Wanted::SendAway(id) => clients::send_away(&server, caller, *id).map(|()| None),
         Wanted::Account(name) => monitor::account_info(front, name)
             .map(Some)
             .ok_or_else(|| (500, format!("Account {name} does not exist"))),
@@ -157,34 +158,52 @@ async fn page(server: &Arc<NatsServer>, path: &str, query: &str) -> Said {
 
 /// Stores claims that the operator has signed, on all nodes.
 async fn update(server: &NatsServer, caller: &Caller, token: &str, about: Option<&str>) -> Said {
-    let failed = |reason: &dyn std::fmt::Display| (500, reason.to_string());
-    let Some(operator) = server.front.auth().operator() else { return Err(failed(&"there is no operator")) };
-    let account = operator.check_update(token).map_err(|reason| failed(&reason))?;
-    if about.is_some_and(|about| about != account.as_str()) {
-        return Err(failed(&"the claims are those of another account than the subject names"));
-    }
+    let (operator, account) = checked(server, caller, "StoreAccountClaims", |operator| {
+        let account = operator.check_update(token).map_err(|reason| reason.to_string())?;
+        match about {
+            Some(about) if about != account.as_str() => {
+                Err("the claims are those of another account than the subject names".to_owned())
+            }
+            _ => Ok(account),
+        }
+    })?;
     let command = Command::StoreAccountClaims { token: token.to_owned() };
-    let done = server.node.execute(caller, command).await.map_err(|reason| failed(&reason))?;
+    let done = server.node.execute(caller, command).await.map_err(|reason| (500, reason.to_string()))?;
     operator.set_stored(done.image.access().account_claims());
     // Here before the answer, on the other nodes as soon as they have them.
     apply_claims(server);
-    tracing::info!(target: "tailrace::audit", %caller, %account, "the claims of a NATS account were stored");
     Ok(json!({ "account": account.as_str(), "code": 200, "message": "jwt updated" }))
 }
 
 /// Deletes accounts, as the operator has signed.
 async fn delete(server: &NatsServer, caller: &Caller, token: &str) -> Said {
-    let failed = |reason: &dyn std::fmt::Display| (500, reason.to_string());
-    let Some(operator) = server.front.auth().operator() else { return Err(failed(&"there is no operator")) };
-    let deleted = operator.check_deletion(token).map_err(|reason| failed(&reason))?;
+    let (operator, deleted) = checked(server, caller, "DeleteAccountClaims", |operator| {
+        operator.check_deletion(token).map_err(|reason| reason.to_string())
+    })?;
     let command = Command::DeleteAccountClaims { token: token.to_owned() };
-    let done = server.node.execute(caller, command).await.map_err(|reason| failed(&reason))?;
+    let done = server.node.execute(caller, command).await.map_err(|reason| (500, reason.to_string()))?;
     operator.set_stored(done.image.access().account_claims());
     // Here before the answer, on the other nodes as soon as they have them.
     apply_claims(server);
     let count = deleted.accounts.len();
-    tracing::info!(target: "tailrace::audit", %caller, count, "the claims of NATS accounts were deleted");
     Ok(json!({ "code": 200, "message": format!("deleted {count} accounts") }))
+}
+
+/// Asks the operator about a change of claims. Records a refusal: there will be no command of the controller.
+fn checked<T>(
+    server: &NatsServer,
+    caller: &Caller,
+    what: &'static str,
+    check: impl FnOnce(&Operator) -> Result<T, String>,
+) -> Result<(Arc<Operator>, T), (u16, String)> {
+    let refused = |reason: String| {
+        server.node.open_change(caller, &what).end(ChangeEnd::Refused(&reason));
+        (500, reason)
+    };
+    let operator = server.front.auth().operator();
+    let operator = operator.ok_or_else(|| refused("there is no operator".to_owned()))?;
+    let found = check(operator).map_err(refused)?;
+    Ok((Arc::clone(operator), found))
 }
 
 async fn pack(server: &NatsServer, question: &Question) {

@@ -30,7 +30,7 @@ pub(super) use super::audit_bounds::WINDOW;
 const TEXT_BYTES_MAX: usize = 512;
 
 /// Most details of a change.
-const DETAILS_MAX: usize = 100;
+pub(super) const DETAILS_MAX: usize = 100;
 
 /// The file cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +58,56 @@ pub(super) struct Refusal<'a> {
     pub(super) kind: ResourceKind,
     pub(super) name: &'a str,
     pub(super) by: RefusedBy,
+}
+
+/// The details of a change.
+pub(super) struct Details {
+    pub(super) shown: Vec<String>,
+    /// How many there are besides.
+    pub(super) left_out: usize,
+}
+
+impl From<Vec<String>> for Details {
+    fn from(mut shown: Vec<String>) -> Self {
+        let left_out = shown.len().saturating_sub(DETAILS_MAX);
+        shown.truncate(DETAILS_MAX);
+        Self { shown, left_out }
+    }
+}
+
+impl Details {
+    fn cut(self) -> Vec<String> {
+        let mut cut: Vec<_> = self.shown.iter().map(|text| bounded(text)).collect();
+        if self.left_out > 0 {
+            cut.push(format!("{} more", self.left_out));
+        }
+        cut
+    }
+}
+
+/// A change that has ended.
+pub(super) struct Ended<'a> {
+    pub(super) caller: &'a Caller,
+    pub(super) change: &'a str,
+    pub(super) details: Details,
+    pub(super) outcome: &'static str,
+    pub(super) reason: Option<&'a str>,
+}
+
+impl Ended<'_> {
+    fn log(&self) {
+        let Self { caller, change, outcome, reason, .. } = self;
+        tracing::info!(target: "tailrace::audit", %caller, %change, outcome, reason, "a change");
+    }
+
+    fn event(self) -> Event {
+        Event {
+            change: Some(bounded(self.change)),
+            details: self.details.cut(),
+            reason: self.reason.map(bounded),
+            ..Event::of("change", self.outcome, self.caller)
+        }
+    }
 }
 
 /// One line of the file.
@@ -253,23 +303,40 @@ impl Audit {
 
     /// Begins to record a change. Dropping it unfinished records that its outcome is unknown. `None` if there
     /// is neither a file nor a topic: the controller logs changes.
-    pub(crate) fn change<'a>(
+    pub(super) fn change<'a>(
         &'a self,
         caller: &Caller,
         change: impl Display,
-        details: Vec<String>,
+        details: Details,
     ) -> Option<PendingChange<'a>> {
         if !self.is_kept() {
             return None;
         }
-        let left_out = details.len().saturating_sub(DETAILS_MAX);
-        let mut details: Vec<_> = details.iter().take(DETAILS_MAX).map(|text| bounded(text)).collect();
-        if left_out > 0 {
-            details.push(format!("{left_out} more"));
+        let change = change.to_string();
+        let ended = Ended { caller, change: &change, details, outcome: "unknown", reason: None };
+        Some(PendingChange { audit: self, event: Some(ended.event()) })
+    }
+
+    /// Records a change that the controller does not log, without waiting for the disk.
+    pub(super) fn ended_change(&self, ended: Ended<'_>) {
+        if self.file.is_none() {
+            ended.log();
         }
-        let change = Some(bounded(&change.to_string()));
-        let event = Event { change, details, ..Event::of("change", "unknown", caller) };
-        Some(PendingChange { audit: self, event: Some(event) })
+        if self.is_kept() {
+            // Dropping it records it.
+            drop(PendingChange { audit: self, event: Some(ended.event()) });
+        }
+    }
+
+    /// The same for what ordinary clients do, too: it is bounded as their logins and refusals are.
+    pub(super) fn common_change(&self, ended: Ended<'_>, now: Duration) {
+        if !self.admits("change", ended.caller, now) {
+            return;
+        }
+        if self.file.is_none() {
+            ended.log();
+        }
+        self.offer(|| ended.event());
     }
 
     /// Writes what is queued for the file. Later events are not written.
@@ -287,12 +354,6 @@ pub(crate) struct PendingChange<'a> {
 }
 
 impl PendingChange<'_> {
-    /// Records that the change was made, without waiting for the disk.
-    pub(super) fn finish(mut self) {
-        // Dropped with this outcome.
-        self.event.iter_mut().for_each(|event| event.outcome = "done");
-    }
-
     /// Records the outcome. Waits if the disk is slow, and never for the topic.
     pub(crate) async fn ended(mut self, outcome: &'static str, reason: Option<String>) {
         let Some(event) = self.event.as_mut() else { return };
@@ -371,9 +432,9 @@ mod tests {
         let refusal =
             Refusal { caller: &caller, operation, kind, name: "o\nrders", by: RefusedBy::TriedRules };
         audit.refused(&refusal, &Reason::Default { has_rules: false }, Duration::ZERO);
-        let details = (0..200).map(|number| number.to_string()).collect();
+        let details = (0..200).map(|number| number.to_string()).collect::<Vec<_>>().into();
         audit.change(&caller, "CreateAcls", details).unwrap().ended("done", None).await;
-        drop(audit.change(&caller, "RemoveUser", Vec::new()));
+        drop(audit.change(&caller, "RemoveUser", Vec::new().into()));
         audit.close().await;
         let found = events(&path);
         assert_eq!(found.len(), 5);
@@ -402,7 +463,7 @@ mod tests {
             let refusal = Refusal { caller: &caller, operation, kind, name: "orders", by: RefusedBy::Rules };
             audit.refused(&refusal, &Reason::Default { has_rules: true }, Duration::ZERO);
             if number % 1_000 == 0 {
-                audit.change(&caller, number, Vec::new()).unwrap().ended("done", None).await;
+                audit.change(&caller, number, Vec::new().into()).unwrap().ended("done", None).await;
             }
         }
         audit.sweep(WINDOW * 2);

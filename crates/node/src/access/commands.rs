@@ -38,6 +38,9 @@ impl Checks for ClientCheck<'_> {
 impl Node {
     /// Returns the refusal of a command that the client has no right to, whatever it changes.
     fn refuses(&self, client: &Caller, command: &Command) -> Option<ControlError> {
+        if let Some(refusal) = self.refuses_user(command) {
+            return Some(refusal);
+        }
         let rights = self.rights(client);
         if rights.is_unlimited() {
             return None;

@@ -53,7 +53,7 @@ impl StreamFailure {
             Self::TooLarge(_) => ErrorKind::StorageResourcesExceeded.into(),
             Self::Busy => ErrorKind::InsufficientResources.into(),
             Self::Unreadable(_) => ApiError::because(ErrorKind::StreamGeneral, why),
-            Self::Api(code, text) => ApiError::of_code(*code, text.clone())
+            Self::Api(code, text) => ApiError::told(*code, text.clone())
                 .unwrap_or_else(|| ApiError::because(ErrorKind::StreamGeneral, why)),
         }
     }

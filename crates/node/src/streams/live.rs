@@ -10,6 +10,7 @@ use tailrace_types::{LeaderEpoch, Offset};
 
 use super::charge::{Charge, Memory};
 use super::failure::StreamFailure;
+use super::ids::Ids;
 use super::removals::Removals;
 use super::rules::Rules;
 use crate::partitions::PartitionHandle;
@@ -21,8 +22,14 @@ const FAILED_FOR: Duration = Duration::from_secs(5);
 pub(super) struct Table {
     pub(super) contents: Contents,
     pub(super) rules: Rules,
+    /// The ids of its messages.
+    pub(super) ids: Ids,
+    /// The id of the last message. Empty if it has none.
+    pub(super) last_id: Vec<u8>,
     pub(super) charge: Charge,
     pub(super) removals: Removals,
+    /// How many ids there are.
+    pub(super) ids_charge: Charge,
 }
 
 impl Table {
@@ -32,6 +39,14 @@ impl Table {
             let removals = &mut self.removals;
             self.contents.expire(now_ms.saturating_sub(age), &mut |seq| removals.note(seq));
         }
+        self.ids.expire(now_ms.saturating_sub(self.rules.window_ms()));
+    }
+
+    /// Reports whether [`Table::expire`] would remove messages.
+    pub(super) fn is_expired(&self, now_ms: i64) -> bool {
+        let first = self.contents.summary().first_time_ms;
+        let age = self.rules.age_max_ms();
+        first.zip(age).is_some_and(|(first, age)| first < now_ms.saturating_sub(age))
     }
 }
 
@@ -70,11 +85,19 @@ impl LiveStream {
         epoch: LeaderEpoch,
         rules: Rules,
         memory: &Memory,
+        ids: &Memory,
     ) -> Self {
         let start = handle.bounds().log_start;
         let contents = Contents::new(rules.limits(), start.get().unsigned_abs() + 1);
-        let (charge, removals) = (Charge::new(memory), Removals::default());
-        let table = Table { contents, rules, charge, removals };
+        let table = Table {
+            contents,
+            rules,
+            ids: Ids::default(),
+            last_id: Vec::new(),
+            charge: Charge::new(memory),
+            ids_charge: Charge::new(ids),
+            removals: Removals::default(),
+        };
         let progress = watch::Sender::new(Progress::At(start));
         Self { handle: Arc::clone(handle), epoch, table: RwLock::new(Some(table)), progress }
     }

@@ -9,6 +9,9 @@
 //! - `serve` answers at the leader: it waits until the table has what was committed, selects (`select`), and
 //!   reads the messages from the log (`reading`).
 //!
+//! - `publish` judges, in the order of the log, messages that ask for more than storage. `ids` are those of
+//!   the messages within a stream's window.
+//!
 //! A table is begun at the first question for it, at the start of the log. It is dropped when this node no
 //! longer leads the stream. Only limits that follow from the records and the settings are applied so far.
 //!
@@ -22,7 +25,9 @@ mod deliverer;
 mod face;
 mod failure;
 mod follow;
+mod ids;
 mod live;
+mod publish;
 mod reading;
 mod removals;
 mod rules;
@@ -44,6 +49,8 @@ pub use deliverer::Deliverer;
 pub(crate) use face::answer_here;
 pub use face::{messages, purge, state};
 pub use failure::StreamFailure;
+pub use publish::Published;
+pub(crate) use publish::{NotPublished, PublishRequest, PublishedHere, Sender, publish_here};
 pub(crate) use serve::NotServed;
 pub(crate) use state::Streams;
 pub use translator::{MessageParts, Translator};

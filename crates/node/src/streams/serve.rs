@@ -131,7 +131,7 @@ pub(super) fn led(node: &Arc<Node>, topic: [u8; 16]) -> Result<Led, NotServed> {
 }
 
 /// Returns the table of a stream. Begins one if there is none.
-fn live(
+pub(super) fn live(
     node: &Arc<Node>,
     topic: &Topic,
     handle: &Arc<PartitionHandle>,
@@ -144,7 +144,8 @@ fn live(
     }
     // Failures of streams that are led elsewhere by now.
     all.retain(|_, live| live.is_led());
-    let live = Arc::new(LiveStream::new(handle, epoch, Rules::of(topic)?, &node.streams.memory));
+    let live =
+        Arc::new(LiveStream::new(handle, epoch, Rules::of(topic)?, &node.streams.memory, &node.streams.ids));
     all.insert(group, Arc::clone(&live));
     drop(all);
     task::spawn(follow(Arc::clone(node), Arc::clone(&live)));

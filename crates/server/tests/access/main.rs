@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod audit;
+mod audit_changes;
 mod audit_topic;
 #[path = "../common/mod.rs"]
 mod common;
@@ -12,4 +13,5 @@ mod listener;
 mod nats_secrets;
 mod pages;
 mod secrets;
+mod tls_attacks;
 mod token_secrets;

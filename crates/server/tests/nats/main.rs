@@ -3,6 +3,7 @@
 mod accounts;
 mod attacks;
 mod audit;
+mod audit_changes;
 mod auth;
 mod callout;
 mod capture;
@@ -19,6 +20,7 @@ mod jetstream;
 mod limits;
 mod live;
 mod monitoring;
+mod one_name;
 mod operator;
 mod operator_callout;
 mod quotas;

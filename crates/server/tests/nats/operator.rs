@@ -48,7 +48,7 @@ fn account_limits(more: Value) -> Value {
 
 pub(crate) struct World {
     pub(crate) operator: KeyPair,
-    system: KeyPair,
+    pub(crate) system: KeyPair,
     pub(crate) account: KeyPair,
     pub(crate) other: KeyPair,
     folder: TempDir,
@@ -62,7 +62,7 @@ impl World {
         Self { operator, system, account, other, folder }
     }
 
-    fn claims(&self, account: &KeyPair, nats: Value) -> String {
+    pub(crate) fn claims(&self, account: &KeyPair, nats: Value) -> String {
         let mut nats = nats;
         if nats.get("limits").is_none() {
             nats["limits"] = account_limits(json!({}));

@@ -10,6 +10,7 @@ mod kafka;
 mod messages;
 mod monitoring;
 mod nodes;
+mod publish;
 mod purge;
 mod push;
 mod rights;
