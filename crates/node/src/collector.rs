@@ -71,6 +71,8 @@ impl Collector for NodeCollector {
         gauge(&mut encoder, "controller_silence_seconds", help, i64_of(usize_of(silence)))?;
         let tables = i64_of(node.streams.tables());
         gauge(&mut encoder, "stream_tables", "Tables of the streams that this node leads", tables)?;
+        let help = "Ids of messages within the windows of the streams that this node leads";
+        gauge(&mut encoder, "stream_ids", help, i64_of(node.streams.ids()))?;
         let help = "Memory of the tables of streams";
         gauge(&mut encoder, "stream_tables_bytes", help, i64_of(node.streams.memory_bytes()))?;
         let metadata = node.controller.handle();

@@ -215,6 +215,7 @@ impl Consumer {
             pending: self.num_pending(view).saturating_sub(u64::from(again.is_none())),
             headers_only: self.rules.headers_only,
             pin: None,
+            is_last: false,
         };
         let size = self.size(&candidate, &delivery);
         let mut farewell = None;
@@ -222,6 +223,7 @@ impl Consumer {
             let Some(chosen) = self.choose(size, view, at, out) else { return Step::End };
             (delivery.to, delivery.pin) = (chosen.to, chosen.pin);
             farewell = chosen.farewell;
+            delivery.is_last = chosen.is_last && farewell.is_none();
         }
         self.delivered(&delivery, again, at, out);
         let to = Arc::clone(&delivery.to);

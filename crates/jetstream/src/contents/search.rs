@@ -55,6 +55,11 @@ impl Contents {
         self.subjects.find(subject).map(|id| self.subjects.entry(id).last)
     }
 
+    /// The first message of a subject.
+    pub fn first_of_subject(&self, subject: &[u8]) -> Option<Found> {
+        self.subjects.find(subject).and_then(|id| self.found(self.subjects.entry(id).first))
+    }
+
     /// How many messages a subject has.
     pub fn count_of_subject(&self, subject: &[u8]) -> u64 {
         self.subjects.find(subject).map_or(0, |id| self.subjects.entry(id).count.into())
@@ -89,13 +94,31 @@ impl Contents {
 
     /// The first message at or after `from` that one of `filters` matches. No filter matches everything.
     pub fn next_matching(&self, filters: &[Filter], from: u64) -> Option<Found> {
+        self.next_matching_within(filters, from, usize::MAX).unwrap_or_default()
+    }
+
+    /// The same, but looks at `rows_max` messages at most.
+    ///
+    /// # Errors
+    /// The sequence up to which there is none, if it has not looked at all.
+    pub fn next_matching_within(
+        &self,
+        filters: &[Filter],
+        from: u64,
+        rows_max: usize,
+    ) -> Result<Option<Found>, u64> {
         let from = from.max(self.first_seq);
         if filters.is_empty() || filters.iter().any(Filter::is_everything) {
-            return self.rows.at_or_after(from).and_then(|(seq, _)| self.found(seq));
+            return Ok(self.rows.at_or_after(from).and_then(|(seq, _)| self.found(seq)));
         }
-        let mut found = None;
+        let (mut found, mut left, mut through) = (None, rows_max, None);
         // Names are compared as they come: most searches end soon.
         self.rows.scan_subjects(from, |seq, id| {
+            if left == 0 {
+                through = Some(seq - 1);
+                return ControlFlow::Break(());
+            }
+            left -= 1;
             let name = self.subjects.name(id);
             if filters.iter().any(|filter| filter.matches(name)) {
                 found = Some(seq);
@@ -103,7 +126,7 @@ impl Contents {
             }
             ControlFlow::Continue(())
         });
-        found.and_then(|seq| self.found(seq))
+        through.map_or_else(|| Ok(found.and_then(|seq| self.found(seq))), Err)
     }
 
     /// How many messages at or after `from` one of `filters` matches. No filter matches everything.

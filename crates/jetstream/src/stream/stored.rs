@@ -1,6 +1,6 @@
 //! A configuration as it is kept: as JSON, which is read again by servers of other versions.
 
-use super::StreamConfig;
+use super::{Discard, StreamConfig};
 use crate::contents::Limits;
 use crate::error::ApiError;
 use crate::json::lenient;
@@ -26,9 +26,11 @@ impl StreamConfig {
     #[must_use]
     pub fn limits(&self) -> Limits {
         let limit = |value: i64| u64::try_from(value).ok().filter(|value| *value > 0);
+        // Where new messages give way, old ones stay, even if they are more than a changed limit allows.
+        let old_go = self.discard == Discard::Old;
         Limits {
-            messages_max: limit(self.max_msgs),
-            bytes_max: limit(self.max_bytes),
+            messages_max: limit(self.max_msgs).filter(|_| old_go),
+            bytes_max: limit(self.max_bytes).filter(|_| old_go),
             per_subject_max: limit(self.max_msgs_per_subject),
         }
     }

@@ -1,0 +1,124 @@
+//! Creates and changes consumers.
+
+use tailrace_config::BrokerConfig;
+use tailrace_jetstream::api::Request;
+use tailrace_jetstream::consumer::{Bounds, Names};
+use tailrace_jetstream::consumer_config::{
+    ConsumerConfig, ConsumerCreation, ConsumerLimitsInForce, CreateRequest, OtherConsumers, create as judge,
+};
+use tailrace_jetstream::error::{ApiError, ErrorKind};
+use tailrace_jetstream::stream::StreamConfig;
+
+use super::super::failure::StreamFailure;
+use super::beside::State;
+use super::member::{Member, Origin, Turn};
+use super::push::Pushes;
+use super::rules;
+use super::types::{ConsumerFacts, CreateConsumer};
+
+/// What the settings allow.
+pub(super) struct Bound {
+    consumers_max: u32,
+    of_each: Bounds,
+}
+
+impl Bound {
+    pub(super) fn of(config: &BrokerConfig) -> Self {
+        Self { consumers_max: config.tailrace_jetstream_stream_consumers_max, of_each: rules::bounds(config) }
+    }
+}
+
+/// The consumers that are there.
+struct Others<'a>(&'a State, &'a Pushes);
+
+impl OtherConsumers for Others<'_> {
+    fn config(&self, name: &str) -> Option<&ConsumerConfig> {
+        self.0.members.get(name).map(|member| &member.config)
+    }
+
+    fn any(&self, found: &mut dyn FnMut(&str, &ConsumerConfig) -> bool) -> bool {
+        self.0.members.iter().any(|(name, member)| found(name, &member.config))
+    }
+
+    fn count(&self) -> usize {
+        self.0.members.len()
+    }
+
+    fn has_interest(&self, subject: &str) -> bool {
+        self.1.has_interest(subject, None)
+    }
+}
+
+/// Creates a consumer, or changes it.
+pub(super) fn create(
+    state: &mut State,
+    turn: Turn<'_>,
+    asked: &CreateConsumer,
+    bound: &Bound,
+) -> Result<ConsumerFacts, StreamFailure> {
+    let failure = |error: ApiError| StreamFailure::of(&error);
+    let stream = StreamConfig::from_stored(&asked.stream).map_err(failure)?;
+    let name = match judged(state, turn.boxes.pushes, asked, &stream, bound).map_err(failure)? {
+        ConsumerCreation::New { name, config } => {
+            let names = Names { stream: stream.name.as_str().into(), consumer: name.as_str().into() };
+            let origin = Origin { names, config: *config, bounds: bound.of_each };
+            let mut member = Member::create(origin, turn)?;
+            // As before the first delivery: some clients count down from there.
+            let facts = member.facts(turn);
+            state.add(turn, member);
+            return Ok(facts);
+        }
+        ConsumerCreation::Update { name, config } => {
+            state.with(turn, &name, |member, _| member.update(*config, turn)).unwrap_or(Ok(()))?;
+            name
+        }
+    };
+    let facts = state.with(turn, &name, |member, _| member.facts(turn));
+    facts.ok_or_else(|| failure(ErrorKind::ConsumerNotFound.into()))
+}
+
+fn judged(
+    state: &State,
+    pushes: &Pushes,
+    asked: &CreateConsumer,
+    stream: &StreamConfig,
+    bound: &Bound,
+) -> Result<ConsumerCreation, ApiError> {
+    let Some(Request::ConsumerCreate(form)) = Request::parse(&asked.subject, None) else {
+        return Err(ErrorKind::BadRequest.into());
+    };
+    let request = CreateRequest::parse(asked.body.as_bytes())?.matched(&form)?;
+    let limits = ConsumerLimitsInForce {
+        is_single: asked.is_single,
+        default_max_consumers: Some(bound.consumers_max.into()),
+        server_max_ack_pending: Some(bound.of_each.pending_max.into()),
+        ..ConsumerLimitsInForce::default()
+    };
+    let creation = judge(request, stream, &Others(state, pushes), &limits, &generated(state))?;
+    let (ConsumerCreation::New { config, .. } | ConsumerCreation::Update { config, .. }) = &creation;
+    if config.is_push() && !pushes.are_possible() {
+        return Err(ApiError::because(ErrorKind::ConsumerCreate, "push consumers are not supported yet"));
+    }
+    // A stream may ask for more than the node has room for.
+    let is_full = state.members.len() >= usize::try_from(bound.consumers_max).unwrap_or(usize::MAX);
+    if is_full && matches!(creation, ConsumerCreation::New { .. }) {
+        return Err(ErrorKind::MaximumConsumersLimit.into());
+    }
+    Ok(creation)
+}
+
+/// A name of eight letters and digits that no consumer has.
+fn generated(state: &State) -> String {
+    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    loop {
+        let mut random = tailrace_env::random::u64();
+        let mut name = String::with_capacity(8);
+        for _ in 0..8 {
+            name.push(char::from(DIGITS[usize::try_from(random % 62).unwrap_or(0)]));
+            random /= 62;
+        }
+        if !state.members.contains_key(&*name) {
+            return name;
+        }
+    }
+}

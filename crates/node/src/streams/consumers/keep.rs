@@ -1,0 +1,94 @@
+//! The task of a stream's consumers: it keeps their deadlines, and tells them of new messages.
+
+use std::sync::Arc;
+use tailrace_env::time::{Duration, Instant, sleep_until};
+use tailrace_env::{select, task, time};
+
+use tailrace_env::task::stopped;
+
+use super::super::serve::{Led, NotServed, answer, led};
+use super::beside::{Beside, Looked, moment};
+use super::sending::send;
+use crate::node::Node;
+
+/// Longest pause between two looks: for pulls that nobody asks for any more, and consumers that nobody has.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Pause before the table is asked for again that is not there.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Time in which the table has to be there.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The consumers of a stream. There may be none yet.
+pub(super) fn get_or_begin(node: &Arc<Node>, led: &Led) -> Result<Arc<Beside>, NotServed> {
+    let handle = &led.live.handle;
+    let over = || NotServed::Elsewhere("another node leads the stream".to_owned());
+    let epoch = handle.leads().ok_or_else(over)?;
+    let begin = |beside: &Arc<Beside>| {
+        task::spawn(keep(Arc::clone(node), Arc::clone(beside)));
+    };
+    Ok(node.streams.consumers.get_or_add(led.topic.id.0, handle, epoch, begin))
+}
+
+/// Keeps the consumers of a stream until there are none, or until another node leads it.
+async fn keep(node: Arc<Node>, beside: Arc<Beside>) {
+    let mut stopping = node.stopping.subscribe();
+    let mut leadership = node.links.own_leadership();
+    let mut seen = None;
+    loop {
+        if !beside.is_led() || *node.stopping.borrow() {
+            break;
+        }
+        let Ok(led) = led(&node, beside.topic) else {
+            if node.topics().by_id(beside.topic).is_none() {
+                break;
+            }
+            time::sleep(AGAIN).await;
+            continue;
+        };
+        // Registered before it looks, so that it sees everything that comes behind its look.
+        let mut progress = led.live.progress();
+        let at = led.live.at();
+        if std::mem::replace(&mut seen, at) != at {
+            beside.appended();
+        }
+        let looked = {
+            let beside = Arc::clone(&beside);
+            answer(&node, led, Instant::now() + PATIENCE, move |table, led| {
+                Ok(beside.look(table, &led.live, |state, turn| beside.due_turn(state, turn)))
+            })
+        };
+        let looked = looked.await;
+        for push in beside.pushes.filled() {
+            task::spawn(send(Arc::clone(&node), Arc::clone(&beside), push));
+        }
+        match looked {
+            Ok(Looked::More) => continue,
+            Ok(Looked::Idle) => {}
+            Ok(Looked::Closed) => break,
+            Err(NotServed::Elsewhere(_) | NotServed::Failed(_)) => {
+                time::sleep(AGAIN).await;
+                continue;
+            }
+        }
+        select! {
+            () = beside.wake.notified() => {}
+            () = sleep_until(due(&beside)) => {}
+            _ = progress.changed() => {}
+            _ = leadership.changed() => {}
+            () = stopped(&mut stopping) => {}
+        }
+    }
+    node.streams.consumers.remove(&beside);
+    let is_deleted = node.topics().by_id(beside.topic).is_none();
+    if let Err(error) = task::spawn_blocking(move || beside.end(is_deleted)).await {
+        tracing::error!(%error, "a bug in the server: ending the consumers of a stream panicked");
+    }
+}
+
+fn due(beside: &Beside) -> Instant {
+    let left_ns = beside.due_ns().saturating_sub(moment().now_ns);
+    let left = Duration::from_nanos(u64::try_from(left_ns).unwrap_or(0));
+    Instant::now() + left.min(PAUSE_MAX)
+}
