@@ -3,7 +3,7 @@
 
     NATS_SERVER=/path/to/nats-server TAILRACE_BIN=/path/to/tailrace ./beside.py [AREA ...] [--seed N] [--messages N]
 
-Areas are streams, apis, messages and publish. The last one sends random messages with random headers, sound and
+Areas are streams, apis and messages, and publish, which has to be named. It sends random messages with random headers, sound and
 hostile ones, into streams with every rule. There the real side has three nodes: a single nats-server checks in
 another order.
 
@@ -329,7 +329,7 @@ def run(ours, theirs, name, cases):
 
 def main():
     seed, count = option("--seed", 27), option("--messages", 2400)
-    only = sys.argv[1:] or ["streams", "apis", "messages", "publish"]
+    only = sys.argv[1:] or ["streams", "apis", "messages"]
     failures = 0
     if "publish" in only:
         with Cluster(os.environ.get("NATS_SERVER", "nats-server")) as theirs:
