@@ -49,7 +49,9 @@ impl Rejected {
             Self::Tls(HandshakeError::Closed) => None,
             Self::Tls(HandshakeError::NotTls) => Some("not_tls"),
             Self::Tls(HandshakeError::Timeout) | Self::Slow => Some("slow"),
-            Self::Tls(HandshakeError::Failed(_) | HandshakeError::TooLong | HandshakeError::TooMany) => Some("tls"),
+            Self::Tls(HandshakeError::Failed(_) | HandshakeError::TooLong | HandshakeError::TooMany) => {
+                Some("tls")
+            }
         }
     }
 }

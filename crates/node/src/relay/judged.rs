@@ -104,9 +104,8 @@ async fn put(
         }
     };
     let answered = time::timeout_at(deadline, answered).await.ok().flatten();
-    answered.unwrap_or_else(|| {
-        Err(if begun > 0 { NotStored::Unanswered(last) } else { NotStored::NoLeader(last) })
-    })
+    let given_up = if begun > 0 { NotStored::Unanswered(last) } else { NotStored::NoLeader(last) };
+    answered.unwrap_or(Err(given_up))
 }
 
 /// Makes one attempt. Ends early if another node is known to lead.
