@@ -87,7 +87,18 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("server", &["kafka", "nats", "http", "node", "tls", "env", "config"]),
     (
         "sim",
-        &["server", "node", "kafka-wire", "env", "coordination", "metadata", "replication", "log", "records"],
+        &[
+            "server",
+            "node",
+            "kafka-wire",
+            "env",
+            "coordination",
+            "metadata",
+            "identity",
+            "replication",
+            "log",
+            "records",
+        ],
     ),
     // For development only.
     ("subjects-bench", &["subjects"]),

@@ -1,7 +1,7 @@
 //! A computer with a disk that survives restarts, and a server on it, as it ships.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use tailrace_env::task;
@@ -25,6 +25,25 @@ pub(crate) struct Computer {
 
 /// `None` until the server has started or failed to start.
 type Started = Option<Result<Server, StartError>>;
+
+/// A start of a computer's server.
+#[derive(Default)]
+pub(crate) struct Running(Weak<Mutex<Started>>);
+
+impl Running {
+    /// Returns the node. `None` if it has not started yet, or has been stopped or killed since.
+    pub(crate) fn node(&self) -> Option<Arc<Node>> {
+        let server = self.0.upgrade()?;
+        node(&server)
+    }
+}
+
+fn node(server: &Mutex<Started>) -> Option<Arc<Node>> {
+    match &*server.lock() {
+        Some(Ok(server)) => Some(Arc::clone(server.node())),
+        _ => None,
+    }
+}
 
 impl Computer {
     /// A computer with the address 10.0.0.`number` and an empty disk. The faults of the disk follow from
@@ -103,10 +122,12 @@ impl Computer {
 
     /// Returns the node that runs on this computer.
     pub(crate) fn node(&self) -> Option<Arc<Node>> {
-        match &*self.server.lock() {
-            Some(Ok(server)) => Some(Arc::clone(server.node())),
-            _ => None,
-        }
+        node(&self.server)
+    }
+
+    /// Returns the node that runs on this computer, for others to look at.
+    pub(crate) fn running(&self) -> Running {
+        Running(Arc::downgrade(&self.server))
     }
 
     /// Returns why the server did not start.

@@ -1,13 +1,14 @@
 //! Faults that depend on rare events. In some runs leaders are cut off soon after their election, for about
 //! as long as the next election takes, so that other leaders finish or overwrite what one has begun. In some
 //! runs coordinators of transactions move while one of their links is slow, so that what they have begun
-//! arrives after their successors have gone on. In some runs connections are reset all the time.
+//! arrives after their successors have gone on. In some runs connections are reset all the time. In some runs
+//! with users, nodes hear late of changes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tailrace_metadata::TRANSACTION_STATE_TOPIC;
-use tailrace_node::cluster::leaders::leader_of;
+use tailrace_node::cluster::leaders::{controller, leader_of};
 use tailrace_types::LeaderEpoch;
 
 use super::fault::{Fault, What};
@@ -42,6 +43,14 @@ const SLOWER_MS: (u64, u64) = (250, 900);
 /// How long the link is slow, and how long the coordinator waits for a transaction that is ending.
 const HANDOVER_TIMEOUT: Duration = Duration::from_millis(700);
 
+/// Percentage of runs with users in which nodes hear late of changes.
+const LATE_PERCENT: u64 = 40;
+
+/// Time between two nodes that hear late, how much later, and for how long.
+const LATE_EVERY_MS: (u64, u64) = (300, 1_200);
+const LATE_MS: (u64, u64) = (100, 500);
+const LATE_FOR: Duration = Duration::from_secs(1);
+
 /// Time between two resets.
 const RESETS_EVERY_MS: (u64, u64) = (20, 200);
 
@@ -53,6 +62,8 @@ pub(super) struct Aim {
     moves_at: Option<Duration>,
     /// When the next connection is reset, besides those of the schedule. `None` if none is.
     resets_at: Option<Duration>,
+    /// When the next node hears late of changes. `None` if none does.
+    late_at: Option<Duration>,
 }
 
 impl Aim {
@@ -60,7 +71,9 @@ impl Aim {
         let epochs = rng.percent(RUNS_PERCENT).then(BTreeMap::new);
         let moves_at = site.habits.moves_coordinators.then_some(Duration::ZERO);
         let resets_at = site.habits.loses_answers.then_some(Duration::ZERO);
-        Self { rng, epochs, moves_at, resets_at }
+        let hears_late = site.habits.has_users && rng.percent(LATE_PERCENT);
+        let late_at = hears_late.then_some(Duration::ZERO);
+        Self { rng, epochs, moves_at, resets_at, late_at }
     }
 
     /// Returns the faults to inject because of what has happened.
@@ -68,6 +81,7 @@ impl Aim {
         let mut faults = self.cuts(site);
         faults.extend(self.moves(site).into_iter().flatten());
         faults.extend(self.reset(site));
+        faults.extend(self.hear_late(site));
         faults
     }
 
@@ -107,6 +121,22 @@ impl Aim {
         let other = usize::try_from(if self.rng.percent(50) { nodes } else { self.rng.below(nodes) }).ok()?;
         let what = What::Reset { one, other, choice: self.rng.next_u64() };
         Some(Fault { at: now, what, lasts: Duration::ZERO })
+    }
+
+    /// Slows down the link between the controller and another node. Until that node hears of a change, it
+    /// decides by what was before.
+    fn hear_late(&mut self, site: &Site) -> Option<Fault> {
+        let now = site.universe.now();
+        if self.late_at? > now {
+            return None;
+        }
+        self.late_at = Some(now + Duration::from_millis(self.rng.between(LATE_EVERY_MS.0, LATE_EVERY_MS.1)));
+        let believed = site.computers.iter().find_map(|computer| controller(&*computer.node()?));
+        let one = usize::try_from(believed?.get() - 1).ok()?;
+        let others: Vec<_> = (0..site.computers.len()).filter(|other| *other != one).collect();
+        let other = *others.get(usize::try_from(self.rng.below(others.len().max(1) as u64)).ok()?)?;
+        let ms = self.rng.between(LATE_MS.0, LATE_MS.1);
+        Some(Fault { at: now, what: What::Slow { one, other, ms }, lasts: LATE_FOR })
     }
 
     /// Moves a coordinator of transactions to another node while its link to a third one is slow.

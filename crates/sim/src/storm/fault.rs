@@ -161,6 +161,24 @@ impl What {
         }
     }
 
+    /// Returns the computers that the fault affects. The one of the clients follows the others.
+    pub(super) fn affects(&self, computers: usize) -> Vec<usize> {
+        match self {
+            Self::CrashOfAll { .. } | Self::CutOff { .. } => (0..computers).collect(),
+            Self::Crash { computer, .. }
+            | Self::PowerFails { computer, .. }
+            | Self::Stop { computer }
+            | Self::Pause { computer }
+            | Self::Starve { computer, .. }
+            | Self::Space { computer, .. }
+            | Self::Errors { computer, .. }
+            | Self::Harm { computer, .. } => vec![*computer],
+            Self::Cut { from, to, .. } => vec![*from, *to],
+            Self::Reset { one, other, .. } | Self::Slow { one, other, .. } => vec![*one, *other],
+            Self::Move { .. } | Self::Clock { .. } => Vec::new(),
+        }
+    }
+
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Crash { mode: CrashMode::KeepAll, .. } => "a process was killed",

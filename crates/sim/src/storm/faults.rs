@@ -22,6 +22,9 @@ const BETWEEN_MS: (u64, u64) = (1, 800);
 /// Shortest and longest duration of a fault.
 const LASTS_MS: (u64, u64) = (10, 3_000);
 
+/// A node whose copy was harmed may be busy with it for so long.
+const REPAIR: Duration = Duration::from_secs(5);
+
 /// At most this many copies are harmed after the other faults have ended.
 const HARMS_AT_THE_END: usize = 2;
 
@@ -160,6 +163,11 @@ impl Faults {
         *self.counts.entry(fault.what.label()).or_default() += 1;
         warn!(number, what = ?fault.what, lasts = ?fault.lasts, "a fault");
         self.told.push((number, format!("{now:.3?}: {:?} for {:?}", fault.what, fault.lasts)));
+        for computer in fault.what.affects(site.computers.len()) {
+            // Copies that are harmed are repaired afterwards.
+            let repair = if matches!(fault.what, What::Harm { .. }) { REPAIR } else { Duration::ZERO };
+            site.disturb(computer, now + fault.lasts + repair);
+        }
         self.apply(site, fault, now + fault.lasts);
     }
 
@@ -258,6 +266,7 @@ impl Faults {
                 Mend::Cut(from, to) => site.network.cut(from, to, false),
                 Mend::Slow(from, to) => site.network.slow_down(from, to, Duration::ZERO),
                 Mend::Boot(computer) => {
+                    site.disturb(computer, now.min(site.universe.now()));
                     self.off.remove(&computer);
                     site.boot(computer);
                 }

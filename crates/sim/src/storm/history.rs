@@ -1,7 +1,6 @@
 //! The batches that were offered, and what clients were told and saw of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -9,53 +8,14 @@ use parking_lot::{Mutex, MutexGuard};
 use tailrace_types::{Offset, ProducerEpoch, ProducerId};
 use tracing::{debug, error, info};
 
+use super::access::AccessHistory;
+pub(super) use super::batch_name::BatchName;
 use super::copies::Copies;
 use super::site::{Habits, Keeps, TOPIC};
 use crate::history::History as Partitions;
 
 /// After the faults have ended, each client must get this many batches or transactions acknowledged.
 const AT_THE_END: u32 = 3;
-
-/// The number of keys of each writer.
-const KEYS: u32 = 7;
-
-/// The name of a batch: who offered it, and when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct BatchName {
-    /// The node that it was offered to, or the client that offered it. Clients are numbered after the nodes.
-    pub(super) node: usize,
-    /// The number of the node's or client's start.
-    pub(super) start: u32,
-    /// The writer, among those of this node.
-    pub(super) writer: u32,
-    /// How many batches the writer offered before.
-    pub(super) number: u32,
-}
-
-impl BatchName {
-    /// Returns the key for topics where keys matter. Each writer has a few.
-    pub(super) fn key(&self) -> String {
-        format!("{}.{}", self.node, self.number % KEYS)
-    }
-
-    /// Parses the value in the log.
-    pub(super) fn parse(value: &[u8]) -> Option<Self> {
-        let mut parts = std::str::from_utf8(value).ok()?.split('.');
-        let name = Self {
-            node: parts.next()?.parse().ok()?,
-            start: parts.next()?.parse().ok()?,
-            writer: parts.next()?.parse().ok()?,
-            number: parts.next()?.parse().ok()?,
-        };
-        parts.next().is_none().then_some(name)
-    }
-}
-
-impl fmt::Display for BatchName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}.{}", self.node, self.start, self.writer, self.number)
-    }
-}
 
 /// What a client was told of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +80,8 @@ pub(super) struct History {
     again: BTreeMap<[u8; 16], Vec<String>>,
     /// Topics whose deletion was requested.
     doomed: BTreeSet<[u8; 16]>,
+    /// Users and rules, in runs that have them.
+    pub(super) access: AccessHistory,
     /// What the processor did with its position.
     pub(super) copies: Copies,
     /// How often each event happened.
@@ -153,6 +115,9 @@ impl History {
 
     pub(super) fn offered(&mut self, name: BatchName) {
         debug!(%name, "a batch is offered");
+        if self.habits.has_users {
+            self.access.offers(name);
+        }
         self.fates.insert(name, BatchFate::Unknown);
     }
 
@@ -162,6 +127,10 @@ impl History {
             self.done(name.node);
         }
         self.fates.insert(name, fate);
+    }
+
+    pub(super) fn habits(&self) -> Habits {
+        self.habits
     }
 
     pub(super) fn keeps(&self, topic: &str) -> Keeps {

@@ -122,6 +122,9 @@ pub(super) fn judge(computers: &[Computer], history: &History) -> Result<(), Str
         return Err(anomaly.to_owned());
     }
     judge_again(computers, history)?;
+    if history.habits().has_users {
+        judge_access(computers, history)?;
+    }
     let mut logs = BTreeMap::new();
     for (topic, number) in all_partitions() {
         let id = topic_partition(topic, PartitionId(number));
@@ -237,6 +240,27 @@ fn content(partition: &PartitionHandle, keeps: Keeps) -> Result<Log, String> {
     }
 }
 
+/// Reports whether all nodes have the same version of users and rules.
+pub(super) fn is_access_known(computers: &[Computer]) -> bool {
+    let version = |computer: &Computer| Some(computer.node()?.access_version());
+    let first = version(&computers[0]);
+    first.is_some() && computers.iter().all(|computer| version(computer) == first)
+}
+
+/// Checks that all nodes have the same users, rules, tokens and quotas: those that clients were told of.
+fn judge_access(computers: &[Computer], history: &History) -> Result<(), String> {
+    let mut images = Vec::new();
+    for computer in computers {
+        images.push(computer.node().ok_or("a node is gone")?.image());
+    }
+    for (image, node) in images.iter().zip(1..) {
+        if image.access() != images[0].access() {
+            return Err(format!("node {node} has other users and rules than node 1"));
+        }
+    }
+    history.access.judge(images[0].access())
+}
+
 /// Checks that a recreated topic still exists if its deletion was not requested, with every acknowledged
 /// record.
 fn judge_again(computers: &[Computer], history: &History) -> Result<(), String> {
@@ -287,6 +311,11 @@ fn compare(topic: &str, log: &Log, history: &History) -> Result<(), String> {
             None => return Err(format!("{name} at {offset} was never offered")),
             Some(BatchFate::Refused) => {
                 return Err(format!("{name} at {offset} was refused, and is stored"));
+            }
+            Some(BatchFate::Unknown) if history.access.is_forbidden(&name) => {
+                return Err(format!(
+                    "{name} at {offset} is stored, and no node has let its user write since"
+                ));
             }
             Some(BatchFate::Unknown) => {}
         }

@@ -4,7 +4,9 @@
 //! A run follows from its seed. Faults rage for a while. Then they end, every computer is switched on, and
 //! the cluster must become whole.
 
+mod access;
 mod aim;
+mod batch_name;
 mod clients;
 mod copies;
 mod fault;
@@ -26,6 +28,7 @@ use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_node::{Caller, Node};
 use tailrace_types::TopicId;
 
+use self::access::{ADMIN, Census, Entity};
 use self::clients::{GROUPS, LISTENERS, WRITERS, Writer};
 pub use self::copies::Copies;
 use self::faults::Faults;
@@ -33,12 +36,16 @@ use self::history::{Phase, SharedHistory};
 use self::site::{
     DATA_PARTITIONS, INTERNAL_PARTITIONS, INTERNAL_TOPICS, Site, TOPICS, replicas_of, topic_settings,
 };
+use crate::computer::Computer;
 use crate::mask::{Failure, Mask};
 use crate::rng::Rng;
 use crate::world::seed_thread;
 
 /// The possible numbers of nodes: three, five, or a single node.
 const NODES: [u8; 6] = [3, 3, 3, 3, 5, 1];
+
+/// Percentage of runs in which clients log in.
+const USERS_PERCENT: u64 = 33;
 
 /// The stack size of a main thread.
 const STACK_BYTES: usize = 8 << 20;
@@ -49,6 +56,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Within this time all nodes know of a subscription that was added or removed.
 const INTEREST_IS_KNOWN_WITHIN: Duration = Duration::from_secs(3);
 
+/// Within this time after the first user exists no node that has just started makes it any more.
+const FIRST_USER_IS_MADE_WITHIN: Duration = Duration::from_secs(2);
+
 /// Within this time a published message is heard.
 const HEARD_WITHIN: Duration = Duration::from_secs(1);
 
@@ -56,11 +66,12 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// Events that are common over many runs, and must happen in some of them.
-pub const RARE: [&str; 61] = [
+pub const RARE: [&str; 86] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a classic group was rebalanced",
     "a clock was wrong",
+    "a cluster with users and rules",
     "a computer lost power",
     "a computer was paused",
     "a connection was reset",
@@ -118,6 +129,30 @@ pub const RARE: [&str; 61] = [
     "the end of a log was truncated",
     "a computer could not hear another one",
     "two computers were cut off from each other",
+    "a connection of a user who may not log in any more ended",
+    "a delegation token was refused",
+    "a deputy created a rule",
+    "a deputy had no right to create a rule",
+    "a message was held up for a quota",
+    "a message with an unwelcome user was offered",
+    "a password was changed",
+    "a password was refused",
+    "a quiet connection of a user who may not log in any more ended",
+    "a quota was removed",
+    "a quota was set",
+    "a right was taken from a deputy",
+    "a rule was created",
+    "a rule was deleted",
+    "a subscription was taken away",
+    "a token was ended",
+    "a token was made",
+    "a user logged in with a delegation token",
+    "a user logged in with a password",
+    "a user was disabled",
+    "a user was enabled",
+    "a user was removed",
+    "the rules let a user do something",
+    "the rules refused a user something",
 ];
 
 /// The options of a run.
@@ -150,6 +185,7 @@ struct Storm {
     history: SharedHistory,
     /// The start of each node for which writers run.
     writes: Vec<u32>,
+    census: Census,
 }
 
 /// Plays one run, in its own thread.
@@ -173,9 +209,11 @@ pub fn run(options: &StormOptions) -> Result<StormReport, Failure> {
 fn play(options: &StormOptions) -> Result<StormReport, Failure> {
     let mut rng = Rng::new(options.seed);
     let nodes = NODES[usize::try_from(rng.below(NODES.len() as u64)).expect("a small number")];
-    let site = Site::new(nodes, &mut rng);
+    // Drawn apart from the rest, so that the runs without users are what they were before there were any.
+    let has_users = Rng::new(!options.seed).percent(USERS_PERCENT);
+    let site = Site::new(nodes, has_users, &mut rng);
     let history = SharedHistory::new(site.habits);
-    let mut storm = Storm { site, history, writes: vec![0; nodes.into()] };
+    let mut storm = Storm { site, history, writes: vec![0; nodes.into()], census: Census::default() };
     let mut faults = None;
     let played = storm.play(options, rng, &mut faults);
     let told = faults.as_ref().map(Faults::told).unwrap_or_default();
@@ -185,6 +223,7 @@ fn play(options: &StormOptions) -> Result<StormReport, Failure> {
             counts.extend(told);
             counts.extend(storm.site.kind());
             counts.insert("a read would have waited for the disk", storm.site.would_wait());
+            counts.insert("a node had the newest users and rules in time", storm.census.judged);
             counts.insert("turns of all that ran", storm.site.universe.turns());
             let (copies, universe) = (storm.history.lock().copies.clone(), &storm.site.universe);
             Ok(StormReport { counts, took: universe.now(), copies, trace: universe.digest() })
@@ -222,12 +261,49 @@ impl Storm {
         self.wait("the nodes start", WHOLE_WITHIN, |storm| {
             storm.site.computers.iter().all(|computer| computer.node().is_some())
         })?;
+        if self.site.habits.has_users {
+            self.found_users()?;
+        }
         let internal = INTERNAL_TOPICS.map(|topic| (topic, INTERNAL_PARTITIONS));
         for (topic, partitions) in TOPICS.into_iter().chain(internal) {
             self.create(topic, partitions)?;
         }
         self.site.client.enter(|| clients::spawn_all(&self.site, &self.history, protocol));
         Ok(())
+    }
+
+    /// Makes the users of all clients, and their rules.
+    fn found_users(&mut self) -> Result<(), String> {
+        self.wait("the first user exists", WHOLE_WITHIN, |storm| {
+            let node = storm.site.computers[0].node();
+            node.is_some_and(|node| node.image().access().user(ADMIN).is_some())
+        })?;
+        let node = self.site.computers[0].node().ok_or("the first node is gone")?;
+        let founding = found(Arc::clone(&node));
+        let founded = self.site.universe.run(self.site.computers[0].machine(), founding);
+        founded.map_err(|stalled| stalled.to_string())??;
+        // All nodes may try to create the first user. One that starts again and knows nothing yet must not
+        // set the password again.
+        self.site.universe.run_for(FIRST_USER_IS_MADE_WITHIN);
+        let first = Entity::Password(ADMIN);
+        let state = first.state(node.image().access());
+        self.history.lock().access.expect(first, state);
+        self.wait("all nodes know the users", WHOLE_WITHIN, |storm| {
+            judge::is_access_known(&storm.site.computers)
+        })
+    }
+
+    /// Compares what the nodes know of users and rules, in runs that have them.
+    fn count_nodes(&mut self) {
+        if self.site.habits.has_users {
+            let nodes: Vec<_> = self.site.computers.iter().map(Computer::node).collect();
+            let running = self.site.computers.iter().map(Computer::running).collect();
+            let mut history = self.history.lock();
+            history.access.run_on(running);
+            let (disturbed, now) = (&self.site.disturbed, self.site.universe.now());
+            let looked = self.census.look(&nodes, &mut history.access, disturbed, now);
+            history.check(looked);
+        }
     }
 
     /// Harms copies, one after the other, and waits each time until they are whole again.
@@ -271,6 +347,9 @@ impl Storm {
         self.wait("the share groups have accepted all records", WHOLE_WITHIN, |storm| {
             judge::is_all_shared(&storm.site.computers, &storm.history.lock())
         })?;
+        self.wait("all nodes know the same users and rules", WHOLE_WITHIN, |storm| {
+            judge::is_access_known(&storm.site.computers)
+        })?;
         self.wait("the replicas are equal, and no transaction is open", WHOLE_WITHIN, |storm| {
             judge::is_whole(&storm.site.computers)
         })
@@ -278,6 +357,7 @@ impl Storm {
 
     /// Restarts nodes that did not start, and starts writers for each node that has started.
     fn look_after(&mut self) {
+        self.count_nodes();
         for index in 0..self.site.computers.len() {
             if let Some(reason) = self.site.computers[index].failed() {
                 tracing::warn!(node = index + 1, %reason, "a node did not start and is restarted");
@@ -343,6 +423,10 @@ impl Storm {
     ) -> Result<(), String> {
         let end = self.site.universe.now() + within;
         while !is_done(self) {
+            // Clients that saw something wrong may never be served.
+            if let Some(anomaly) = self.history.lock().anomaly() {
+                return Err(anomaly.to_owned());
+            }
             if self.site.universe.now() >= end {
                 return Err(format!("not within {within:?}: {what}; {}", self.state()));
             }
@@ -350,6 +434,14 @@ impl Storm {
         }
         Ok(())
     }
+}
+
+/// Makes the users of all clients, and their rules. Hashing and the clock need the world of the node.
+async fn found(node: Arc<Node>) -> Result<(), String> {
+    for command in access::founding(node.now()) {
+        node.execute(Caller::internal(), command).await.map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 async fn create(
@@ -382,9 +474,9 @@ pub(crate) mod checks {
     /// A member may wait for an answer longer than its session lasts. By then, another member owns its
     /// partitions.
     pub fn a_member_that_waits_for_an_answer_owns_nothing_when_its_session_ends() {
-        let site = Site::new(1, &mut Rng::new(1));
+        let site = Site::new(1, false, &mut Rng::new(1));
         let history = SharedHistory::new(site.habits);
-        let mut storm = Storm { site, history, writes: vec![0] };
+        let mut storm = Storm { site, history, writes: vec![0], census: Census::default() };
         storm.begin(0).expect("there are no faults");
         storm.history.lock().set_phase(Phase::Settling);
         let is_owned =

@@ -7,6 +7,7 @@ use tailrace_env::task;
 use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
 use tailrace_types::{NodeId, PartitionId, TopicName, TopicPartition};
 
+use super::access::{ADMIN, password};
 use super::handover::hand_over;
 use crate::computer::Computer;
 use crate::rng::Rng;
@@ -142,6 +143,8 @@ pub(super) struct Site {
     /// Consumers may read from followers.
     pub(super) followers_answer: bool,
     pub(super) habits: Habits,
+    /// Until when faults affect each computer, and the one of the clients after them.
+    pub(super) disturbed: Vec<Duration>,
 }
 
 /// How this run differs from others.
@@ -155,12 +158,14 @@ pub(super) struct Habits {
     pub(super) moves_coordinators: bool,
     /// Nodes have one thread of each kind, and hardly any room for queues.
     pub(super) is_tight: bool,
+    /// Clients log in, rules decide what they may do, and both change.
+    pub(super) has_users: bool,
     /// Connections are reset all the time: requests are carried out, but their answers are lost.
     pub(super) loses_answers: bool,
 }
 
 impl Site {
-    pub(super) fn new(nodes: u8, rng: &mut Rng) -> Self {
+    pub(super) fn new(nodes: u8, has_users: bool, rng: &mut Rng) -> Self {
         let universe = Universe::new(rng.next_u64());
         let network = Network::new(&universe);
         let one = |number| Computer::new(&network, number, rng.next_u64());
@@ -173,10 +178,12 @@ impl Site {
             moves_coordinators: rng.percent(MOVES_PERCENT),
             is_tight: rng.percent(TIGHT_PERCENT),
             loses_answers: rng.percent(RESETS_PERCENT),
+            has_users,
         };
         let cold = usize::try_from(rng.below(COLD_PERCENTS.len() as u64)).expect("a small number");
         computers.iter_mut().for_each(|computer| computer.set_cold(COLD_PERCENTS[cold]));
-        Self { universe, network, computers, client, starts, followers_answer, habits }
+        let disturbed = vec![Duration::ZERO; computers.len() + 1];
+        Self { universe, network, computers, client, starts, followers_answer, habits, disturbed }
     }
 
     /// Returns the properties that only some runs have.
@@ -185,6 +192,7 @@ impl Site {
             ("a cluster of five nodes", self.computers.len() == 5),
             ("a cluster of one node", self.computers.len() == 1),
             ("a relaxed topic", self.habits.relaxes_old),
+            ("a cluster with users and rules", self.habits.has_users),
             ("nodes with one thread of each kind and tight budgets", self.habits.is_tight),
         ];
         kinds.into_iter().map(|(what, has)| (what, u64::from(has)))
@@ -200,12 +208,21 @@ impl Site {
         if index < self.computers.len() { number(index) } else { CLIENT }
     }
 
+    /// Records that a fault affects a computer until then.
+    pub(super) fn disturb(&mut self, index: usize, until: Duration) {
+        let index = index.min(self.computers.len());
+        self.disturbed[index] = self.disturbed[index].max(until);
+    }
+
     /// Starts the node of a computer.
     pub(super) fn boot(&mut self, index: usize) {
         self.starts[index] += 1;
         let mut settings = settings(number(index), self.computers.len(), self.followers_answer);
         if self.habits.is_tight {
             settings.extend(TIGHT.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        }
+        if self.habits.has_users {
+            settings.extend(with_users());
         }
         self.computers[index].boot(settings);
     }
@@ -278,6 +295,22 @@ fn settings(number: u8, nodes: usize, followers_answer: bool) -> BTreeMap<String
     settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
+/// The settings of nodes whose clients log in.
+fn with_users() -> impl Iterator<Item = (String, String)> {
+    let settings = [
+        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer".to_owned()),
+        ("super.users", format!("User:{ADMIN}")),
+        ("tailrace.first.user", ADMIN.to_owned()),
+        ("tailrace.first.password", password(ADMIN, 0)),
+        ("tailrace.kafka.authentication", "required".to_owned()),
+        // Clients that fail on purpose share an address, and would wait for seconds.
+        ("connection.failed.authentication.delay.ms", "0".to_owned()),
+        ("tailrace.nats.authentication", "required".to_owned()),
+        ("delegation.token.secret.key", "the key of all nodes".to_owned()),
+    ];
+    settings.into_iter().map(|(key, value)| (key.to_owned(), value))
+}
+
 /// Returns the settings that a topic is created with.
 pub(super) fn topic_settings(topic: &str, habits: Habits) -> Vec<(String, Option<String>)> {
     let mut settings = vec![("internal.segment.bytes", SEGMENT_BYTES.to_owned())];
@@ -319,7 +352,7 @@ pub(crate) mod checks {
     /// A node that was killed before its sync may have left unsynced data. A vote that was read counts, so it
     /// must be durable.
     pub fn what_a_killed_node_left_is_durable_once_the_next_one_runs() {
-        let (mut site, file) = (Site::new(1, &mut Rng::new(1)), Path::new("/data/left"));
+        let (mut site, file) = (Site::new(1, false, &mut Rng::new(1)), Path::new("/data/left"));
         let disk = site.computers[0].disk();
         disk.create_dir(Path::new(DATA_FOLDER)).expect("the disk is empty");
         let left = disk.open(file, OpenMode::Create).expect("the disk is empty");
@@ -338,7 +371,7 @@ pub(crate) mod checks {
     pub fn a_node_that_finds_its_disk_full_while_it_starts_goes_on_when_there_is_room() {
         let (seconds, mut waited) = (Duration::from_secs, 0);
         for bytes in (8_000..14_000).step_by(500) {
-            let mut site = Site::new(3, &mut Rng::new(bytes));
+            let mut site = Site::new(3, false, &mut Rng::new(bytes));
             (0..3).for_each(|index| site.boot(index));
             site.universe.run_for(seconds(10));
             site.computers[2].lose_disk(bytes);

@@ -19,11 +19,12 @@ const DAILY: u64 = 4;
 const STORM_MS: u64 = 3_000;
 
 /// Events that the judge compares. If none of them happened, nothing could be wrong.
-const JUDGED: [&str; 12] = [
+const JUDGED: [&str; 15] = [
     "a batch was acknowledged",
     "a group with offsets was deleted",
     "a message was delivered",
     "a message was delivered to a queue group",
+    "a password was refused",
     "a processor's transaction was committed",
     "a reader skipped an aborted batch",
     "a record was delivered to a subscriber",
@@ -32,6 +33,8 @@ const JUDGED: [&str; 12] = [
     "an assignment was applied",
     "an offset was committed",
     "records were acquired",
+    "the rules let a user do something",
+    "the rules refused a user something",
 ];
 
 /// Plays a seed, and returns how often each event happened. Seeds that were chosen, and those that are always

@@ -44,7 +44,7 @@ impl Asker {
     /// Uses one connection until it is lost, or a request has no answer.
     async fn speak(&mut self) -> io::Result<()> {
         let inbox = format!("answer.{}.{}", self.number, self.start);
-        let mut talk = Talk::open(self.nodes, &format!("SUB {inbox}.* 1\r\n")).await?;
+        let mut talk = Talk::open(self.nodes, &format!("SUB {inbox}.* 1\r\n"), &self.history).await?;
         let mut answers = Answers { asked: BTreeSet::new(), answered: BTreeSet::new() };
         let mut requests = 0_u32;
         while !self.has_ended() {
@@ -130,10 +130,11 @@ impl Answerer {
 
     /// Uses one connection until it is lost, or it is time to move.
     async fn serve(&self) -> io::Result<()> {
-        let mut talk = Talk::open(self.nodes, "SUB ask.> answerers 1\r\n").await?;
+        let mut talk = Talk::open(self.nodes, "SUB ask.> answerers 1\r\n", &self.history).await?;
         let until = time::Instant::now() + Duration::from_millis(below(STAYS_MS));
         loop {
             match talk.next_soon().await? {
+                Some(Said::Refused(_)) => {}
                 Some(Said::Message(Message { payload: Some(payload), reply: Some(reply), .. })) => {
                     let payload = String::from_utf8_lossy(&payload);
                     talk.say(&format!("PUB {reply} {}\r\n{payload}\r\n", payload.len())).await?;

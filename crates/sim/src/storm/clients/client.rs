@@ -14,6 +14,9 @@ use tailrace_types::{LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId
 use tracing::{debug, trace};
 
 use super::connection::{CallError, Connection};
+use super::judged::judge_login;
+use super::sasl::{Login, Outcome};
+use crate::storm::access::Secret;
 use crate::storm::history::{Phase, SharedHistory};
 use crate::storm::site::{Keeps, TOPICS, topic_partition};
 
@@ -39,11 +42,14 @@ pub(super) struct Client {
     topic_ids: BTreeMap<String, [u8; 16]>,
     coordinators: BTreeMap<(Coordinated, String), u8>,
     unanswered: u64,
+    /// `None` if nobody logs in.
+    login: Option<Login>,
 }
 
 impl Client {
     pub(super) fn new(nodes: u8, history: SharedHistory) -> Self {
         Self {
+            login: Login::of_clients(&history),
             history,
             nodes,
             connections: BTreeMap::new(),
@@ -53,6 +59,21 @@ impl Client {
             coordinators: BTreeMap::new(),
             unanswered: 0,
         }
+    }
+
+    /// Returns a client that logs in as another user.
+    pub(super) fn logged_in_as(self, user: &'static str) -> Self {
+        Self { login: Some(Login { user, secret: Secret::Password(0) }), ..self }
+    }
+
+    /// Connects to a node, and logs in.
+    async fn connect(&self, node: u8) -> Option<Connection> {
+        let mut connection = Connection::open(node).await.ok()?;
+        let Some(login) = &self.login else { return Some(connection) };
+        let before = self.history.lock().access.look(node);
+        let outcome = connection.log_in(login, &self.history).await;
+        judge_login(&self.history, node, login, before.as_ref(), outcome);
+        (outcome == Outcome::LoggedIn).then_some(connection)
     }
 
     /// Returns how many requests were sent without an answer and may have been carried out.
@@ -80,7 +101,7 @@ impl Client {
     ) -> Option<R::Response> {
         let mut connection = match self.connections.remove(&node) {
             Some(connection) => connection,
-            None => Connection::open(node).await.ok()?,
+            None => self.connect(node).await?,
         };
         debug!(node, request = R::NAME, "a client asks");
         trace!(?request);

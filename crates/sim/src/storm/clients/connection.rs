@@ -61,6 +61,11 @@ impl Connection {
         }
     }
 
+    /// Waits for a while. Reports whether the node has ended the connection, or said something unasked.
+    pub(super) async fn is_ended(&mut self, within: Duration) -> bool {
+        time::timeout(within, self.stream.read_u8()).await.is_ok()
+    }
+
     async fn receive(&mut self) -> io::Result<Bytes> {
         let bytes = self.stream.read_i32().await?;
         if !(0..=ANSWER_BYTES_MAX).contains(&bytes) {

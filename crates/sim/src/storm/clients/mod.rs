@@ -8,18 +8,25 @@ mod client;
 mod committer;
 mod connection;
 mod deleter;
+mod deputy;
+mod judged;
 mod member;
 mod nats;
 mod offsets;
 mod onlooker;
 mod operator;
 mod ownership;
+mod prober;
 mod processor;
 mod producer;
 mod publisher;
 mod reader;
 mod remover;
+mod sasl;
 mod share;
+mod slow;
+mod speaker;
+mod steward;
 mod subscriber;
 mod transactional;
 mod writer;
@@ -30,8 +37,10 @@ use self::asker::{Answerer, Asker};
 use self::client::Client;
 use self::publisher::Publisher;
 use self::reader::Taste;
+use self::speaker::Speaker;
 use self::subscriber::Subscriber;
 use self::transactional::Protocol;
+use super::access::{ADMIN, DEPUTY, WATCHED};
 use super::history::SharedHistory;
 use super::site::{COMPACTED_TOPIC, OLD_TOPIC, Site, TOPIC};
 
@@ -115,5 +124,16 @@ pub(super) fn spawn_all(site: &Site, history: &SharedHistory, protocol: u64) {
     }
     for interest in Interest::ALL {
         task::spawn(Subscriber::new(number(), interest, nodes, history.clone()).run());
+    }
+    if site.habits.has_users {
+        task::spawn(steward::run(client().logged_in_as(ADMIN), number()));
+        for node in 1..=nodes {
+            task::spawn(deputy::run(client().logged_in_as(DEPUTY), node));
+        }
+        task::spawn(slow::run(number(), nodes, history.clone()));
+        for user in 0..WATCHED.len() {
+            task::spawn(prober::run(client(), number(), user));
+            task::spawn(Speaker::new(number(), user, nodes, history.clone()).run());
+        }
     }
 }

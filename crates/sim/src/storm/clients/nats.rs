@@ -8,6 +8,8 @@ use tailrace_env::time::{self, Duration};
 use tracing::debug;
 
 use super::client::below;
+use super::sasl::Login;
+use crate::storm::history::SharedHistory;
 use crate::storm::site::nats_address;
 
 /// The longest wait for an answer.
@@ -25,13 +27,15 @@ const SILENT_MAX: u32 = 10;
 /// Maximum length of a line, in bytes.
 const LINE_BYTES_MAX: usize = 4096;
 
-const OPTIONS: &str = "{\"verbose\":false,\"no_responders\":true,\"headers\":true}";
+const OPTIONS: &str = "\"verbose\":false,\"no_responders\":true,\"headers\":true";
 
 pub(super) struct Talk {
     stream: Stream,
     input: Vec<u8>,
     /// How many PINGs the node was sent since it last sent something.
     unanswered: u32,
+    /// Refusals by the rules are told. Otherwise they end the connection.
+    pub(super) bears_refusals: bool,
 }
 
 /// A protocol message from a node.
@@ -39,6 +43,8 @@ pub(super) struct Talk {
 pub(super) enum Said {
     Message(Message),
     Pong,
+    /// The rules do not let the client do something.
+    Refused(String),
 }
 
 #[derive(Debug)]
@@ -58,12 +64,18 @@ enum Took {
 
 impl Talk {
     /// Connects to some node and sends what it `wants`.
-    pub(super) async fn open(nodes: u8, wants: &str) -> io::Result<Self> {
+    pub(super) async fn open(nodes: u8, wants: &str, history: &SharedHistory) -> io::Result<Self> {
         let node = u8::try_from(below(nodes.into())).expect("a small number") + 1;
+        Self::open_at(node, Login::of_clients(history).as_ref(), wants).await
+    }
+
+    /// Connects to a node and sends what it `wants`.
+    pub(super) async fn open_at(node: u8, login: Option<&Login>, wants: &str) -> io::Result<Self> {
         let stream =
             time::timeout(ANSWER_TIMEOUT, net::connect(&nats_address(node))).await.map_err(late)??;
-        let mut talk = Self { stream, input: Vec::new(), unanswered: 0 };
-        talk.say(&format!("CONNECT {OPTIONS}\r\n{wants}PING\r\n")).await?;
+        let mut talk = Self { stream, input: Vec::new(), unanswered: 0, bears_refusals: false };
+        let login = login.map(Login::options).unwrap_or_default();
+        talk.say(&format!("CONNECT {{{OPTIONS}{login}}}\r\n{wants}PING\r\n")).await?;
         Ok(talk)
     }
 
@@ -117,6 +129,9 @@ impl Talk {
         let took = match verb {
             "PING" => Took::Ping,
             "PONG" => Took::Said(Said::Pong),
+            "-ERR" if self.bears_refusals && line.contains("Permissions Violation") => {
+                Took::Said(Said::Refused(line))
+            }
             "-ERR" => return Err(io::Error::other(line)),
             "MSG" | "HMSG" => {
                 let subject = words.next().unwrap_or_default().to_owned();

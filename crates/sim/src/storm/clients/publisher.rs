@@ -18,7 +18,7 @@ pub(super) struct Publisher {
 }
 
 /// The answer to a message.
-enum Told {
+pub(super) enum Told {
     Stored(u64),
     Refused,
 }
@@ -48,7 +48,7 @@ impl Publisher {
     async fn speak(&mut self) -> io::Result<()> {
         // Each connection has its own inbox.
         let inbox = format!("ack.{}.{}", self.next.node, self.next.start);
-        let mut talk = Talk::open(self.nodes, &format!("SUB {inbox}.* 1\r\n")).await?;
+        let mut talk = Talk::open(self.nodes, &format!("SUB {inbox}.* 1\r\n"), &self.history).await?;
         while !self.has_ended() {
             let name = self.next;
             self.next.number += 1;
@@ -89,7 +89,7 @@ async fn acknowledgement(talk: &mut Talk, reply: &str) -> io::Result<Told> {
 }
 
 /// `{"stream":"storm","seq":17}`, or an error.
-fn told(payload: &[u8]) -> Told {
+pub(super) fn told(payload: &[u8]) -> Told {
     let text = String::from_utf8_lossy(payload);
     let digits = text.split_once("\"seq\":").map(|(_, rest)| rest.trim_end_matches('}'));
     match digits.and_then(|digits| digits.parse().ok()) {

@@ -84,7 +84,7 @@ impl Subscriber {
 
     /// Uses one connection until it is lost, or it is time to move.
     async fn listen(&self) -> io::Result<()> {
-        let mut talk = Talk::open(self.nodes, self.interest.wants()).await?;
+        let mut talk = Talk::open(self.nodes, self.interest.wants(), &self.history).await?;
         let until = time::Instant::now() + Duration::from_millis(below(STAYS_MS));
         let mut heard = BTreeSet::new();
         loop {
@@ -101,7 +101,11 @@ impl Subscriber {
 
     fn take(&self, said: Said, heard: &mut BTreeSet<String>) {
         let mut history = self.history.lock();
-        let Said::Message(message) = said else { return history.listens(self.number, true) };
+        let message = match said {
+            Said::Message(message) => message,
+            Said::Pong => return history.listens(self.number, true),
+            Said::Refused(_) => return,
+        };
         let Some(payload) = message.payload else { return };
         let value = String::from_utf8_lossy(&payload).into_owned();
         history.count(self.interest.label());
