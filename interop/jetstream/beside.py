@@ -338,11 +338,7 @@ def run(ours, theirs, name, cases):
 
 def main():
     seed, count = option("--seed", 27), option("--messages", 2400)
-<<<<<<< HEAD
-    only = sys.argv[1:] or ["streams", "apis", "messages", "consumers", "deliveries", "publish"]
-=======
-    only = sys.argv[1:] or ["streams", "apis", "messages"]
->>>>>>> jp
+    only = sys.argv[1:] or ["streams", "apis", "messages", "consumers", "deliveries"]
     failures = 0
     if "publish" in only:
         with Cluster(os.environ.get("NATS_SERVER", "nats-server")) as theirs:
