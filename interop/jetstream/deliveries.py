@@ -29,7 +29,7 @@ class Scene:
         for subject in subjects:
             self.beside.publish(subject, headers, "of " + subject)
 
-    def pull(self, consumer, body, timeout=3):
+    def pull(self, consumer, body, timeout=1):
         """Pulls at both, and compares all that comes."""
         found = []
         for at, server in enumerate(self.servers()):

@@ -55,11 +55,13 @@ mod tests {
         };
         let kept = config.to_stored();
         assert_eq!(StreamConfig::from_stored(&kept).unwrap(), config);
-        let limits = config.limits();
-        assert_eq!(
-            (limits.messages_max, limits.bytes_max, limits.per_subject_max),
-            (None, Some(1 << 40), Some(3))
-        );
+        let limits = |config: &StreamConfig| {
+            let limits = config.limits();
+            (limits.messages_max, limits.bytes_max, limits.per_subject_max)
+        };
+        assert_eq!(limits(&config), (None, None, Some(3)), "old messages stay");
+        let old_go = StreamConfig { discard: Discard::Old, ..config.clone() };
+        assert_eq!(limits(&old_go), (None, Some(1 << 40), Some(3)));
         let newer = kept.replacen('{', r#"{"of_a_later_version":[1],"#, 1);
         assert_eq!(StreamConfig::from_stored(&newer).unwrap(), config);
         assert!(StreamConfig::from_stored("").is_err());
