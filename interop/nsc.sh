@@ -1,9 +1,9 @@
 #!/bin/bash
 # nsc, the tool that administers accounts of NATS, with tailrace and beside nats-server: interop/nsc.sh
 #
-# It makes an operator, accounts and users, pushes and pulls their claims, prunes, revokes, limits, and connects
-# with the credentials that it has made. Both servers get the same commands. What nsc prints must be the same,
-# up to names and times, except for the lines of `known`. Needs Go.
+# It makes an operator, accounts and users, pushes and pulls their claims, prunes, revokes, limits, and
+# connects with the credentials that it has made. Both servers get the same commands. What nsc prints must be
+# the same, up to names and times, except for the lines of `known`. Needs Go.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 NSC_VERSION=v2.8.6

@@ -1,5 +1,7 @@
 //! Messages of the server itself, to any number of subscribers.
 
+use std::ops::ControlFlow;
+
 use tailrace_env::aside::TURN;
 use tailrace_env::task;
 use tailrace_env::time::Instant;
@@ -8,11 +10,11 @@ use tailrace_nats_wire::Message;
 use crate::burst::Burst;
 use crate::fan_out::Turn;
 use crate::front::NatsFront;
-use crate::router::{Begun, Router};
+use crate::router::Router;
 use crate::spread::Spread;
 
-/// Publishes messages of the server itself. Topics do not capture them. They are written when this is dropped,
-/// or at the next rest.
+/// Publishes messages of the server itself. Topics do not capture them. They are written when this is
+/// dropped, or at the next rest.
 pub(crate) struct Speaker<'a> {
     front: &'a NatsFront,
     burst: Burst,
@@ -37,14 +39,10 @@ impl<'a> Speaker<'a> {
     /// Publishes a message in the account of this router, and in those to which it crosses. Other tasks get
     /// turns meanwhile. Returns the number of receivers.
     pub(crate) async fn say(&mut self, router: &Router, message: &Message<'_>) -> usize {
-        let spread = match router.begin_own(&mut self.burst, message) {
-            Begun::Done(receivers) if self.burst.crossings.is_empty() => Err(receivers),
-            Begun::Done(receivers) => Ok(Spread::crossing(&mut self.burst, receivers)),
-            Begun::Wide(targets) => Ok(Spread::wide(targets)),
-        };
-        let receivers = match spread {
-            Ok(spread) => self.spread(spread, router, message).await,
-            Err(receivers) => receivers,
+        let begun = router.begin_own(&mut self.burst, message);
+        let receivers = match Spread::of(begun, &mut self.burst) {
+            ControlFlow::Break(receivers) => receivers,
+            ControlFlow::Continue(spread) => self.spread(spread, router, message).await,
         };
         if self.burst.is_due() {
             self.rest().await;

@@ -1,6 +1,7 @@
-//! A message on its way to everybody who gets it: in the account where it was published, and in those to which
-//! it crosses. It may reach very many, so it is delivered in turns.
+//! A message on its way to everybody who gets it: in the account where it was published, and in those to
+//! which it crosses. It may reach very many, so it is delivered in turns.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use tailrace_env::time::Instant;
@@ -10,7 +11,7 @@ use crate::burst::{Arrival, Burst, Came, Crossing, CrossingTurn};
 use crate::capture::Binding;
 use crate::client::Client;
 use crate::fan_out::{FanOut, Turn};
-use crate::router::Router;
+use crate::router::{Begun, Router};
 use crate::target::Target;
 
 /// Most accounts that a message passes one after the other. The imports form no cycle, so this bounds work,
@@ -30,6 +31,15 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
+    /// What is left to do after the lookup, or the number of receivers if all have the message.
+    pub(crate) fn of(begun: Begun, burst: &mut Burst) -> ControlFlow<usize, Self> {
+        match begun {
+            Begun::Done(receivers) if burst.crossings.is_empty() => ControlFlow::Break(receivers),
+            Begun::Done(receivers) => ControlFlow::Continue(Self::crossing(burst, receivers)),
+            Begun::Wide(targets) => ControlFlow::Continue(Self::wide(targets)),
+        }
+    }
+
     /// A message for very many subscriptions.
     pub(crate) fn wide(targets: Vec<Arc<Target>>) -> Self {
         Self::wide_to(targets, None)
@@ -157,7 +167,6 @@ mod tests {
 
     use super::*;
     use crate::front::NatsFront;
-    use crate::router::Begun;
     use crate::testing::{front, subscriber_in};
 
     const MESSAGE: Message<'_> = Message { subject: b"s", reply: None, headers: None, payload: b"x" };
@@ -195,9 +204,9 @@ mod tests {
     fn publish(front: &NatsFront) -> (usize, usize) {
         let first = front.accounts().get("A");
         let mut burst = Burst::default();
-        let mut spread = match first.router().begin_own(&mut burst, &MESSAGE) {
-            Begun::Done(receivers) => Spread::crossing(&mut burst, receivers),
-            Begun::Wide(targets) => Spread::wide(targets),
+        let begun = first.router().begin_own(&mut burst, &MESSAGE);
+        let ControlFlow::Continue(mut spread) = Spread::of(begun, &mut burst) else {
+            panic!("nothing is left")
         };
         for turns in 1.. {
             let until = Instant::now();

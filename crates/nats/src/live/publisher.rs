@@ -1,6 +1,7 @@
 //! The front as a sink of the taps: decodes the ranges that are read back from the log, and publishes their
 //! records.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use tailrace_env::aside::TURN;
 use tailrace_env::time::Duration;
@@ -16,7 +17,6 @@ use crate::burst::Burst;
 use crate::fan_out::Turn;
 use crate::front::NatsFront;
 use crate::mapping::{MessageScratch, TopicSubjects, Undeliverable};
-use crate::router::Begun;
 use crate::spread::Spread;
 use tailrace_env::sync::OwnedSemaphorePermit;
 use tailrace_node::partitions::Topic;
@@ -221,16 +221,13 @@ impl Publisher {
         bytes
     }
 
-    /// Delivers a message to all subscribers. There may be very many, so others get turns meanwhile. Topics do
-    /// not capture it.
+    /// Delivers a message to all subscribers. There may be very many, so others get turns meanwhile. Topics
+    /// do not capture it.
     async fn deliver(&mut self, message: &Message<'_>) {
-        let deliveries = match self.front.router().begin_own(&mut self.burst, message) {
-            Begun::Done(deliveries) if self.burst.crossings.is_empty() => deliveries,
-            Begun::Done(deliveries) => {
-                let spread = Spread::crossing(&mut self.burst, deliveries);
-                self.spread(spread, message).await
-            }
-            Begun::Wide(targets) => self.spread(Spread::wide(targets), message).await,
+        let begun = self.front.router().begin_own(&mut self.burst, message);
+        let deliveries = match Spread::of(begun, &mut self.burst) {
+            ControlFlow::Break(deliveries) => deliveries,
+            ControlFlow::Continue(spread) => self.spread(spread, message).await,
         };
         self.uncounted.0 += 1;
         self.uncounted.1 += deliveries as u64;
@@ -302,6 +299,7 @@ mod tests {
     use super::super::units;
     use super::*;
     use crate::client::Client;
+    use crate::router::Begun;
     use crate::subscription::{ClientSubscription, Sid};
     use crate::testing::{front, subscriber};
 

@@ -176,8 +176,8 @@ impl Session {
         }
     }
 
-    /// Publishes an answer of the server, as far as one turn goes: where very many listen, nobody hears of it,
-    /// as with nats-server.
+    /// Publishes an answer of the server, as far as one turn goes. Where very many listen, nobody hears of
+    /// it, as with nats-server.
     fn answer_now(&mut self, account: &Account, answer: &Message<'_>) {
         let (router, burst) = (account.router(), &mut self.burst);
         if let Begun::Done(receivers) = router.begin_own(burst, answer)
