@@ -99,8 +99,8 @@ macro_rules! tailrace_first_settings {
         /// Further requests are refused.
         tailrace_jetstream_api_requests_max: u32 = K::new("tailrace.jetstream.api.requests.max", Int).default("10000")
             .count("requests").between(1, 1_000_000);
-        /// Maximum number of messages that may wait for acknowledgements of one consumer, about 60 bytes each.
-        /// A consumer whose max_ack_pending is higher is refused with error 10121.
+        /// Maximum number of messages that may wait for acknowledgements of one consumer, about 60 bytes
+        /// each. A consumer whose max_ack_pending is higher is refused with error 10121.
         tailrace_jetstream_consumer_ack_pending_max: u32 = K::new("tailrace.jetstream.consumer.ack.pending.max", Int)
             .default("131072").count("messages").between(1, 10_000_000);
         /// Whether NATS clients get an answer from JetStream's API. It is incomplete so far:
@@ -119,9 +119,9 @@ macro_rules! tailrace_first_settings {
         /// error 10026.
         tailrace_jetstream_stream_consumers_max: u32 = K::new("tailrace.jetstream.stream.consumers.max", Int)
             .default("10000").count("consumers").between(1, 1_000_000);
-        /// Maximum number of ids (`Nats-Msg-Id`) that are remembered of one stream: those of messages that came
-        /// within its duplicate window. One takes about 100 bytes. A further message with an id is refused with
-        /// error 10167 (too many requests).
+        /// Maximum number of ids (`Nats-Msg-Id`) that are remembered of one stream: those of messages that
+        /// came within its duplicate window. One takes about 100 bytes. A further message with an id is
+        /// refused with error 10167 (too many requests).
         tailrace_jetstream_stream_ids_max: u32 = K::new("tailrace.jetstream.stream.ids.max", Int)
             .default("1000000").count("ids").between(1, 100_000_000);
         /// Maximum number of messages that one stream may hold. One that holds more answers with error 10047.

@@ -163,8 +163,8 @@ impl Relay {
         Ok(Queued { starts: !std::mem::replace(&mut queue.running, true), done })
     }
 
-    /// Takes the next batches, either those to be judged or the others, and their producer if there is one. On
-    /// `None` the task ends.
+    /// Takes the next batches, either those to be judged or the others, and their producer if there is one.
+    /// On `None` the task ends.
     pub(super) fn take(&self, group: RaftGroup) -> Option<(Vec<Item>, Option<Producer>)> {
         let mut queues = self.queues.lock();
         let queue = queues.get_mut(&group)?;
