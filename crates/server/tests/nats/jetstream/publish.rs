@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Asker, ON};
-use crate::cluster::cluster;
+use crate::cluster::{all_vote, cluster};
 use crate::common::{PATIENCE, TestServer};
 
 fn block(lines: &[&str]) -> String {
@@ -227,6 +227,7 @@ async fn three_nodes_judge_as_one_and_remember_when_the_leader_is_gone() {
     assert_eq!(stored, 1);
     let leader = askers[0].api("STREAM.INFO.S", "").await["cluster"]["leader"].clone();
     let gone = (0..3).find(|at| leader == format!("tailrace-{}", at + 1)).unwrap();
+    all_vote(&nodes).await;
     nodes[gone].stop().await;
     askers.remove(gone);
     for asker in &mut askers {
