@@ -100,9 +100,10 @@ macro_rules! tailrace_first_settings {
         tailrace_jetstream_api_requests_max: u32 = K::new("tailrace.jetstream.api.requests.max", Int).default("10000")
             .count("requests").between(1, 1_000_000);
         /// Maximum number of messages that may wait for acknowledgements of one consumer, about 60 bytes
-        /// each. A consumer whose max_ack_pending is higher is refused with error 10121.
+        /// each. A consumer whose max_ack_pending is higher is refused with error 10121. nats.go asks for
+        /// as many as one of its subscriptions has room for, unless it is told otherwise.
         tailrace_jetstream_consumer_ack_pending_max: u32 = K::new("tailrace.jetstream.consumer.ack.pending.max", Int)
-            .default("131072").count("messages").between(1, 10_000_000);
+            .default("1048576").count("messages").between(1, 10_000_000);
         /// Whether NATS clients get an answer from JetStream's API. It is incomplete so far:
         /// docs/jetstream.md says what is missing. Without it they learn that there is no JetStream.
         tailrace_jetstream_enable: bool = K::new("tailrace.jetstream.enable", Boolean).default("false");

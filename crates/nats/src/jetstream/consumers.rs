@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use tailrace_jetstream::Time;
+use tailrace_jetstream::api::bodies::PauseRequest;
 use tailrace_jetstream::api::{
-    ConsumerInfo, ConsumerList, ConsumerNames, Page, PriorityGroupState, Request, SequenceInfo, Success,
-    bodies,
+    ConsumerInfo, ConsumerList, ConsumerNames, Page, PauseAnswer, PriorityGroupState, Request, SequenceInfo,
+    Success, bodies,
 };
 use tailrace_jetstream::consumer_config::{ConsumerConfig, CreateForm, CreateRequest};
 use tailrace_jetstream::error::{ApiError, ErrorKind};
@@ -32,8 +33,10 @@ pub(super) async fn answer(asked: Asked<'_>, request: &Request<'_>, kind: &'stat
         Request::ConsumerDelete { stream, consumer } => {
             asked.tell(kind, delete(asked, stream, consumer, body).await).await
         }
-        Request::ConsumerPause { stream, consumer }
-        | Request::ConsumerUnpin { stream, consumer }
+        Request::ConsumerPause { stream, consumer } => {
+            asked.tell(kind, pause(asked, stream, consumer, body).await).await
+        }
+        Request::ConsumerUnpin { stream, consumer }
         | Request::ConsumerReset { stream, consumer }
         | Request::ConsumerStepDown { stream, consumer }
         | Request::ConsumerRemovePeer { stream, consumer }
@@ -64,6 +67,9 @@ fn of<'a>(asked: Asked<'a>, topic: &'a Topic) -> Consumers<'a> {
 async fn create(asked: Asked<'_>, form: &CreateForm<'_>, body: &[u8]) -> Result<ConsumerInfo, ApiError> {
     // The leader reads it again. Errors of the request come before those of the stream, as in nats-server.
     let request = CreateRequest::parse(body)?.matched(form)?;
+    if asked.server.node.is_alone() && request.config.num_replicas > 1 {
+        return Err(ErrorKind::StreamReplicasNotSupported.into());
+    }
     let stream = asked.stream(form.stream())?;
     if !asked.rights().may_read(&stream) {
         return Err(not_authorized(ErrorKind::ConsumerCreate));
@@ -109,6 +115,37 @@ async fn delete(asked: Asked<'_>, stream: &str, consumer: &str, body: &[u8]) -> 
     let topic = topic_of(asked, &stream)?;
     of(asked, &topic).delete(consumer).await.map_err(failed)?;
     Ok(Success::new())
+}
+
+async fn pause(asked: Asked<'_>, stream: &str, consumer: &str, body: &[u8]) -> Result<PauseAnswer, ApiError> {
+    let PauseRequest { until } = PauseRequest::parse(body)?;
+    let stream = asked.stream(stream)?;
+    if !asked.rights().may_read(&stream) {
+        return Err(not_authorized(ErrorKind::ConsumerCreate));
+    }
+    let topic = topic_of(asked, &stream)?;
+    of(asked, &topic).pause(consumer, &String::from_utf8_lossy(body)).await.map_err(failed)?;
+    Ok(PauseAnswer::new(until, now().to_nanos()))
+}
+
+/// The names and configurations of all consumers of a stream.
+pub(super) async fn configs(
+    asked: Asked<'_>,
+    stream: &Stream,
+) -> Result<Vec<(String, ConsumerConfig)>, ApiError> {
+    let topic = topic_of(asked, stream)?;
+    let mut found = Vec::new();
+    loop {
+        let offset = i64::try_from(found.len()).unwrap_or(i64::MAX);
+        let (total, page) = of(asked, &topic).list(offset).await.map_err(failed)?;
+        let is_last = page.is_empty();
+        for facts in page {
+            found.push((facts.name, ConsumerConfig::from_stored(&facts.config)?));
+        }
+        if is_last || found.len() >= total {
+            return Ok(found);
+        }
+    }
 }
 
 async fn names(asked: Asked<'_>, stream: &str, body: &[u8]) -> Result<ConsumerNames, ApiError> {

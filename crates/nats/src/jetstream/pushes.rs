@@ -16,6 +16,7 @@ use crate::fan_out::{FanOut, Turn};
 use crate::front::NatsFront;
 use crate::letter::Letter;
 use crate::router::Begun;
+use crate::speaker::Speaker;
 
 /// Bytes after which receivers are waited for that are behind.
 const UNDER_WAY_MAX: usize = 256 * 1024;
@@ -36,6 +37,14 @@ impl Deliverer for NatsFront {
 
     fn deliver<'a>(&'a self, subject: &'a str, items: &'a [PulledItem]) -> BoxFuture<'a, usize> {
         Box::pin(deliver(self, subject.as_bytes(), items))
+    }
+
+    fn tell<'a>(&'a self, subject: &'a str, body: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let (subject, payload) = (subject.as_bytes(), body.as_bytes());
+            let message = Message { subject, reply: None, headers: None, payload };
+            Speaker::new(self).say(self.router(), &message).await;
+        })
     }
 }
 

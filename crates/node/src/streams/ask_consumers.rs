@@ -58,6 +58,14 @@ impl Consumers<'_> {
         }
     }
 
+    /// Pauses a consumer, or resumes it, as the client's request says.
+    ///
+    /// # Errors
+    /// [`StreamFailure`]
+    pub async fn pause(self, consumer: &str, body: &str) -> Result<ConsumerFacts, StreamFailure> {
+        facts(self.put(ConsumerAsk::Pause { consumer: consumer.to_owned(), body: body.to_owned() }).await?)
+    }
+
     /// Tells how many consumers there are, and the names of those from here on, sorted.
     ///
     /// # Errors

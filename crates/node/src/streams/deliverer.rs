@@ -13,4 +13,7 @@ pub trait Deliverer: Send + Sync {
     /// receivers that are behind, but not for ever. Returns how many of them, from the first on, are sent:
     /// all, unless nobody listens any more.
     fn deliver<'a>(&'a self, subject: &'a str, items: &'a [PulledItem]) -> BoxFuture<'a, usize>;
+
+    /// Tells an advisory to those who listen at its subject. Topics do not capture it.
+    fn tell<'a>(&'a self, subject: &'a str, body: &'a str) -> BoxFuture<'a, ()>;
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use tailrace_env::time::Instant;
 
+use tailrace_jetstream::api::bodies::PauseRequest;
 use tailrace_jetstream::consumer::{Ack, AckSubject, Names, Outbox, Send, Sequences};
 use tailrace_jetstream::error::ErrorKind;
 use tailrace_jetstream::limits::{LIST_PAGE, NAMES_PAGE};
@@ -79,6 +80,7 @@ fn nothing(what: &ConsumerAsk) -> Result<ConsumerAnswer, NotServed> {
         ConsumerAsk::Create(_)
         | ConsumerAsk::Info(_)
         | ConsumerAsk::Delete(_)
+        | ConsumerAsk::Pause { .. }
         | ConsumerAsk::Pull { .. }
         | ConsumerAsk::More(_) => Err(no_consumer().into()),
     }
@@ -106,7 +108,7 @@ async fn turn<T: std::marker::Send + 'static>(
     looked.await??.ok_or_else(|| NotServed::Elsewhere("its consumers have just ended".to_owned()))
 }
 
-/// Tells of consumers, or deletes one.
+/// Tells of consumers; deletes or pauses one.
 fn tell(state: &mut State, turn: Turn<'_>, what: &ConsumerAsk) -> Result<ConsumerAnswer, StreamFailure> {
     let from = |offset: i64| usize::try_from(offset).unwrap_or(0);
     let total = state.members.len();
@@ -119,6 +121,14 @@ fn tell(state: &mut State, turn: Turn<'_>, what: &ConsumerAsk) -> Result<Consume
             true => Ok(ConsumerAnswer::Deleted),
             false => Err(no_consumer()),
         },
+        ConsumerAsk::Pause { consumer, body } => {
+            let request = PauseRequest::parse(body.as_bytes()).map_err(|error| StreamFailure::of(&error))?;
+            let facts = state.with(turn, consumer, |member, out| {
+                member.pause(request.until, turn, out);
+                member.facts(turn)
+            });
+            facts.map(|facts| ConsumerAnswer::Facts(Box::new(facts))).ok_or_else(no_consumer)
+        }
         ConsumerAsk::Names { offset } => {
             let names = state.members.keys().skip(from(*offset)).take(NAMES_PAGE);
             Ok(ConsumerAnswer::Names { total, names: names.map(ToString::to_string).collect() })

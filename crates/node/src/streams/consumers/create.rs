@@ -11,6 +11,7 @@ use tailrace_jetstream::stream::StreamConfig;
 
 use super::super::failure::StreamFailure;
 use super::beside::State;
+use super::events::random_word;
 use super::member::{Member, Origin, Turn};
 use super::push::Pushes;
 use super::rules;
@@ -109,14 +110,8 @@ fn judged(
 
 /// A name of eight letters and digits that no consumer has.
 fn generated(state: &State) -> String {
-    const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     loop {
-        let mut random = tailrace_env::random::u64();
-        let mut name = String::with_capacity(8);
-        for _ in 0..8 {
-            name.push(char::from(DIGITS[usize::try_from(random % 62).unwrap_or(0)]));
-            random /= 62;
-        }
+        let name = random_word(8);
         if !state.members.contains_key(&*name) {
             return name;
         }

@@ -8,7 +8,7 @@ use tailrace_env::task::stopped;
 
 use super::super::serve::{Led, NotServed, answer, led};
 use super::beside::{Beside, Looked, moment};
-use super::sending::send;
+use super::sending::{send, tell};
 use crate::node::Node;
 
 /// Longest pause between two looks: for pulls that nobody asks for any more, and consumers that nobody has.
@@ -62,6 +62,10 @@ async fn keep(node: Arc<Node>, beside: Arc<Beside>) {
         let looked = looked.await;
         for push in beside.pushes.filled() {
             task::spawn(send(Arc::clone(&node), Arc::clone(&beside), push));
+        }
+        let events = beside.pushes.events.take();
+        if !events.is_empty() {
+            task::spawn(tell(Arc::clone(&beside), events));
         }
         match looked {
             Ok(Looked::More) => continue,

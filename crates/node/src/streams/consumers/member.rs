@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tailrace_jetstream::Time;
 use tailrace_jetstream::consumer::{
     Consumer, FiltersChanged, Mode, Moment, Names, Outbox, Removal, Send, Served, Setup,
 };
@@ -146,6 +147,12 @@ impl Member {
         Ok(())
     }
 
+    /// Pauses it until then. A time that is past, or zero, resumes it.
+    pub(super) fn pause(&mut self, until: Time, turn: Turn<'_>, out: &mut Outbox) {
+        self.config = self.config.paused(until);
+        self.consumer.pause(if until.is_zero() { 0 } else { until.to_nanos() }, turn.at, out);
+    }
+
     /// Sends to another subject from now on, if that has changed.
     fn redirect(&mut self) {
         let Mode::Push(rules) = &self.consumer.rules().mode else { return };
@@ -242,8 +249,9 @@ impl Member {
                     fill(&to, Item::Status(status));
                 }
                 Send::Inactive => inactive = true,
-                // Nobody hears advisories yet, and streams keep what is acknowledged.
-                Send::Advisory(_) | Send::Done { .. } | Send::Empty { .. } => {}
+                Send::Advisory(advisory) => boxes.pushes.advise(self.consumer.names(), &advisory),
+                // Streams keep what is acknowledged.
+                Send::Done { .. } | Send::Empty { .. } => {}
             }
         }
         filled.iter().for_each(|pull| pull.wake());

@@ -7,6 +7,7 @@
 //! - `pulls`: a pull has a box for what its client is to get. The client's node asks for it, again and again:
 //!   no node pushes. A push consumer has one (`push`), from which a task sends (`sending`). `items` is what
 //!   boxes contain, `reading` reads the messages.
+//! - `events`: advisories, for those who listen to them.
 //!
 //! Everything is in the leader's memory, and lost with it. docs/jetstream.md says what that means for
 //! clients.
@@ -17,6 +18,7 @@
 mod asked;
 mod beside;
 mod create;
+mod events;
 mod items;
 mod keep;
 mod member;
@@ -26,6 +28,8 @@ mod reading;
 mod registry;
 mod rules;
 mod sending;
+#[cfg(test)]
+mod tests;
 mod types;
 mod view;
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tailrace_jetstream::consumer::{Names, PushRules};
+use tailrace_jetstream::consumer::{Advisory, Names, PushRules};
 
 use super::super::deliverer::Deliverer;
+use super::events::Events;
 use super::items::{Item, Items, Unread};
 
 /// Pauses between two looks whether somebody listens at last, in ns: the first, and the longest.
@@ -122,11 +123,13 @@ pub(super) struct Pushes {
     pub(super) deliverer: Option<Arc<dyn Deliverer>>,
     /// Those for which a task has to be started.
     filled: Mutex<Vec<Arc<Push>>>,
+    /// Advisories that wait to be sent.
+    pub(super) events: Events,
 }
 
 impl Pushes {
     pub(super) fn new(deliverer: Option<Arc<dyn Deliverer>>) -> Self {
-        Self { deliverer, filled: Mutex::default() }
+        Self { deliverer, filled: Mutex::default(), events: Events::default() }
     }
 
     /// Reports whether there is a front that sends.
@@ -146,7 +149,15 @@ impl Pushes {
     }
 
     pub(super) fn is_filled(&self) -> bool {
-        !self.filled.lock().is_empty()
+        !self.filled.lock().is_empty() || !self.events.is_empty()
+    }
+
+    /// Has an advisory sent, if somebody listens to it.
+    pub(super) fn advise(&self, names: &Names, advisory: &Advisory) {
+        let subject = advisory.subject(names);
+        if self.has_interest(&subject, None) {
+            self.events.add(subject, names, advisory);
+        }
     }
 
     /// Reports whether somebody listens there.

@@ -34,8 +34,7 @@ pub(super) fn of(config: &ConsumerConfig) -> Rules {
         mode: if config.is_push() { Mode::Push(push(config)) } else { Mode::Pull(pull(config)) },
         headers_only: config.headers_only,
         replay_original: config.replay_policy == ReplayPolicy::Original,
-        // Nobody hears of samples yet.
-        sample_percent: 0,
+        sample_percent: sample_percent(&config.sample_freq),
         inactive_ns: config.inactive_threshold,
         start: match config.deliver_policy {
             DeliverPolicy::All => StartRule::All,
@@ -46,6 +45,13 @@ pub(super) fn of(config: &ConsumerConfig) -> Rules {
         retention: Retention::Limits,
         durable: false,
     }
+}
+
+/// The share of acknowledgements that are told. The configuration was checked: it is nothing, or a number that
+/// may end in a percent sign.
+fn sample_percent(text: &str) -> u8 {
+    let number = text.strip_suffix('%').unwrap_or(text).parse::<u64>().unwrap_or(0);
+    u8::try_from(number.min(100)).unwrap_or(100)
 }
 
 fn at_least_zero(value: i64) -> u32 {

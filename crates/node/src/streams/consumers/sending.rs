@@ -10,6 +10,7 @@ use tailrace_env::time::{Duration, sleep};
 
 use super::super::serve::led;
 use super::beside::Beside;
+use super::events::Event;
 use super::items::Item;
 use super::push::{Next, Push};
 use super::reading::read;
@@ -30,6 +31,14 @@ pub(super) async fn send(node: Arc<Node>, beside: Arc<Beside>, push: Arc<Push>) 
             push.give_back(left);
             beside.nudge(&push.names.consumer);
         }
+    }
+}
+
+/// Sends advisories.
+pub(super) async fn tell(beside: Arc<Beside>, events: Vec<Event>) {
+    let Some(deliverer) = &beside.pushes.deliverer else { return };
+    for Event { subject, body } in events {
+        deliverer.tell(&subject, &body).await;
     }
 }
 

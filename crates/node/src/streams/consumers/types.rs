@@ -15,6 +15,13 @@ pub(crate) enum ConsumerAsk {
     Info(String),
     /// Delete this one.
     Delete(String),
+    /// Pause or resume this one.
+    Pause {
+        /// The consumer.
+        consumer: String,
+        /// The client's request.
+        body: String,
+    },
     /// Their names from here on.
     Names {
         /// How many come before.

@@ -261,11 +261,94 @@ async fn what_a_consumer_may_not_be_is_refused() {
     assert_eq!(unnamed["name"].as_str().map(str::len), Some(8), "{unnamed}");
     assert_eq!(create(&mut asker, "E", "{}").await["error"]["err_code"], 10026);
     assert_eq!(asker.refusal("CONSUMER.CREATE.X.E", r#"{"stream_name":"X","config":{}}"#).await, 10059);
-    let pause = asker.api("CONSUMER.PAUSE.S.D", r#"{"pause_until":"2099-01-01T00:00:00Z"}"#).await;
-    assert_eq!(pause["error"]["err_code"], 10012);
+    // Before the stream is looked for, as with nats-server.
+    let three = r#"{"stream_name":"X","config":{"num_replicas":3}}"#;
+    assert_eq!(asker.refusal("CONSUMER.CREATE.X.E", three).await, 10074);
+    let less = r#"{"name":"S","subjects":["a.>"],"consumer_limits":{"max_ack_pending":999}}"#;
+    let violated = asker.api("STREAM.UPDATE.S", less).await;
+    assert_eq!(violated["error"]["err_code"], 10069);
+    assert_eq!(violated["error"]["description"], "change to limits violates consumers: D");
     pull(&mut asker, "D", r#"{"batch":1,"expires":20000000000}"#).await;
     let full = all(&mut asker, "D", r#"{"batch":1,"expires":20000000000}"#).await;
     assert!(full[0].is_status("409 Exceeded MaxWaiting"), "{full:?}");
+}
+
+/// The JSON of the next message on subscription 2. The client gets the answers to others, too.
+async fn told(listener: &mut Asker) -> Value {
+    loop {
+        match listener.next().await {
+            Said::Message { sid, payload, .. } if sid == "2" => {
+                return serde_json::from_slice(&payload).unwrap();
+            }
+            Said::Error(error) => panic!("{error}"),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_paused_consumer_delivers_nothing_until_it_goes_on_and_tells_who_listens() {
+    let (server, mut asker) = with_messages(2).await;
+    durable(&mut asker, "").await;
+    let mut listener = Asker::new(&server).await;
+    listener.send("SUB $JS.EVENT.ADVISORY.> 2\r\n").await;
+    listener.sync().await;
+    let until = "2099-01-01T00:00:00Z";
+    let paused = asker.api("CONSUMER.PAUSE.S.D", &format!("{{\"pause_until\":\"{until}\"}}")).await;
+    assert_eq!((&paused["paused"], &paused["pause_until"]), (&json!(true), &json!(until)), "{paused}");
+    assert!(paused["pause_remaining"].as_i64().unwrap() > 0, "{paused}");
+    let event = told(&mut listener).await;
+    assert_eq!(event["type"], "io.nats.jetstream.advisory.v1.consumer_pause");
+    assert_eq!((&event["paused"], &event["pause_until"]), (&json!(true), &json!(until)), "{event}");
+    assert_eq!((&event["stream"], &event["consumer"]), (&json!("S"), &json!("D")), "{event}");
+    let info = asker.api("CONSUMER.INFO.S.D", "").await;
+    assert_eq!((&info["paused"], &info["config"]["pause_until"]), (&json!(true), &json!(until)), "{info}");
+    assert_eq!(info["config"]["metadata"]["_nats.req.level"], "1", "{info}");
+    let got = all(&mut asker, "D", r#"{"batch":2,"expires":100000000}"#).await;
+    assert!(got[0].is_status("408 Request Timeout"), "{got:?}");
+    // Who creates it again does not resume it.
+    durable(&mut asker, "").await;
+    assert_eq!(asker.api("CONSUMER.INFO.S.D", "").await["paused"], true);
+    pull(&mut asker, "D", r#"{"batch":2,"expires":60000000000}"#).await;
+    asker.publish("$JS.API.CONSUMER.PAUSE.S.D", "", "").await;
+    assert_eq!(next(&mut asker).await.delivery(), (1, 1));
+    assert_eq!(next(&mut asker).await.delivery(), (2, 1));
+    assert_eq!(told(&mut listener).await["paused"], false);
+    let info = asker.api("CONSUMER.INFO.S.D", "").await;
+    assert_eq!((&info["paused"], &info["config"]["pause_until"]), (&Value::Null, &Value::Null), "{info}");
+    assert_eq!(asker.refusal("CONSUMER.PAUSE.S.X", "").await, 10014);
+    assert_eq!(asker.refusal("CONSUMER.PAUSE.S.D", r#"{"pause_until":5}"#).await, 10025);
+}
+
+#[tokio::test]
+async fn who_listens_hears_of_messages_that_are_refused_ended_and_given_up() {
+    let (server, mut asker) = with_messages(3).await;
+    durable(&mut asker, r#","sample_freq":"100%""#).await;
+    let mut listener = Asker::new(&server).await;
+    listener.send("SUB $JS.EVENT.*.CONSUMER.*.S.* 2\r\n").await;
+    listener.sync().await;
+    pull(&mut asker, "D", "1").await;
+    let got = next(&mut asker).await;
+    asker.ask(got.ack(), "+TERM bad").await;
+    let event = told(&mut listener).await;
+    assert_eq!(event["type"], "io.nats.jetstream.advisory.v1.terminated");
+    assert_eq!((&event["reason"], &event["stream_seq"]), (&json!("bad"), &json!(1)), "{event}");
+    pull(&mut asker, "D", "1").await;
+    let got = next(&mut asker).await;
+    asker.ask(got.ack(), "").await;
+    let event = told(&mut listener).await;
+    assert_eq!(event["type"], "io.nats.jetstream.metric.v1.consumer_ack");
+    assert_eq!((&event["stream_seq"], &event["deliveries"]), (&json!(2), &json!(1)), "{event}");
+    pull(&mut asker, "D", "1").await;
+    let got = next(&mut asker).await;
+    asker.ask(got.ack(), "-NAK").await;
+    assert_eq!(told(&mut listener).await["type"], "io.nats.jetstream.advisory.v1.nak");
+    create(&mut asker, "E", r#"{"ack_policy":"explicit","ack_wait":100000000,"max_deliver":1}"#).await;
+    pull(&mut asker, "E", "1").await;
+    next(&mut asker).await.ack();
+    let event = told(&mut listener).await;
+    assert_eq!(event["type"], "io.nats.jetstream.advisory.v1.max_deliver");
+    assert_eq!((&event["stream_seq"], &event["consumer"]), (&json!(1), &json!("E")), "{event}");
 }
 
 #[tokio::test]
