@@ -34,7 +34,7 @@ NOT_YET = "not supported yet"
 DIFFERENCES = [
     (r"STREAM\.PURGE\..*", None, {10110}, "purging by subject, or beyond the end, is not there yet"),
     (r"STREAM\.MSG\.DELETE\..*", None, {10057}, "deleting messages is not there yet"),
-    (r"CONSUMER\.(PAUSE|UNPIN|RESET)\..*", None, {10012}, "pausing, unpinning and resetting are not there yet"),
+    (r"CONSUMER\.(UNPIN|RESET)\..*", None, {10012}, "unpinning and resetting are not there yet"),
     (r"STREAM\.(CREATE|UPDATE)\..*", None, {10052}, "names and subjects that no topic can have"),
 ]
 CAPTURE = re.compile("tailrace.subjects|subjects with a comma|stream name is too long, or differs")
@@ -69,9 +69,10 @@ class Tailrace:
 
 
 def timeless(value):
-    """Without the times of the last delivery and the last acknowledgement."""
+    """Without the times of the last delivery and the last acknowledgement, and what is left of a pause."""
     if isinstance(value, dict):
-        return {name: "T" if name == "last_active" else timeless(inner) for name, inner in value.items()}
+        times = ("last_active", "pause_remaining")
+        return {name: "T" if name in times else timeless(inner) for name, inner in value.items()}
     return [timeless(inner) for inner in value] if isinstance(value, list) else value
 
 
@@ -105,6 +106,8 @@ class Beside:
         self.ours, self.theirs = ours, theirs
         self.asked = self.failures = 0
         self.other_replicas = False
+        # Whether the consumer has given a message up.
+        self.given_up = False
         # Streams that were purged at nats-server only.
         self.purged = set()
         self.meant, self.not_yet = collections.Counter(), collections.Counter()
@@ -173,6 +176,12 @@ class Beside:
         """Consumers, and what purging leaves, show in the state of a stream. nats-server keeps an empty list of
         tags apart from none, and lists sequence 0 of an empty stream as deleted."""
         if ours is None and (path, theirs) in ((".state.deleted", [0]), (".state.num_deleted", 1)):
+            return True
+        if suffix == "CONSUMER.CREATE.S" and path == ".name" and len(str(ours)) == len(str(theirs)) == 8:
+            # The server has named it.
+            return True
+        if self.given_up and (path.startswith(".ack_floor.") or path == ".num_redelivered"):
+            # A message that was delivered as often as it may be is done with; nats-server still counts it.
             return True
         is_purged = suffix.rsplit(".", 1)[-1] in self.purged
         if self.other_replicas and path == ".config.num_replicas":

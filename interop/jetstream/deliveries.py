@@ -70,6 +70,7 @@ def deliveries(beside):
     acks(scene)
     again(scene)
     bounds(scene)
+    pauses(scene)
     pushes(scene)
 
 
@@ -142,6 +143,20 @@ def bounds(scene):
     scene.ask("CONSUMER.DELETE.S.M")
 
 
+def pauses(scene):
+    consumer(scene, "Z", durable_name="Z", ack_policy="explicit", pause_until="2099-01-01T00:00:00Z")
+    scene.ask("CONSUMER.INFO.S.Z")
+    for body in ['{"batch":1,"no_wait":true}', '{"batch":1,"expires":200000000}']:
+        scene.pull("Z", body)
+    scene.ask("CONSUMER.PAUSE.S.Z", "")
+    scene.ask("CONSUMER.INFO.S.Z")
+    scene.pull("Z", '{"batch":1,"no_wait":true}')
+    for until in ["2099-01-01T02:00:00+02:00", "2000-01-01T00:00:00Z", "0001-01-01T00:00:00Z"]:
+        scene.ask("CONSUMER.PAUSE.S.Z", {"pause_until": until})
+        scene.ask("CONSUMER.INFO.S.Z")
+    scene.ask("CONSUMER.DELETE.S.Z")
+
+
 def alike(pushed):
     """What was pushed, without times and random words. Heartbeats that repeat each other count once."""
     found = []
@@ -169,16 +184,20 @@ def pushes(scene):
         to, group = "d.%d" % number, case.get("deliver_group", "")
         for server in scene.servers():
             server.send(b"SUB %s %s %d\r\n" % (to.encode(), group.encode(), 100 + number))
+        scene.beside.given_up = case.get("max_deliver") == 2
         consumer(scene, "P", deliver_subject=to, **case)
         scene.compare("pushed", case, *[alike(server.arrived(0.9)) for server in scene.servers()])
-        scene.publish(["a.0", "a.9"])
-        scene.compare("pushed later", case, *[alike(server.arrived(0.9)) for server in scene.servers()])
+        # One after the other: how many are left depends on when the first is delivered.
+        for subject in ["a.0", "a.9"]:
+            scene.publish([subject])
+            scene.compare("pushed later", case, *[alike(server.arrived(0.9)) for server in scene.servers()])
         scene.ask("CONSUMER.INFO.S.P")
         scene.pull("P", "1", timeout=1)
         for server in scene.servers():
             server.send(b"UNSUB %d\r\n" % (100 + number))
             server.arrived(0.2)
         scene.ask("CONSUMER.DELETE.S.P")
+    scene.beside.given_up = False
     stalled(scene)
 
 
