@@ -47,8 +47,8 @@ pub(super) fn of(config: &ConsumerConfig) -> Rules {
     }
 }
 
-/// The share of acknowledgements that are told. The configuration was checked: it is nothing, or a number that
-/// may end in a percent sign.
+/// The share of acknowledgements that are told. The configuration was checked: it is nothing, or a number
+/// that may end in a percent sign.
 fn sample_percent(text: &str) -> u8 {
     let number = text.strip_suffix('%').unwrap_or(text).parse::<u64>().unwrap_or(0);
     u8::try_from(number.min(100)).unwrap_or(100)
