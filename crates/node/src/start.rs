@@ -44,7 +44,7 @@ use crate::relay::Relay;
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::{self, DiskSpace};
-use crate::streams::{Deliverer, Streams, Translator};
+use crate::streams::{Deliverer, Streams, Translator, resume_consumers};
 use crate::taps::{Sink, Taps};
 
 /// Threads that step replicas. A step may wait for the disk.
@@ -338,6 +338,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         task::spawn(run_coordinators(Arc::clone(&node))),
         task::spawn(remove_expired(Arc::clone(&node))),
         task::spawn(ShareGroups::sweep(Arc::clone(&node))),
+        task::spawn(resume_consumers(Arc::clone(&node))),
         task::spawn(Arc::clone(&node.dirty).watch()),
         task::spawn(remember_nodes(Arc::clone(&node), own)),
     ]);

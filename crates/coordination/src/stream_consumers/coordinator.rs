@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tailrace_records::internal::{
-    ConsumerSnapshotValue, ConsumerUpdateValue, ConsumersLeaderValue, InternalRecordError, StreamConsumersKey,
-    StreamConsumersKind,
+    ConsumerSnapshotValue, ConsumerUpdateValue, ConsumersLeaderValue, InternalRecordError,
+    StreamConsumersKey, StreamConsumersKind,
 };
 use tailrace_types::{TimestampMs, TopicId};
 
@@ -305,7 +305,8 @@ fn consumer_record(topic: TopicId, change: &ConsumerWrite) -> CoordinatorRecord 
 /// Returns the tombstones of a consumer. That of the snapshot is last: an update without its snapshot has no
 /// meaning.
 fn tombstones(topic: TopicId, name: &str) -> [CoordinatorRecord; 2] {
-    let kinds = [StreamConsumersKind::Update(name.to_owned()), StreamConsumersKind::Snapshot(name.to_owned())];
+    let kinds =
+        [StreamConsumersKind::Update(name.to_owned()), StreamConsumersKind::Snapshot(name.to_owned())];
     kinds.map(|kind| record(topic, kind, None))
 }
 

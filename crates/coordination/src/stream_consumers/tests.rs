@@ -157,8 +157,7 @@ fn what_is_written_is_found_by_the_next_leader_also_in_a_compacted_log() {
         }
         rig.restart();
         let text = |text: &str| text.to_owned();
-        let expected =
-            [(text("A"), text("a1"), Some(text("a3"))), (text("B"), text("b3"), None)];
+        let expected = [(text("A"), text("a1"), Some(text("a3"))), (text("B"), text("b3"), None)];
         assert_eq!(rig.found(), expected);
     }
 }

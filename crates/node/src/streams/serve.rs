@@ -6,6 +6,7 @@ use tailrace_env::time::{Instant, timeout_at};
 
 use tailrace_types::{Offset, RaftGroup, usize_of};
 
+use super::consumers::count;
 use super::failure::StreamFailure;
 use super::follow::follow;
 use super::live::{LiveStream, NotReached, Table};
@@ -58,9 +59,8 @@ pub(crate) async fn state_here(
 ) -> Result<StreamState, NotServed> {
     let led = led(node, topic)?;
     let look = move |table: &Table, _: &Led| select::state(&table.contents, &terms);
-    let group = led.live.handle.group;
-    let state = answer(node, led, deadline, look).await?;
-    Ok(StreamState { consumers: node.streams.consumers.count(&group) as u64, ..state })
+    let state = answer(node, led.again(), deadline, look).await?;
+    Ok(StreamState { consumers: count(node, &led, deadline).await? as u64, ..state })
 }
 
 /// Reads messages of a stream that this node leads.

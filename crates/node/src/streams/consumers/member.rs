@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use tailrace_coordination::stream_consumers::{KeptConsumer, WholeConsumer};
 use tailrace_jetstream::consumer::{
-    Consumer, FiltersChanged, Mode, Moment, Names, Outbox, Removal, Send, Served, Setup,
+    Bounds, Consumer, DurableState, FiltersChanged, IsSnapshot, Mode, Moment, Names, Outbox, Removal,
+    SaveNeed, SaveVersion, Send, Served, Setup,
 };
 use tailrace_jetstream::consumer_config::ConsumerConfig;
 use tailrace_jetstream::contents::{Contents, Filter};
@@ -20,6 +22,9 @@ use super::view::{Sight, View};
 
 /// Messages that one turn delivers.
 const STEPS: usize = 512;
+
+/// Bytes of changes that are saved again and again before a whole state is saved, if that is smaller.
+const UPDATE_BYTES: usize = 4_096;
 
 /// A consumer.
 pub(super) struct Member {
@@ -40,6 +45,22 @@ pub(super) struct Member {
     is_listened: bool,
     /// When it has to be looked at.
     pub(super) due_ns: Option<i64>,
+    /// Tells it from another one of the same name.
+    pub(super) serial: u64,
+    configs: Configs,
+    /// Bytes of the last whole state, and of the last update of it.
+    snapshot_bytes: usize,
+    update_bytes: usize,
+    /// It delivers no more before it is saved.
+    waits_for_save: bool,
+}
+
+/// How many configurations it has had, and which of them were written and are durable.
+#[derive(Default)]
+struct Configs {
+    now: u64,
+    written: u64,
+    kept: u64,
 }
 
 /// What a turn looks at.
@@ -61,7 +82,7 @@ pub(super) struct Boxes<'a> {
 pub(super) struct Origin {
     pub(super) names: Names,
     pub(super) config: ConsumerConfig,
-    pub(super) bounds: tailrace_jetstream::consumer::Bounds,
+    pub(super) bounds: Bounds,
 }
 
 /// What a turn leaves to be done.
@@ -80,31 +101,108 @@ impl Member {
         let filters = filters_of(&config)?;
         let start = rules::start(&config, &filters, contents);
         let paused_until_ns = config.pause_until.map_or(0, |until| until.to_nanos().max(0));
-        let name = Arc::clone(&names.consumer);
         let setup = Setup { names, rules: rules::of(&config), bounds, paused_until_ns };
         let mut sight = Sight::default();
         let mut view = View { contents, filters: &filters, sight: &mut sight, pulls: turn.boxes.pulls };
         let consumer = Consumer::create(setup, start, &mut view, turn.at);
-        let seen = Some(turn.table.removals.count());
-        let (unread, due_ns, created_ns) = (Unread::default(), None, turn.at.now_ns);
-        let (look, is_listened) = (Look::default(), false);
-        let push = push_of(&consumer, &unread);
-        let mut created = Self {
+        Ok(Self { filters, sight, ..Self::of(consumer, config, turn.at.now_ns) }.beside(turn))
+    }
+
+    /// Continues a consumer from what was kept of it.
+    pub(super) fn load(kept: &KeptConsumer, bounds: Bounds, turn: Turn<'_>) -> Result<Self, String> {
+        let told = |error: &dyn std::fmt::Display| error.to_string();
+        let WholeConsumer { stream, config, created_ns } = &kept.whole;
+        let config = ConsumerConfig::from_stored(config).map_err(|error| told(&error))?;
+        let state =
+            DurableState::decode(&kept.snapshot, kept.update.as_deref()).map_err(|error| told(&error))?;
+        let filters = filters_of(&config).map_err(|error| told(&error))?;
+        let names = Names { stream: stream.as_str().into(), consumer: kept.name.as_str().into() };
+        let paused_until_ns = config.pause_until.map_or(0, |until| until.to_nanos().max(0));
+        let setup = Setup { names, rules: rules::of(&config), bounds, paused_until_ns };
+        let (contents, mut sight) = (&turn.table.contents, Sight::default());
+        let mut view = View { contents, filters: &filters, sight: &mut sight, pulls: turn.boxes.pulls };
+        let consumer = Consumer::load(setup, &state, &mut view, turn.at);
+        let mut loaded = Self { filters, sight, ..Self::of(consumer, config, *created_ns) };
+        loaded.configs = Configs { now: 1, written: 1, kept: 1 };
+        Ok(loaded.beside(turn))
+    }
+
+    fn of(consumer: Consumer, config: ConsumerConfig, created_ns: i64) -> Self {
+        let unread = Unread::default();
+        Self {
             config,
             created_ns,
-            consumer,
-            name,
-            filters,
-            sight,
-            seen,
+            name: Arc::clone(&consumer.names().consumer),
+            filters: Vec::new(),
+            sight: Sight::default(),
+            seen: None,
+            push: push_of(&consumer, &unread),
             unread,
-            push,
-            look,
-            is_listened,
-            due_ns,
+            look: Look::default(),
+            is_listened: false,
+            due_ns: None,
+            serial: 0,
+            configs: Configs { now: 1, ..Configs::default() },
+            snapshot_bytes: 0,
+            update_bytes: 0,
+            waits_for_save: false,
+            consumer,
+        }
+    }
+
+    /// Has the table's present state count as seen.
+    fn beside(mut self, turn: Turn<'_>) -> Self {
+        self.seen = Some(turn.table.removals.count());
+        self.listen(turn);
+        self
+    }
+
+    /// Reports whether it survives the leader.
+    pub(super) fn is_durable(&self) -> bool {
+        self.consumer.rules().durable
+    }
+
+    /// Reports whether its configuration has to be saved before a client is told of it.
+    pub(super) fn is_unkept(&self) -> bool {
+        self.is_durable() && self.configs.kept < self.configs.now
+    }
+
+    /// What has to be saved.
+    pub(super) fn save_need(&self) -> SaveNeed {
+        match self.is_durable() && self.configs.written < self.configs.now {
+            true => SaveNeed::Urgent,
+            false => self.consumer.save_need(),
+        }
+    }
+
+    /// Appends the state to be saved. If that is a whole one, what the consumer is goes with it, and the
+    /// number of its configuration.
+    pub(super) fn encode(
+        &mut self,
+        bytes: &mut Vec<u8>,
+    ) -> (SaveVersion, Option<WholeConsumer>, Option<u64>) {
+        let has_grown = self.update_bytes > UPDATE_BYTES.max(self.snapshot_bytes);
+        let is_due = self.configs.written < self.configs.now || has_grown;
+        let (version, IsSnapshot(is_whole)) = match is_due {
+            true => (self.consumer.encode_snapshot(bytes), IsSnapshot(true)),
+            false => self.consumer.encode_update(bytes),
         };
-        created.listen(turn);
-        Ok(created)
+        if !is_whole {
+            self.update_bytes = bytes.len();
+            return (version, None, None);
+        }
+        (self.snapshot_bytes, self.update_bytes) = (bytes.len(), 0);
+        self.configs.written = self.configs.now;
+        let stream = self.consumer.names().stream.to_string();
+        let whole = WholeConsumer { stream, config: self.config.to_stored(), created_ns: self.created_ns };
+        (version, Some(whole), Some(self.configs.now))
+    }
+
+    /// Takes in that a state is durable. Returns whether it goes on delivering.
+    pub(super) fn saved(&mut self, version: SaveVersion, config: Option<u64>) -> bool {
+        self.consumer.saved(version);
+        self.configs.kept = self.configs.kept.max(config.unwrap_or(0));
+        std::mem::take(&mut self.waits_for_save)
     }
 
     /// Looks whether somebody listens to a push consumer, and takes back what has reached nobody.
@@ -142,6 +240,7 @@ impl Member {
         let (consumer, mut view) = self.parts(turn);
         consumer.update(rules::of(&config), FiltersChanged(is_changed), &mut view, turn.at);
         self.config = config;
+        self.configs.now += 1;
         self.redirect();
         Ok(())
     }
@@ -201,7 +300,7 @@ impl Member {
                 Served::More | Served::Later => true,
                 Served::Idle => false,
                 Served::Save => {
-                    tracing::error!("a bug in the server: a consumer in memory wants to be saved");
+                    self.waits_for_save = true;
                     false
                 }
             };
