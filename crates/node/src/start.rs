@@ -44,7 +44,7 @@ use crate::relay::Relay;
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::{self, DiskSpace};
-use crate::streams::{Deliverer, Streams, Translator, resume_consumers};
+use crate::streams::{Deliverer, Streams, Translator, resume_consumers, save_consumers};
 use crate::taps::{Sink, Taps};
 
 /// Threads that step replicas. A step may wait for the disk.
@@ -429,6 +429,7 @@ impl RunningNode {
     /// are served meanwhile.
     pub async fn hand_over(&self) {
         flush_audit_topic(&self.node).await;
+        save_consumers(&self.node).await;
         if self.node.links.peers().is_some() && self.node.config().controlled_shutdown_enable {
             cluster::hand_over(&self.node, HAND_OVER_TIMEOUT).await;
         }

@@ -45,7 +45,7 @@ pub use consumers::{
     AckAsk, Acked, ConsumerFacts, CreateConsumer, FlowAsk, Pulled, PulledItem, PulledMessage, Reached,
 };
 pub(crate) use consumers::{
-    ConsumerAnswer, ConsumerAsk, KeepFailure, ask_coordinator_here, resume_consumers,
+    ConsumerAnswer, ConsumerAsk, KeepFailure, ask_coordinator_here, resume_consumers, save_consumers,
 };
 pub use deliverer::Deliverer;
 pub(crate) use face::answer_here;

@@ -6,7 +6,6 @@ use tailrace_env::time::{Instant, timeout_at};
 
 use tailrace_types::{Offset, RaftGroup, usize_of};
 
-use super::consumers::count;
 use super::failure::StreamFailure;
 use super::follow::follow;
 use super::live::{LiveStream, NotReached, Table};
@@ -50,7 +49,7 @@ impl Led {
     }
 }
 
-/// Tells what is in a stream that this node leads.
+/// Tells what is in a stream that this node leads, but for its consumers.
 pub(crate) async fn state_here(
     node: &Arc<Node>,
     topic: [u8; 16],
@@ -59,8 +58,7 @@ pub(crate) async fn state_here(
 ) -> Result<StreamState, NotServed> {
     let led = led(node, topic)?;
     let look = move |table: &Table, _: &Led| select::state(&table.contents, &terms);
-    let state = answer(node, led.again(), deadline, look).await?;
-    Ok(StreamState { consumers: count(node, &led, deadline).await? as u64, ..state })
+    answer(node, led, deadline, look).await
 }
 
 /// Reads messages of a stream that this node leads.

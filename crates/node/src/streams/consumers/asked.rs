@@ -132,7 +132,7 @@ async fn saved_turn<T: std::marker::Send + 'static>(
 ) -> Result<T, NotServed> {
     let (done, round) = turn(node, led, beside, deadline, work).await?;
     if let Some(round) = round {
-        beside.wait_saved(round, deadline).await?;
+        beside.wait_saved(round, deadline).await.map_err(NotServed::Elsewhere)?;
     }
     Ok(done)
 }

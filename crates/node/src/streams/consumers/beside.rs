@@ -14,12 +14,11 @@ use tailrace_jetstream::consumer::{Moment, Outbox};
 use tailrace_types::LeaderEpoch;
 
 use super::super::live::{LiveStream, Table};
-use super::super::serve::NotServed;
 use super::member::{Boxes, Left, Member, Turn};
 use super::pulls::{Pulls, inbox};
 use super::push::Pushes;
-use super::saving::Writer;
 use super::unsaved::{Gathered, TooLarge, Unsaved};
+use super::writer::Writer;
 use crate::partitions::PartitionHandle;
 
 /// Consumers that one turn looks at.
@@ -85,7 +84,7 @@ pub(super) struct State {
     pub(super) members: BTreeMap<Arc<str>, Member>,
     deadlines: BTreeSet<(i64, Arc<str>)>,
     /// Those that have something to do.
-    pub(super) ready: BTreeSet<Arc<str>>,
+    ready: BTreeSet<Arc<str>>,
     /// Those to look at when messages come.
     hungry: BTreeSet<Arc<str>>,
     table: Option<Arc<LiveStream>>,
@@ -157,13 +156,13 @@ impl Beside {
         self.is_given_up.load(Ordering::Acquire)
     }
 
-    /// Waits until the consumers are loaded.
-    pub(super) async fn wait_loaded(&self, deadline: Instant) -> Result<(), NotServed> {
+    /// Waits until the consumers are loaded. The error says why they are not.
+    pub(super) async fn wait_loaded(&self, deadline: Instant) -> Result<(), String> {
         self.wait(deadline, "its consumers are being loaded", |kept| kept.is_loaded).await
     }
 
-    /// Waits until this round is saved.
-    pub(super) async fn wait_saved(&self, round: u64, deadline: Instant) -> Result<(), NotServed> {
+    /// Waits until this round is saved. The error says why it is not.
+    pub(super) async fn wait_saved(&self, round: u64, deadline: Instant) -> Result<(), String> {
         self.wait(deadline, "its consumers cannot be saved yet", |kept| kept.round >= round).await
     }
 
@@ -172,14 +171,14 @@ impl Beside {
         deadline: Instant,
         late: &str,
         is_done: impl Fn(&Kept) -> bool,
-    ) -> Result<(), NotServed> {
+    ) -> Result<(), String> {
         let mut changes = self.kept.subscribe();
         let waited = timeout_at(deadline, changes.wait_for(|kept| kept.is_over || is_done(kept))).await;
         // The sender is a field of this.
         match waited.map(|kept| kept.map(|kept| is_done(&kept))) {
             Ok(Ok(true)) => Ok(()),
-            Ok(_) => Err(NotServed::Elsewhere("its consumers have just ended".to_owned())),
-            Err(_) => Err(NotServed::Elsewhere(late.to_owned())),
+            Ok(_) => Err("its consumers have just ended".to_owned()),
+            Err(_) => Err(late.to_owned()),
         }
     }
 
@@ -201,10 +200,19 @@ impl Beside {
         }
     }
 
+    /// Has a round begin at once, if there is anything to be saved. Blocks.
+    pub(super) fn save_now(&self) -> Option<u64> {
+        let mut state = self.state.lock();
+        let round = (!state.unsaved.is_empty()).then(|| state.unsaved.next_round());
+        self.set_save_due(&state.unsaved);
+        round
+    }
+
     /// Returns what to write next. Blocks.
     pub(super) fn gather(&self) -> Result<Option<Gathered>, TooLarge> {
         let mut state = self.state.lock();
-        let gathered = state.gather(moment().now_ns);
+        let State { unsaved, members, .. } = &mut *state;
+        let gathered = unsaved.gather(members, moment().now_ns);
         self.set_save_due(&state.unsaved);
         gathered
     }
@@ -212,7 +220,8 @@ impl Beside {
     /// Takes in that a write is durable. Blocks.
     pub(super) fn saved(&self, gathered: Gathered) {
         let mut state = self.state.lock();
-        let round = state.saved(gathered);
+        let State { unsaved, members, ready, .. } = &mut *state;
+        let round = unsaved.saved(gathered, members, ready);
         self.set_save_due(&state.unsaved);
         drop(state);
         if let Some(round) = round {

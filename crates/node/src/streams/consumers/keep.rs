@@ -36,17 +36,18 @@ pub(super) async fn consumers(
         Found::Unknown if !is_create && !may_be_kept(node) => return Ok(None),
         Found::None | Found::Unknown => get_or_begin(node, led)?,
     };
-    beside.wait_loaded(deadline).await?;
+    beside.wait_loaded(deadline).await.map_err(NotServed::Elsewhere)?;
     Ok(Some(beside))
 }
 
 /// How many consumers a stream has.
 pub(in super::super) async fn count(
     node: &Arc<Node>,
-    led: &Led,
+    topic: [u8; 16],
     deadline: Instant,
 ) -> Result<usize, NotServed> {
-    Ok(consumers(node, led, false, deadline).await?.map_or(0, |beside| beside.count()))
+    let led = led(node, topic)?;
+    Ok(consumers(node, &led, false, deadline).await?.map_or(0, |beside| beside.count()))
 }
 
 /// The consumers of a stream. There may be none yet.

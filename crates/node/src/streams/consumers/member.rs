@@ -63,6 +63,15 @@ struct Configs {
     kept: u64,
 }
 
+/// What of a consumer is saved, besides its state.
+pub(super) struct Saving {
+    pub(super) version: SaveVersion,
+    /// What the consumer is, if the state is a whole one.
+    pub(super) whole: Option<WholeConsumer>,
+    /// The number of the configuration in it.
+    pub(super) config: Option<u64>,
+}
+
 /// What a turn looks at.
 #[derive(Clone, Copy)]
 pub(super) struct Turn<'a> {
@@ -175,12 +184,8 @@ impl Member {
         }
     }
 
-    /// Appends the state to be saved. If that is a whole one, what the consumer is goes with it, and the
-    /// number of its configuration.
-    pub(super) fn encode(
-        &mut self,
-        bytes: &mut Vec<u8>,
-    ) -> (SaveVersion, Option<WholeConsumer>, Option<u64>) {
+    /// Appends the state to be saved.
+    pub(super) fn encode(&mut self, bytes: &mut Vec<u8>) -> Saving {
         let has_grown = self.update_bytes > UPDATE_BYTES.max(self.snapshot_bytes);
         let is_due = self.configs.written < self.configs.now || has_grown;
         let (version, IsSnapshot(is_whole)) = match is_due {
@@ -189,13 +194,13 @@ impl Member {
         };
         if !is_whole {
             self.update_bytes = bytes.len();
-            return (version, None, None);
+            return Saving { version, whole: None, config: None };
         }
         (self.snapshot_bytes, self.update_bytes) = (bytes.len(), 0);
         self.configs.written = self.configs.now;
         let stream = self.consumer.names().stream.to_string();
         let whole = WholeConsumer { stream, config: self.config.to_stored(), created_ns: self.created_ns };
-        (version, Some(whole), Some(self.configs.now))
+        Saving { version, whole: Some(whole), config: Some(self.configs.now) }
     }
 
     /// Takes in that a state is durable. Returns whether it goes on delivering.

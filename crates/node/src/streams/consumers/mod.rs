@@ -33,12 +33,14 @@ mod sending;
 mod types;
 mod unsaved;
 mod view;
+mod writer;
 
 pub(super) use asked::answer_consumers;
 pub(super) use keep::count;
 pub(crate) use kept::{KeepFailure, ask_here as ask_coordinator_here};
 pub(super) use registry::Registry;
 pub(crate) use resume::resume as resume_consumers;
+pub(crate) use saving::save_all as save_consumers;
 pub use types::{
     AckAsk, Acked, ConsumerFacts, CreateConsumer, FlowAsk, Pulled, PulledItem, PulledMessage, Reached,
 };

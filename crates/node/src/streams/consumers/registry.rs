@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tailrace_types::{LeaderEpoch, RaftGroup};
@@ -11,7 +11,7 @@ use super::super::deliverer::Deliverer;
 use super::beside::Beside;
 use super::pulls::Pulls;
 use super::push::Pushes;
-use super::saving::Writer;
+use super::writer::Writer;
 use crate::partitions::PartitionHandle;
 
 /// The consumers of all streams that a node leads.
@@ -22,6 +22,7 @@ pub(in super::super) struct Registry {
     pulls: Arc<AtomicUsize>,
     /// Who sends what push consumers deliver.
     deliverer: Option<Arc<dyn Deliverer>>,
+    saves: AtomicU64,
 }
 
 #[derive(Default)]
@@ -59,6 +60,20 @@ pub(super) enum Found {
 impl Registry {
     pub(in super::super) fn new(deliverer: Option<Arc<dyn Deliverer>>) -> Self {
         Self { deliverer, ..Self::default() }
+    }
+
+    /// Those that there are.
+    pub(super) fn all(&self) -> Vec<Arc<Beside>> {
+        self.inside.lock().all.values().cloned().collect()
+    }
+
+    pub(super) fn count_save(&self) {
+        self.saves.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many writes of consumers were durable.
+    pub(in super::super) fn saves(&self) -> u64 {
+        self.saves.load(Ordering::Relaxed)
     }
 
     /// The consumers of a stream.

@@ -51,19 +51,20 @@ pub(crate) async fn resume(node: Arc<Node>) {
 
 /// Looks at streams that this node has not led before. Returns whether all is known now.
 async fn look(node: &Arc<Node>, known: &mut Known) -> bool {
-    let mut led = Vec::new();
+    let mut led = HashMap::new();
     for topic in node.topics().iter() {
-        let handle = topic.led(0).ok().filter(|_| topic.partition_count() == 1 && !topic.internal);
+        let handle = topic.led(0).ok().filter(|_| may_be_stream(topic));
         if let Some((handle, epoch)) = handle.and_then(|handle| Some((handle, handle.leads()?))) {
-            led.push((Arc::clone(topic), handle.group, epoch));
+            led.insert(handle.group, (Arc::clone(topic), epoch));
         }
     }
-    known.retain(|group, epoch| led.iter().any(|(_, other, now)| (other, now) == (group, &*epoch)));
-    led.retain(|(_, group, epoch)| known.get(group) != Some(epoch));
+    known.retain(|group, epoch| led.get(group).is_some_and(|(_, now)| now == epoch));
+    led.retain(|group, _| !known.contains_key(group));
+    let led: Vec<_> = led.into_iter().collect();
     let mut is_done = true;
     for some in led.chunks(ASKED_AT_ONCE) {
         let mut asked = JoinSet::new();
-        for (topic, group, epoch) in some.iter().cloned() {
+        for (group, (topic, epoch)) in some.iter().cloned() {
             let node = Arc::clone(node);
             asked.spawn(async move { begin(&node, &topic).await.then_some((group, epoch)) });
         }
@@ -75,6 +76,12 @@ async fn look(node: &Arc<Node>, known: &mut Known) -> bool {
         }
     }
     is_done
+}
+
+fn may_be_stream(topic: &Topic) -> bool {
+    let is_asked_for =
+        !topic.config.tailrace_jetstream_stream.is_empty() || !topic.config.tailrace_subjects.is_empty();
+    is_asked_for && topic.partition_count() == 1 && !topic.internal
 }
 
 /// Has the consumers of a stream loaded, if there are any. Returns whether that is known.

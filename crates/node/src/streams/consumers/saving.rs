@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tailrace_coordination::stream_consumers::{
     ConsumersAnswer, ConsumersError, ConsumersRequest, KeptConsumer,
 };
-use tailrace_env::task::stopped;
+use tailrace_env::task::{JoinSet, stopped};
 use tailrace_env::time::{Duration, Instant, sleep_until};
 use tailrace_env::{select, task};
 use tailrace_types::TopicId;
@@ -19,6 +19,7 @@ use super::kept::{KeepFailure, ask};
 use super::member::{Member, Turn};
 use super::rules;
 use super::unsaved::Gathered;
+use super::writer::Writer;
 use crate::node::Node;
 use crate::retry::Pauses;
 
@@ -34,16 +35,12 @@ const LOADED_AT_ONCE: usize = 128;
 /// Longest pause of the task that saves.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
+/// Time for what has to be saved before the node stops.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// This node must not write any more: another one leads the stream, or the server stops.
 #[derive(Debug)]
 pub(super) struct Over;
-
-/// Who writes, and how many writes there were.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Writer {
-    generation: i64,
-    sequence: i64,
-}
 
 /// Asks the coordinator until it answers. It is asked with another sequence, or not at all, once this node no
 /// longer leads.
@@ -196,6 +193,7 @@ async fn write(node: &Arc<Node>, beside: &Arc<Beside>, gathered: Gathered) -> Re
         let Writer { generation, sequence } = beside.next_write().ok_or(Over)?;
         let (topic, write) = (TopicId(beside.topic), gathered.write.clone());
         insist(node, beside, ConsumersRequest::Write { topic, generation, sequence, write }).await?;
+        node.streams.consumers.count_save();
     }
     let beside = Arc::clone(beside);
     task::spawn_blocking(move || beside.saved(gathered)).await.map_err(|error| {
@@ -204,18 +202,26 @@ async fn write(node: &Arc<Node>, beside: &Arc<Beside>, gathered: Gathered) -> Re
     })
 }
 
+/// Saves what nobody waits for, before the node stops or others lead. Takes [`STOP_TIMEOUT`] at most: what is
+/// not saved comes again.
+pub(crate) async fn save_all(node: &Node) {
+    let (deadline, mut saving) = (Instant::now() + STOP_TIMEOUT, JoinSet::new());
+    for beside in node.streams.consumers.all() {
+        saving.spawn(async move {
+            let asked = Arc::clone(&beside);
+            if let Ok(Some(round)) = task::spawn_blocking(move || asked.save_now()).await {
+                // What is late comes again.
+                let _ = beside.wait_saved(round, deadline).await;
+            }
+        });
+    }
+    while saving.join_next().await.is_some() {}
+}
+
 fn due(beside: &Beside) -> Instant {
     let left_ns = beside.save_due_ns().saturating_sub(moment().now_ns);
     let left = Duration::from_nanos(u64::try_from(left_ns).unwrap_or(0));
     Instant::now() + left.min(PAUSE_MAX)
-}
-
-impl Writer {
-    /// The writer of the next write.
-    pub(super) fn next(&mut self) -> Self {
-        self.sequence += 1;
-        *self
-    }
 }
 
 /// Whether the stream may have durable consumers that this node does not know of.

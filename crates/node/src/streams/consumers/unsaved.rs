@@ -3,13 +3,13 @@
 //! Changes are gathered, and saved in *rounds*: all that has changed up to a moment. What waits for a save
 //! takes the number of the next round. A round has several writes if it is large.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tailrace_coordination::stream_consumers::{ConsumerWrite, ConsumersWrite};
 use tailrace_jetstream::consumer::{SaveNeed, SaveVersion};
 
-use super::beside::State;
+use super::member::{Member, Saving};
 
 /// Time for which a change waits for company, in ns, unless somebody waits for it.
 const COMPANY_NS: i64 = 250_000_000;
@@ -120,28 +120,31 @@ pub(super) struct TooLarge {
     bytes: usize,
 }
 
-impl State {
+impl Unsaved {
     /// Returns what to write next. `None` if nothing is due.
-    pub(super) fn gather(&mut self, now_ns: i64) -> Result<Option<Gathered>, TooLarge> {
-        let Self { unsaved, members, .. } = self;
-        if unsaved.due_ns().is_none_or(|due_ns| due_ns > now_ns) {
+    pub(super) fn gather(
+        &mut self,
+        members: &mut BTreeMap<Arc<str>, Member>,
+        now_ns: i64,
+    ) -> Result<Option<Gathered>, TooLarge> {
+        if self.due_ns().is_none_or(|due_ns| due_ns > now_ns) {
             return Ok(None);
         }
         let mut write = ConsumersWrite::default();
-        if unsaved.left.is_empty() {
-            unsaved.round += 1;
-            unsaved.due_ns = None;
-            unsaved.left.extend(std::mem::take(&mut unsaved.changed));
-            let deleted = std::mem::take(&mut unsaved.deleted);
+        if self.left.is_empty() {
+            self.round += 1;
+            self.due_ns = None;
+            self.left.extend(std::mem::take(&mut self.changed));
+            let deleted = std::mem::take(&mut self.deleted);
             write.deleted.extend(deleted.iter().map(ToString::to_string));
         }
         let (mut encoded, mut bytes) = (Vec::new(), 0);
         while bytes < WRITE_BYTES
-            && let Some(name) = unsaved.left.pop_front()
+            && let Some(name) = self.left.pop_front()
         {
             let Some(member) = members.get_mut(&name) else { continue };
             let mut state = Vec::new();
-            let (version, whole, config) = member.encode(&mut state);
+            let Saving { version, whole, config } = member.encode(&mut state);
             if state.len() > STATE_BYTES_MAX {
                 return Err(TooLarge { name, bytes: state.len() });
             }
@@ -149,19 +152,23 @@ impl State {
             write.changed.push(ConsumerWrite { name: name.to_string(), whole, state: state.into() });
             encoded.push(Encoded { name, serial: member.serial, version, config });
         }
-        unsaved.is_writing = true;
-        Ok(Some(Gathered { write, encoded, round: unsaved.round, is_last: unsaved.left.is_empty() }))
+        self.is_writing = true;
+        Ok(Some(Gathered { write, encoded, round: self.round, is_last: self.left.is_empty() }))
     }
 
-    /// Takes in that a write is durable. Returns the round that is saved with it.
-    pub(super) fn saved(&mut self, gathered: Gathered) -> Option<u64> {
-        self.unsaved.is_writing = false;
+    /// Takes in that a write is durable. Returns the round that is saved with it. Consumers that have waited
+    /// for it become ready.
+    pub(super) fn saved(
+        &mut self,
+        gathered: Gathered,
+        members: &mut BTreeMap<Arc<str>, Member>,
+        ready: &mut BTreeSet<Arc<str>>,
+    ) -> Option<u64> {
+        self.is_writing = false;
         for Encoded { name, serial, version, config } in gathered.encoded {
-            let Some(member) = self.members.get_mut(&name).filter(|member| member.serial == serial) else {
-                continue;
-            };
-            if member.saved(version, config) {
-                self.ready.insert(name);
+            let member = members.get_mut(&name).filter(|member| member.serial == serial);
+            if member.is_some_and(|member| member.saved(version, config)) {
+                ready.insert(name);
             }
         }
         gathered.is_last.then_some(gathered.round)

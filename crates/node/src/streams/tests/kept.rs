@@ -117,6 +117,19 @@ async fn changes_and_deletions_are_durable_when_they_are_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn before_a_stop_acknowledgements_are_saved_that_nobody_waits_for() {
+    let rig = rig(DURABLE).await;
+    send_some(&rig, 2).await;
+    assert_eq!(pulled(&rig).await.len(), 2);
+    let silent = AckAsk { wants_answer: false, ..ack(1, "") };
+    assert_eq!(consumers(&rig, &rig.topic()).acks(vec![silent]).await, Ok(vec![Acked::Silent]));
+    rig.running.hand_over().await;
+    let rig = rig.again().await;
+    assert_eq!(pulled(&rig).await, [(2, 1)]);
+    rig.running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn consumers_that_are_not_durable_go_with_their_leader() {
     for config in [
         r#"{"ack_policy":"explicit","inactive_threshold":300000000000}"#,

@@ -1,12 +1,16 @@
 //! Durable consumers over a socket: a kill, a restart, and other leaders. What was answered holds.
 
 use serde_json::{Value, json};
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::DeleteTopicsRequest;
+use tailrace_records::BatchOptions;
 
 use super::consumers::{Got, all, create, durable, pull};
 use super::messages::with_messages;
 use super::{Asker, ON};
 use crate::cluster::cluster;
-use crate::common::{PATIENCE, TestServer};
+use crate::common::rig::produce_request;
+use crate::common::{PATIENCE, TestServer, batch, error};
 
 const EVERYTHING: &str = r#"{"batch":99,"no_wait":true}"#;
 
@@ -127,4 +131,23 @@ async fn when_the_leader_stops_between_acknowledgements_the_next_one_goes_on() {
     other.ask(again[0].ack(), "").await;
     let info = insist(&mut asker, "CONSUMER.INFO.S.D").await;
     assert_eq!((&info["ack_floor"]["stream_seq"], &info["num_ack_pending"]), (&json!(4), &json!(2)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_cannot_write_to_the_topic_of_consumers_or_delete_it() {
+    let (server, mut asker) = with_messages(0).await;
+    durable(&mut asker, "").await;
+    let mut kafka = server.connect().await;
+    let found = kafka.topic("__jetstream_state").await;
+    assert!(found.is_internal, "{found:?}");
+    let name = "__jetstream_state".to_owned();
+    let request = produce_request(&name, 0, -1, batch(BatchOptions::default(), &[1]));
+    let answer = kafka.call(9, &request).await;
+    let code = error(answer.responses[0].partition_responses[0].error_code);
+    assert_eq!(code, ErrorCode::InvalidTopicException);
+    let delete = DeleteTopicsRequest { topic_names: vec![name], timeout_ms: 5_000, ..Default::default() };
+    let answer = kafka.call(5, &delete).await;
+    assert_ne!(answer.responses[0].error_code, 0);
+    assert_eq!(asker.api("STREAM.NAMES", "").await["streams"], json!(["S"]), "it is no stream");
+    assert_eq!(asker.api("CONSUMER.INFO.S.D", "").await["name"], "D");
 }
