@@ -44,7 +44,7 @@ use crate::relay::Relay;
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::{self, DiskSpace};
-use crate::streams::{Deliverer, Streams, Translator};
+use crate::streams::{Deliverer, Streams, Translator, resume_consumers, save_consumers};
 use crate::taps::{Sink, Taps};
 
 /// Threads that step replicas. A step may wait for the disk.
@@ -338,6 +338,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         task::spawn(run_coordinators(Arc::clone(&node))),
         task::spawn(remove_expired(Arc::clone(&node))),
         task::spawn(ShareGroups::sweep(Arc::clone(&node))),
+        task::spawn(resume_consumers(Arc::clone(&node))),
         task::spawn(Arc::clone(&node.dirty).watch()),
         task::spawn(remember_nodes(Arc::clone(&node), own)),
     ]);
@@ -428,6 +429,7 @@ impl RunningNode {
     /// are served meanwhile.
     pub async fn hand_over(&self) {
         flush_audit_topic(&self.node).await;
+        save_consumers(&self.node).await;
         if self.node.links.peers().is_some() && self.node.config().controlled_shutdown_enable {
             cluster::hand_over(&self.node, HAND_OVER_TIMEOUT).await;
         }

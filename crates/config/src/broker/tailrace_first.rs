@@ -116,6 +116,18 @@ macro_rules! tailrace_first_settings {
         /// that it leads. Further requests are told "409 Exceeded MaxWaiting".
         tailrace_jetstream_pulls_max: u32 = K::new("tailrace.jetstream.pulls.max", Int)
             .default("100000").count("requests").between(1, 10_000_000);
+        /// Number of partitions of __jetstream_state, which has the durable consumers of streams, when it is
+        /// created. Must not change afterwards.
+        tailrace_jetstream_state_topic_num_partitions: i32 = K::new("tailrace.jetstream.state.topic.num.partitions", Int)
+            .default("16").count("partitions").between(1, 1000);
+        /// Replication factor of __jetstream_state when it is created. If there are fewer nodes, each node gets
+        /// a replica.
+        tailrace_jetstream_state_topic_replication_factor: i16 =
+            K::new("tailrace.jetstream.state.topic.replication.factor", Short).default("3").count("replicas").at_least(1);
+        /// Segment size of __jetstream_state when it is created: a segment that reaches it is closed, and the
+        /// next one started.
+        tailrace_jetstream_state_topic_segment_bytes: i32 = K::new("tailrace.jetstream.state.topic.segment.bytes", Int)
+            .default("104857600").bytes().at_least(1);
         /// Maximum number of consumers of one stream, about 3 KiB each. Beyond it a consumer is refused with
         /// error 10026.
         tailrace_jetstream_stream_consumers_max: u32 = K::new("tailrace.jetstream.stream.consumers.max", Int)

@@ -256,6 +256,8 @@ impl Consumer {
         self.last_delivery_ns = at.now_ns;
         self.active_ns = self.active_ns.max(at.now_ns);
         let deadline_ms = self.deadline_ms(deliveries, at.now_ns);
+        // How often a message was delivered outlives this leader, if that matters.
+        self.saving.is_dirty |= deliveries > 1 || self.rules.max_deliver > 0;
         if let Some(held) = again {
             self.pending.set(Held { deliveries, deadline_ms, stage: Stage::Delivered, ..held });
             return;

@@ -9,7 +9,7 @@ use tailrace_env::time::{Duration, Instant};
 
 use tailrace_types::NodeId;
 
-use super::consumers::answer_consumers;
+use super::consumers::{answer_consumers, count};
 use super::failure::StreamFailure;
 use super::serve::{NotServed, messages_here, purge_here, state_here};
 use super::types::{Messages, PurgeTerms, ReadBounds, Select, StateTerms, StreamState};
@@ -145,7 +145,11 @@ pub(crate) async fn answer_here(
     deadline: Instant,
 ) -> Result<StreamAnswer, NotServed> {
     Ok(match what {
-        StreamAsk::State(terms) => StreamAnswer::State(state_here(node, topic, terms, deadline).await?),
+        StreamAsk::State(terms) => {
+            let state = state_here(node, topic, terms, deadline).await?;
+            let consumers = count(node, topic, deadline).await? as u64;
+            StreamAnswer::State(StreamState { consumers, ..state })
+        }
         StreamAsk::Messages(select, bounds) => {
             StreamAnswer::Messages(messages_here(node, topic, select, bounds, deadline).await?)
         }

@@ -44,7 +44,9 @@ pub use ask_consumers::Consumers;
 pub use consumers::{
     AckAsk, Acked, ConsumerFacts, CreateConsumer, FlowAsk, Pulled, PulledItem, PulledMessage, Reached,
 };
-pub(crate) use consumers::{ConsumerAnswer, ConsumerAsk};
+pub(crate) use consumers::{
+    ConsumerAnswer, ConsumerAsk, KeepFailure, ask_coordinator_here, resume_consumers, save_consumers,
+};
 pub use deliverer::Deliverer;
 pub(crate) use face::answer_here;
 pub use face::{messages, purge, state};

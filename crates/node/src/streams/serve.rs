@@ -49,7 +49,7 @@ impl Led {
     }
 }
 
-/// Tells what is in a stream that this node leads.
+/// Tells what is in a stream that this node leads, but for its consumers.
 pub(crate) async fn state_here(
     node: &Arc<Node>,
     topic: [u8; 16],
@@ -58,9 +58,7 @@ pub(crate) async fn state_here(
 ) -> Result<StreamState, NotServed> {
     let led = led(node, topic)?;
     let look = move |table: &Table, _: &Led| select::state(&table.contents, &terms);
-    let group = led.live.handle.group;
-    let state = answer(node, led, deadline, look).await?;
-    Ok(StreamState { consumers: node.streams.consumers.count(&group) as u64, ..state })
+    answer(node, led, deadline, look).await
 }
 
 /// Reads messages of a stream that this node leads.

@@ -55,6 +55,11 @@ impl Streams {
         self.ids.load(Ordering::Relaxed)
     }
 
+    /// How many writes of durable consumers there were.
+    pub(crate) fn consumer_saves(&self) -> u64 {
+        self.consumers.saves()
+    }
+
     /// How many tables there are.
     pub(crate) fn tables(&self) -> usize {
         self.live.lock().len()

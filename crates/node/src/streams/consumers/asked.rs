@@ -12,7 +12,7 @@ use super::super::failure::StreamFailure;
 use super::super::serve::{Led, NotServed, answer, led};
 use super::beside::{Beside, State};
 use super::create::{Bound, create};
-use super::keep::get_or_begin;
+use super::keep::consumers;
 use super::member::{Member, Turn};
 use super::pulls::{Pull, Taken};
 use super::reading::read;
@@ -27,18 +27,44 @@ pub(in super::super) async fn answer_consumers(
     deadline: Instant,
 ) -> Result<ConsumerAnswer, NotServed> {
     let led = led(node, topic)?;
-    if let ConsumerAsk::Create(request) = what {
-        let beside = get_or_begin(node, &led)?;
-        let bound = Bound::of(&node.config());
-        return turn(node, led, &beside, deadline, move |state, turn| {
-            let member = create(state, turn, &request, &bound)?;
-            Ok(ConsumerAnswer::Facts(Box::new(member)))
-        })
-        .await;
-    }
-    let Some(beside) = node.streams.consumers.get(&led.live.handle) else { return nothing(&what) };
+    let is_create = matches!(what, ConsumerAsk::Create(_));
+    let found = consumers(node, &led, is_create, deadline).await?;
+    let Some(beside) = found else { return nothing(&what) };
     match what {
-        ConsumerAsk::Create(_) => Err(StreamFailure::NoStream.into()),
+        ConsumerAsk::Create(request) => {
+            let bound = Bound::of(&node.config());
+            saved_turn(node, led, &beside, deadline, move |state, turn| {
+                let facts = create(state, turn, &request, &bound)?;
+                let is_unkept = state.members.get(&*facts.name).is_some_and(Member::is_unkept);
+                let round = is_unkept.then(|| state.unsaved.next_round());
+                Ok((ConsumerAnswer::Facts(Box::new(facts)), round))
+            })
+            .await
+        }
+        ConsumerAsk::Delete(name) => {
+            saved_turn(node, led, &beside, deadline, move |state, turn| {
+                let is_durable = state.members.get(&*name).is_some_and(Member::is_durable);
+                if !state.remove(turn, &name) {
+                    return Err(no_consumer());
+                }
+                Ok((ConsumerAnswer::Deleted, is_durable.then(|| state.unsaved.next_round())))
+            })
+            .await
+        }
+        ConsumerAsk::Pause { consumer, body } => {
+            saved_turn(node, led, &beside, deadline, move |state, turn| {
+                let request =
+                    PauseRequest::parse(body.as_bytes()).map_err(|error| StreamFailure::of(&error))?;
+                let told = state.with(turn, &consumer, |member, out| {
+                    member.pause(request.until, turn, out);
+                    (member.facts(turn), member.is_unkept())
+                });
+                let (facts, is_unkept) = told.ok_or_else(no_consumer)?;
+                let round = is_unkept.then(|| state.unsaved.next_round());
+                Ok((ConsumerAnswer::Facts(Box::new(facts)), round))
+            })
+            .await
+        }
         ConsumerAsk::Pull { consumer, body } => pull(node, led, &beside, consumer, body, deadline).await,
         ConsumerAsk::More(id) => more(node, &led, &beside, id, deadline).await,
         ConsumerAsk::Gone { consumer, pull, undelivered } => {
@@ -49,8 +75,10 @@ pub(in super::super) async fn answer_consumers(
             .await
         }
         ConsumerAsk::Acks(acks) => {
-            turn(node, led, &beside, deadline, move |state, turn| {
-                Ok(ConsumerAnswer::Acked(acks.iter().map(|ack| take(state, turn, ack)).collect()))
+            saved_turn(node, led, &beside, deadline, move |state, turn| {
+                let mut waits = false;
+                let acked = acks.iter().map(|ack| take(state, turn, ack, &mut waits)).collect();
+                Ok((ConsumerAnswer::Acked(acked), waits.then(|| state.unsaved.next_round())))
             })
             .await
         }
@@ -108,25 +136,30 @@ async fn turn<T: std::marker::Send + 'static>(
     looked.await??.ok_or_else(|| NotServed::Elsewhere("its consumers have just ended".to_owned()))
 }
 
-/// Tells of consumers; deletes or pauses one.
+/// The same, and waits until the round that the work names is saved.
+async fn saved_turn<T: std::marker::Send + 'static>(
+    node: &Arc<Node>,
+    led: Led,
+    beside: &Arc<Beside>,
+    deadline: Instant,
+    work: impl FnOnce(&mut State, Turn<'_>) -> Result<(T, Option<u64>), StreamFailure>
+    + std::marker::Send
+    + 'static,
+) -> Result<T, NotServed> {
+    let (done, round) = turn(node, led, beside, deadline, work).await?;
+    if let Some(round) = round {
+        beside.wait_saved(round, deadline).await.map_err(NotServed::Elsewhere)?;
+    }
+    Ok(done)
+}
+
+/// Tells of consumers.
 fn tell(state: &mut State, turn: Turn<'_>, what: &ConsumerAsk) -> Result<ConsumerAnswer, StreamFailure> {
     let from = |offset: i64| usize::try_from(offset).unwrap_or(0);
     let total = state.members.len();
     match what {
         ConsumerAsk::Info(name) => {
             let facts = state.with(turn, name, |member, _| member.facts(turn));
-            facts.map(|facts| ConsumerAnswer::Facts(Box::new(facts))).ok_or_else(no_consumer)
-        }
-        ConsumerAsk::Delete(name) => match state.remove(turn, name) {
-            true => Ok(ConsumerAnswer::Deleted),
-            false => Err(no_consumer()),
-        },
-        ConsumerAsk::Pause { consumer, body } => {
-            let request = PauseRequest::parse(body.as_bytes()).map_err(|error| StreamFailure::of(&error))?;
-            let facts = state.with(turn, consumer, |member, out| {
-                member.pause(request.until, turn, out);
-                member.facts(turn)
-            });
             facts.map(|facts| ConsumerAnswer::Facts(Box::new(facts))).ok_or_else(no_consumer)
         }
         ConsumerAsk::Names { offset } => {
@@ -148,8 +181,8 @@ fn tell(state: &mut State, turn: Turn<'_>, what: &ConsumerAsk) -> Result<Consume
     }
 }
 
-/// Takes in an acknowledgement.
-fn take(state: &mut State, turn: Turn<'_>, ask: &AckAsk) -> Acked {
+/// Takes in an acknowledgement. `waits` becomes true if it may be answered only when it is saved.
+fn take(state: &mut State, turn: Turn<'_>, ask: &AckAsk, waits: &mut bool) -> Acked {
     let taken = state.with(turn, &ask.consumer, |member, out| {
         if !member.consumer.takes_acks() {
             return Acked::Nobody;
@@ -169,7 +202,9 @@ fn take(state: &mut State, turn: Turn<'_>, ask: &AckAsk) -> Acked {
         let (consumer, mut view) = member.parts(turn);
         consumer.ack(Ack { subject, payload: ask.payload.as_bytes(), reply }, &mut view, turn.at, out);
         let answers = |send: &Send| matches!(send, Send::Empty { .. });
-        match out.now.iter().any(answers) {
+        let is_late = out.after_save.iter().any(answers);
+        *waits |= is_late;
+        match is_late || out.now.iter().any(answers) {
             true => Acked::Answered,
             false => Acked::Silent,
         }

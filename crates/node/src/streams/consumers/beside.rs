@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use tailrace_env::sync::Notify;
-use tailrace_env::time::WallTime;
+use tailrace_env::sync::{Notify, watch};
+use tailrace_env::time::{Instant, WallTime, timeout_at};
 use tailrace_jetstream::consumer::{Moment, Outbox};
 use tailrace_types::LeaderEpoch;
 
@@ -17,6 +17,8 @@ use super::super::live::{LiveStream, Table};
 use super::member::{Boxes, Left, Member, Turn};
 use super::pulls::{Pulls, inbox};
 use super::push::Pushes;
+use super::unsaved::{Gathered, TooLarge, Unsaved};
+use super::writer::Writer;
 use crate::partitions::PartitionHandle;
 
 /// Consumers that one turn looks at.
@@ -33,7 +35,7 @@ pub(super) struct Beside {
     pub(super) topic: [u8; 16],
     pub(super) handle: Arc<PartitionHandle>,
     /// The epoch in which this node leads the stream.
-    epoch: LeaderEpoch,
+    pub(super) epoch: LeaderEpoch,
     pub(super) pulls: Pulls,
     pub(super) pushes: Pushes,
     state: Mutex<State>,
@@ -45,6 +47,24 @@ pub(super) struct Beside {
     has_appended: AtomicBool,
     /// How many consumers there are, for those who must not wait for the lock of all.
     count: AtomicUsize,
+    /// Who writes them. `None` until they are loaded.
+    writer: Mutex<Option<Writer>>,
+    kept: watch::Sender<Kept>,
+    /// For the task that saves.
+    pub(super) save_wake: Notify,
+    save_due_ns: AtomicI64,
+    /// They have to be loaded again.
+    is_given_up: AtomicBool,
+}
+
+/// What of the consumers is durable.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    is_loaded: bool,
+    /// The last round that is saved.
+    round: u64,
+    /// They have ended here.
+    is_over: bool,
 }
 
 /// What a look at what is due has left.
@@ -68,6 +88,9 @@ pub(super) struct State {
     /// Those to look at when messages come.
     hungry: BTreeSet<Arc<str>>,
     table: Option<Arc<LiveStream>>,
+    pub(super) unsaved: Unsaved,
+    /// How many consumers were added.
+    added: u64,
     /// When pulls were looked at that nobody asks for.
     reaped_ns: i64,
     pub(super) is_closed: bool,
@@ -99,7 +122,112 @@ impl Beside {
             due_ns: AtomicI64::new(i64::MAX),
             has_appended: AtomicBool::new(false),
             count: AtomicUsize::new(0),
+            writer: Mutex::default(),
+            kept: watch::Sender::new(Kept::default()),
+            save_wake: Notify::new(),
+            save_due_ns: AtomicI64::new(i64::MAX),
+            is_given_up: AtomicBool::new(false),
         }
+    }
+
+    /// Notes that the consumers are there, and who writes them.
+    pub(super) fn loaded(&self, writer: Writer) {
+        *self.writer.lock() = Some(writer);
+        self.kept.send_modify(|kept| kept.is_loaded = true);
+    }
+
+    /// Who has written last. `None` if they are not loaded.
+    pub(super) fn writer(&self) -> Option<Writer> {
+        *self.writer.lock()
+    }
+
+    /// Who writes next.
+    pub(super) fn next_write(&self) -> Option<Writer> {
+        self.writer.lock().as_mut().map(Writer::next)
+    }
+
+    /// Has them loaded again, because they cannot be saved.
+    pub(super) fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Acquire)
+    }
+
+    /// Waits until the consumers are loaded. The error says why they are not.
+    pub(super) async fn wait_loaded(&self, deadline: Instant) -> Result<(), String> {
+        self.wait(deadline, "its consumers are being loaded", |kept| kept.is_loaded).await
+    }
+
+    /// Waits until this round is saved. The error says why it is not.
+    pub(super) async fn wait_saved(&self, round: u64, deadline: Instant) -> Result<(), String> {
+        self.wait(deadline, "its consumers cannot be saved yet", |kept| kept.round >= round).await
+    }
+
+    async fn wait(
+        &self,
+        deadline: Instant,
+        late: &str,
+        is_done: impl Fn(&Kept) -> bool,
+    ) -> Result<(), String> {
+        let mut changes = self.kept.subscribe();
+        let waited = timeout_at(deadline, changes.wait_for(|kept| kept.is_over || is_done(kept))).await;
+        // The sender is a field of this.
+        match waited.map(|kept| kept.map(|kept| is_done(&kept))) {
+            Ok(Ok(true)) => Ok(()),
+            Ok(_) => Err("its consumers have just ended".to_owned()),
+            Err(_) => Err(late.to_owned()),
+        }
+    }
+
+    /// Waits until they have ended.
+    pub(super) async fn over(&self) {
+        // The sender is a field of this.
+        let _ = self.kept.subscribe().wait_for(|kept| kept.is_over).await;
+    }
+
+    /// When something has to be saved. `i64::MAX` if nothing has.
+    pub(super) fn save_due_ns(&self) -> i64 {
+        self.save_due_ns.load(Ordering::Relaxed)
+    }
+
+    fn set_save_due(&self, unsaved: &Unsaved) {
+        let due_ns = unsaved.due_ns().unwrap_or(i64::MAX);
+        if due_ns < self.save_due_ns.swap(due_ns, Ordering::Relaxed) {
+            self.save_wake.notify_one();
+        }
+    }
+
+    /// Has a round begin at once, if there is anything to be saved. Blocks.
+    pub(super) fn save_now(&self) -> Option<u64> {
+        let mut state = self.state.lock();
+        let round = (!state.unsaved.is_empty()).then(|| state.unsaved.next_round());
+        self.set_save_due(&state.unsaved);
+        round
+    }
+
+    /// Returns what to write next. Blocks.
+    pub(super) fn gather(&self) -> Result<Option<Gathered>, TooLarge> {
+        let mut state = self.state.lock();
+        let State { unsaved, members, .. } = &mut *state;
+        let gathered = unsaved.gather(members, moment().now_ns);
+        self.set_save_due(&state.unsaved);
+        gathered
+    }
+
+    /// Takes in that a write is durable. Blocks.
+    pub(super) fn saved(&self, gathered: Gathered) {
+        let mut state = self.state.lock();
+        let State { unsaved, members, ready, .. } = &mut *state;
+        let round = unsaved.saved(gathered, members, ready);
+        self.set_save_due(&state.unsaved);
+        drop(state);
+        if let Some(round) = round {
+            self.kept.send_modify(|kept| kept.round = round);
+        }
+        self.wake.notify_one();
     }
 
     /// Reports whether this node leads the stream, and has done so without a break.
@@ -148,6 +276,7 @@ impl Beside {
         if due_ns < before_ns || !state.ready.is_empty() || self.pushes.is_filled() {
             self.wake.notify_one();
         }
+        self.set_save_due(&state.unsaved);
         done
     }
 
@@ -184,7 +313,8 @@ impl Beside {
         if is_due || !state.ready.is_empty() {
             return Looked::More;
         }
-        state.is_closed |= state.members.is_empty() && self.pulls.is_empty();
+        let is_empty = state.members.is_empty() && self.pulls.is_empty() && state.unsaved.is_empty();
+        state.is_closed |= is_empty;
         if state.is_closed { Looked::Closed } else { Looked::Idle }
     }
 
@@ -204,6 +334,7 @@ impl Beside {
             member.send(self.boxes(), &contents, &mut out);
             member.end();
         }
+        self.kept.send_modify(|kept| kept.is_over = true);
     }
 
     /// How many consumers there are.
@@ -214,8 +345,11 @@ impl Beside {
 
 impl State {
     /// Adds a consumer.
-    pub(super) fn add(&mut self, turn: Turn<'_>, member: Member) {
+    pub(super) fn add(&mut self, turn: Turn<'_>, mut member: Member) {
         let name = Arc::clone(&member.name);
+        self.added += 1;
+        member.serial = self.added;
+        self.unsaved.added(&name);
         self.members.insert(Arc::clone(&name), member);
         self.with(turn, &name, |_, _| ());
     }
@@ -244,6 +378,7 @@ impl State {
         let Some(member) = self.members.get_mut(name) else { return };
         let due_ns = member.deadline_ns().map(|due_ns| due_ns.max(turn.at.now_ns + SOON_NS));
         let name = &member.name;
+        self.unsaved.changed(name, member.save_need(), turn.at.now_ns);
         if due_ns != member.due_ns {
             if let Some(before_ns) = std::mem::replace(&mut member.due_ns, due_ns) {
                 self.deadlines.remove(&(before_ns, Arc::clone(name)));
@@ -268,6 +403,9 @@ impl State {
         }
         self.ready.remove(name);
         self.hungry.remove(name);
+        if member.is_durable() {
+            self.unsaved.deleted(&member.name);
+        }
         let mut out = Outbox::default();
         member.consumer.delete(&mut out);
         member.send(turn.boxes, &turn.table.contents, &mut out);

@@ -1,4 +1,4 @@
-//! The task of a stream's consumers: it keeps their deadlines, and tells them of new messages.
+//! The task of a stream's consumers: it has them loaded, keeps their deadlines, and tells them of new messages.
 
 use std::sync::Arc;
 use tailrace_env::time::{Duration, Instant, sleep_until};
@@ -8,6 +8,8 @@ use tailrace_env::task::stopped;
 
 use super::super::serve::{Led, NotServed, answer, led};
 use super::beside::{Beside, Looked, moment};
+use super::registry::Found;
+use super::saving::{Over, load, may_be_kept, save};
 use super::sending::{send, tell};
 use crate::node::Node;
 
@@ -19,6 +21,34 @@ const AGAIN: Duration = Duration::from_millis(50);
 
 /// Time in which the table has to be there.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The consumers of a stream, as soon as they are loaded. `None` if there are none, and the question makes
+/// none.
+pub(super) async fn consumers(
+    node: &Arc<Node>,
+    led: &Led,
+    is_create: bool,
+    deadline: Instant,
+) -> Result<Option<Arc<Beside>>, NotServed> {
+    let beside = match node.streams.consumers.find(&led.live.handle) {
+        Found::There(beside) => beside,
+        Found::None if !is_create => return Ok(None),
+        Found::Unknown if !is_create && !may_be_kept(node) => return Ok(None),
+        Found::None | Found::Unknown => get_or_begin(node, led)?,
+    };
+    beside.wait_loaded(deadline).await.map_err(NotServed::Elsewhere)?;
+    Ok(Some(beside))
+}
+
+/// How many consumers a stream has.
+pub(in super::super) async fn count(
+    node: &Arc<Node>,
+    topic: [u8; 16],
+    deadline: Instant,
+) -> Result<usize, NotServed> {
+    let led = led(node, topic)?;
+    Ok(consumers(node, &led, false, deadline).await?.map_or(0, |beside| beside.count()))
+}
 
 /// The consumers of a stream. There may be none yet.
 pub(super) fn get_or_begin(node: &Arc<Node>, led: &Led) -> Result<Arc<Beside>, NotServed> {
@@ -33,16 +63,38 @@ pub(super) fn get_or_begin(node: &Arc<Node>, led: &Led) -> Result<Arc<Beside>, N
 
 /// Keeps the consumers of a stream until there are none, or until another node leads it.
 async fn keep(node: Arc<Node>, beside: Arc<Beside>) {
+    let is_rest = match beside.writer() {
+        Some(_) => keep_loaded(&node, &beside).await,
+        None => match load(&node, &beside).await {
+            Ok(()) => keep_loaded(&node, &beside).await,
+            Err(Over) => false,
+        },
+    };
+    node.streams.consumers.remove(&beside, beside.writer().filter(|_| is_rest));
+    let is_deleted = node.topics().by_id(beside.topic).is_none();
+    let (topic, is_given_up) = (beside.topic, beside.is_given_up());
+    if let Err(error) = task::spawn_blocking(move || beside.end(is_deleted)).await {
+        tracing::error!(%error, "a bug in the server: ending the consumers of a stream panicked");
+    }
+    // What was saved last goes on, if this node still leads.
+    if let (true, Ok(led)) = (is_given_up, led(&node, topic)) {
+        drop(get_or_begin(&node, &led));
+    }
+}
+
+/// Returns whether there are none left.
+async fn keep_loaded(node: &Arc<Node>, beside: &Arc<Beside>) -> bool {
+    task::spawn(save(Arc::clone(node), Arc::clone(beside)));
     let mut stopping = node.stopping.subscribe();
     let mut leadership = node.links.own_leadership();
     let mut seen = None;
     loop {
-        if !beside.is_led() || *node.stopping.borrow() {
-            break;
+        if !beside.is_led() || beside.is_given_up() || *node.stopping.borrow() {
+            return false;
         }
-        let Ok(led) = led(&node, beside.topic) else {
+        let Ok(led) = led(node, beside.topic) else {
             if node.topics().by_id(beside.topic).is_none() {
-                break;
+                return false;
             }
             time::sleep(AGAIN).await;
             continue;
@@ -54,23 +106,23 @@ async fn keep(node: Arc<Node>, beside: Arc<Beside>) {
             beside.appended();
         }
         let looked = {
-            let beside = Arc::clone(&beside);
-            answer(&node, led, Instant::now() + PATIENCE, move |table, led| {
+            let beside = Arc::clone(beside);
+            answer(node, led, Instant::now() + PATIENCE, move |table, led| {
                 Ok(beside.look(table, &led.live, |state, turn| beside.due_turn(state, turn)))
             })
         };
         let looked = looked.await;
         for push in beside.pushes.filled() {
-            task::spawn(send(Arc::clone(&node), Arc::clone(&beside), push));
+            task::spawn(send(Arc::clone(node), Arc::clone(beside), push));
         }
         let events = beside.pushes.events.take();
         if !events.is_empty() {
-            task::spawn(tell(Arc::clone(&beside), events));
+            task::spawn(tell(Arc::clone(beside), events));
         }
         match looked {
             Ok(Looked::More) => continue,
             Ok(Looked::Idle) => {}
-            Ok(Looked::Closed) => break,
+            Ok(Looked::Closed) => return true,
             Err(NotServed::Elsewhere(_) | NotServed::Failed(_)) => {
                 time::sleep(AGAIN).await;
                 continue;
@@ -78,16 +130,11 @@ async fn keep(node: Arc<Node>, beside: Arc<Beside>) {
         }
         select! {
             () = beside.wake.notified() => {}
-            () = sleep_until(due(&beside)) => {}
+            () = sleep_until(due(beside)) => {}
             _ = progress.changed() => {}
             _ = leadership.changed() => {}
             () = stopped(&mut stopping) => {}
         }
-    }
-    node.streams.consumers.remove(&beside);
-    let is_deleted = node.topics().by_id(beside.topic).is_none();
-    if let Err(error) = task::spawn_blocking(move || beside.end(is_deleted)).await {
-        tracing::error!(%error, "a bug in the server: ending the consumers of a stream panicked");
     }
 }
 

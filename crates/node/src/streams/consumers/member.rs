@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use tailrace_coordination::stream_consumers::{KeptConsumer, WholeConsumer};
 use tailrace_jetstream::Time;
 use tailrace_jetstream::consumer::{
-    Consumer, FiltersChanged, Mode, Moment, Names, Outbox, Removal, Send, Served, Setup,
+    Bounds, Consumer, DurableState, FiltersChanged, IsSnapshot, Mode, Moment, Names, Outbox, Removal,
+    SaveNeed, SaveVersion, Send, Served, Setup,
 };
 use tailrace_jetstream::consumer_config::ConsumerConfig;
 use tailrace_jetstream::contents::{Contents, Filter};
@@ -21,6 +23,9 @@ use super::view::{Sight, View};
 
 /// Messages that one turn delivers.
 const STEPS: usize = 512;
+
+/// Bytes of changes that are saved again and again before a whole state is saved, if that is smaller.
+const UPDATE_BYTES: usize = 4_096;
 
 /// A consumer.
 pub(super) struct Member {
@@ -41,6 +46,31 @@ pub(super) struct Member {
     is_listened: bool,
     /// When it has to be looked at.
     pub(super) due_ns: Option<i64>,
+    /// Tells it from another one of the same name.
+    pub(super) serial: u64,
+    configs: Configs,
+    /// Bytes of the last whole state, and of the last update of it.
+    snapshot_bytes: usize,
+    update_bytes: usize,
+    /// It delivers no more before it is saved.
+    waits_for_save: bool,
+}
+
+/// How many configurations it has had, and which of them were written and are durable.
+#[derive(Default)]
+struct Configs {
+    now: u64,
+    written: u64,
+    kept: u64,
+}
+
+/// What of a consumer is saved, besides its state.
+pub(super) struct Saving {
+    pub(super) version: SaveVersion,
+    /// What the consumer is, if the state is a whole one.
+    pub(super) whole: Option<WholeConsumer>,
+    /// The number of the configuration in it.
+    pub(super) config: Option<u64>,
 }
 
 /// What a turn looks at.
@@ -62,7 +92,7 @@ pub(super) struct Boxes<'a> {
 pub(super) struct Origin {
     pub(super) names: Names,
     pub(super) config: ConsumerConfig,
-    pub(super) bounds: tailrace_jetstream::consumer::Bounds,
+    pub(super) bounds: Bounds,
 }
 
 /// What a turn leaves to be done.
@@ -81,31 +111,104 @@ impl Member {
         let filters = filters_of(&config)?;
         let start = rules::start(&config, &filters, contents);
         let paused_until_ns = config.pause_until.map_or(0, |until| until.to_nanos().max(0));
-        let name = Arc::clone(&names.consumer);
         let setup = Setup { names, rules: rules::of(&config), bounds, paused_until_ns };
         let mut sight = Sight::default();
         let mut view = View { contents, filters: &filters, sight: &mut sight, pulls: turn.boxes.pulls };
         let consumer = Consumer::create(setup, start, &mut view, turn.at);
-        let seen = Some(turn.table.removals.count());
-        let (unread, due_ns, created_ns) = (Unread::default(), None, turn.at.now_ns);
-        let (look, is_listened) = (Look::default(), false);
-        let push = push_of(&consumer, &unread);
-        let mut created = Self {
+        Ok(Self { filters, sight, ..Self::of(consumer, config, turn.at.now_ns) }.beside(turn))
+    }
+
+    /// Continues a consumer from what was kept of it.
+    pub(super) fn load(kept: &KeptConsumer, bounds: Bounds, turn: Turn<'_>) -> Result<Self, String> {
+        let told = |error: &dyn std::fmt::Display| error.to_string();
+        let WholeConsumer { stream, config, created_ns } = &kept.whole;
+        let config = ConsumerConfig::from_stored(config).map_err(|error| told(&error))?;
+        let state =
+            DurableState::decode(&kept.snapshot, kept.update.as_deref()).map_err(|error| told(&error))?;
+        let filters = filters_of(&config).map_err(|error| told(&error))?;
+        let names = Names { stream: stream.as_str().into(), consumer: kept.name.as_str().into() };
+        let paused_until_ns = config.pause_until.map_or(0, |until| until.to_nanos().max(0));
+        let setup = Setup { names, rules: rules::of(&config), bounds, paused_until_ns };
+        let (contents, mut sight) = (&turn.table.contents, Sight::default());
+        let mut view = View { contents, filters: &filters, sight: &mut sight, pulls: turn.boxes.pulls };
+        let consumer = Consumer::load(setup, &state, &mut view, turn.at);
+        let mut loaded = Self { filters, sight, ..Self::of(consumer, config, *created_ns) };
+        loaded.configs = Configs { now: 1, written: 1, kept: 1 };
+        Ok(loaded.beside(turn))
+    }
+
+    fn of(consumer: Consumer, config: ConsumerConfig, created_ns: i64) -> Self {
+        let unread = Unread::default();
+        Self {
             config,
             created_ns,
-            consumer,
-            name,
-            filters,
-            sight,
-            seen,
+            name: Arc::clone(&consumer.names().consumer),
+            filters: Vec::new(),
+            sight: Sight::default(),
+            seen: None,
+            push: push_of(&consumer, &unread),
             unread,
-            push,
-            look,
-            is_listened,
-            due_ns,
+            look: Look::default(),
+            is_listened: false,
+            due_ns: None,
+            serial: 0,
+            configs: Configs { now: 1, ..Configs::default() },
+            snapshot_bytes: 0,
+            update_bytes: 0,
+            waits_for_save: false,
+            consumer,
+        }
+    }
+
+    /// Has the table's present state count as seen.
+    fn beside(mut self, turn: Turn<'_>) -> Self {
+        self.seen = Some(turn.table.removals.count());
+        self.listen(turn);
+        self
+    }
+
+    /// Reports whether it survives the leader.
+    pub(super) fn is_durable(&self) -> bool {
+        self.consumer.rules().durable
+    }
+
+    /// Reports whether its configuration has to be saved before a client is told of it.
+    pub(super) fn is_unkept(&self) -> bool {
+        self.is_durable() && self.configs.kept < self.configs.now
+    }
+
+    /// What has to be saved.
+    pub(super) fn save_need(&self) -> SaveNeed {
+        match self.is_durable() && self.configs.written < self.configs.now {
+            true => SaveNeed::Urgent,
+            false => self.consumer.save_need(),
+        }
+    }
+
+    /// Appends the state to be saved.
+    pub(super) fn encode(&mut self, bytes: &mut Vec<u8>) -> Saving {
+        let has_grown = self.update_bytes > UPDATE_BYTES.max(self.snapshot_bytes);
+        let is_due = self.configs.written < self.configs.now || has_grown;
+        let (version, IsSnapshot(is_whole)) = match is_due {
+            true => (self.consumer.encode_snapshot(bytes), IsSnapshot(true)),
+            false => self.consumer.encode_update(bytes),
         };
-        created.listen(turn);
-        Ok(created)
+        if !is_whole {
+            self.update_bytes = bytes.len();
+            return Saving { version, whole: None, config: None };
+        }
+        (self.snapshot_bytes, self.update_bytes) = (bytes.len(), 0);
+        self.configs.written = self.configs.now;
+        let stream = self.consumer.names().stream.to_string();
+        let whole = WholeConsumer { stream, config: self.config.to_stored(), created_ns: self.created_ns };
+        Saving { version, whole: Some(whole), config: Some(self.configs.now) }
+    }
+
+    /// Takes in that a state is durable. Returns whether it goes on delivering.
+    pub(super) fn saved(&mut self, version: SaveVersion, config: Option<u64>) -> bool {
+        self.consumer.saved(version);
+        self.configs.kept = self.configs.kept.max(config.unwrap_or(0));
+        std::mem::take(&mut self.waits_for_save)
     }
 
     /// Looks whether somebody listens to a push consumer, and takes back what has reached nobody.
@@ -143,6 +246,7 @@ impl Member {
         let (consumer, mut view) = self.parts(turn);
         consumer.update(rules::of(&config), FiltersChanged(is_changed), &mut view, turn.at);
         self.config = config;
+        self.configs.now += 1;
         self.redirect();
         Ok(())
     }
@@ -150,6 +254,7 @@ impl Member {
     /// Pauses it until then. A time that is past, or zero, resumes it.
     pub(super) fn pause(&mut self, until: Time, turn: Turn<'_>, out: &mut Outbox) {
         self.config = self.config.paused(until);
+        self.configs.now += 1;
         self.consumer.pause(if until.is_zero() { 0 } else { until.to_nanos() }, turn.at, out);
     }
 
@@ -208,7 +313,7 @@ impl Member {
                 Served::More | Served::Later => true,
                 Served::Idle => false,
                 Served::Save => {
-                    tracing::error!("a bug in the server: a consumer in memory wants to be saved");
+                    self.waits_for_save = true;
                     false
                 }
             };

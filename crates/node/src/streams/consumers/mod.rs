@@ -9,8 +9,9 @@
 //!   boxes contain, `reading` reads the messages.
 //! - `events`: advisories, for those who listen to them.
 //!
-//! Everything is in the leader's memory, and lost with it. docs/jetstream.md says what that means for
-//! clients.
+//! - Durable consumers survive their leader. `unsaved` gathers what has changed; `saving` loads and saves, and
+//!   asks the coordinator that keeps them in `__jetstream_state` for that (`kept`). Answers that promise
+//!   something wait until it is saved. Others are in the leader's memory, and lost with it.
 //!
 //! Bounds: consumers of a stream, pulls of a node and messages without an acknowledgement of a consumer are
 //! settings. A consumer with many messages in its boxes delivers no more until they are taken.
@@ -21,20 +22,29 @@ mod create;
 mod events;
 mod items;
 mod keep;
+mod kept;
 mod member;
 mod pulls;
 mod push;
 mod reading;
 mod registry;
+mod resume;
 mod rules;
+mod saving;
 mod sending;
 #[cfg(test)]
 mod tests;
 mod types;
+mod unsaved;
 mod view;
+mod writer;
 
 pub(super) use asked::answer_consumers;
+pub(super) use keep::count;
+pub(crate) use kept::{KeepFailure, ask_here as ask_coordinator_here};
 pub(super) use registry::Registry;
+pub(crate) use resume::resume as resume_consumers;
+pub(crate) use saving::save_all as save_consumers;
 pub use types::{
     AckAsk, Acked, ConsumerFacts, CreateConsumer, FlowAsk, Pulled, PulledItem, PulledMessage, Reached,
 };

@@ -14,11 +14,21 @@ use tailrace_jetstream::contents::{Contents, Filter};
 
 /// The node's bounds of each consumer.
 pub(super) fn bounds(config: &BrokerConfig) -> Bounds {
-    let pending_max = config.tailrace_jetstream_consumer_ack_pending_max;
-    Bounds { pending_max, waiting_max: config.tailrace_jetstream_pulls_max, ..Bounds::default() }
+    let pending_max = config.tailrace_jetstream_consumer_ack_pending_max.min(PENDING_MAX);
+    let waiting_max = config.tailrace_jetstream_pulls_max;
+    Bounds { pending_max, waiting_max, reserve_step: RESERVE_STEP, ..Bounds::default() }
 }
 
-/// The rules of a consumer. Its state lives with the stream's leader, so nothing of it is saved.
+/// Messages without an acknowledgement that one consumer may have, whatever the settings say: its state is
+/// saved as one record.
+const PENDING_MAX: u32 = 524_288;
+
+/// Numbers of deliveries that are reserved at a time. After half of them the next ones are. A consumer that is
+/// faster waits for that.
+const RESERVE_STEP: u64 = 65_536;
+
+/// The rules of a consumer. Others than durable ones, and those that are to be in memory, are lost with the
+/// stream's leader.
 pub(super) fn of(config: &ConsumerConfig) -> Rules {
     Rules {
         ack: match config.ack_policy {
@@ -43,7 +53,7 @@ pub(super) fn of(config: &ConsumerConfig) -> Rules {
             DeliverPolicy::Last | DeliverPolicy::New | DeliverPolicy::LastPerSubject => StartRule::Other,
         },
         retention: Retention::Limits,
-        durable: false,
+        durable: !config.durable_name.is_empty() && !config.mem_storage,
     }
 }
 

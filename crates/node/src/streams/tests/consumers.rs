@@ -19,7 +19,7 @@ async fn with_consumer(
     rig
 }
 
-async fn made(rig: &Rig, stream: &StreamConfig, config: &str) -> ConsumerFacts {
+pub(super) async fn made(rig: &Rig, stream: &StreamConfig, config: &str) -> ConsumerFacts {
     let request = CreateConsumer {
         subject: "$JS.API.CONSUMER.CREATE.orders.C".to_owned(),
         body: format!("{{\"stream_name\":\"orders\",\"config\":{config}}}"),
@@ -29,12 +29,12 @@ async fn made(rig: &Rig, stream: &StreamConfig, config: &str) -> ConsumerFacts {
     consumers(rig, &rig.topic()).create(request).await.unwrap()
 }
 
-fn consumers<'a>(rig: &'a Rig, topic: &'a Topic) -> Consumers<'a> {
+pub(super) fn consumers<'a>(rig: &'a Rig, topic: &'a Topic) -> Consumers<'a> {
     Consumers { node: rig.node(), caller: Caller::internal(), topic }
 }
 
 /// The sequences of messages, and how often each was delivered.
-fn deliveries(pulled: &Pulled) -> Vec<(u64, u64)> {
+pub(super) fn deliveries(pulled: &Pulled) -> Vec<(u64, u64)> {
     let delivery = |item: &PulledItem| match item {
         PulledItem::Message(message) => {
             let deliveries = message.reply.split('.').nth(4).unwrap().parse().unwrap();
@@ -46,7 +46,7 @@ fn deliveries(pulled: &Pulled) -> Vec<(u64, u64)> {
 }
 
 /// Pulls until the pull is over.
-async fn all(rig: &Rig, body: &str) -> Vec<Pulled> {
+pub(super) async fn all(rig: &Rig, body: &str) -> Vec<Pulled> {
     let topic = rig.topic();
     let consumers = consumers(rig, &topic);
     let mut answers = vec![consumers.pull("C", body).await.unwrap()];
@@ -129,17 +129,6 @@ async fn a_consumer_has_no_more_messages_unacknowledged_than_the_settings_allow(
     let acked = consumers(&rig, &topic).acks(vec![ack(1), ack(9)]).await.unwrap();
     assert_eq!(acked, [Acked::Answered, Acked::Silent]);
     assert_eq!(deliveries(&consumers(&rig, &topic).more(pulled.pull).await.unwrap()), [(4, 1)]);
-    rig.running.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn consumers_are_gone_after_a_restart() {
-    let rig = with_consumer(&[], &config(), r#"{"durable_name":"C","ack_policy":"explicit"}"#).await;
-    let rig = rig.again().await;
-    let topic = rig.topic();
-    let gone = consumers(&rig, &topic).info("C").await;
-    assert!(matches!(gone, Err(StreamFailure::Api(10014, _))), "{gone:?}");
-    assert_eq!(consumers(&rig, &topic).names(0).await, Ok((0, Vec::new())));
     rig.running.stop().await;
 }
 

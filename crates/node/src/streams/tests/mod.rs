@@ -4,6 +4,7 @@ mod cluster;
 mod consumers;
 mod faults;
 mod judged;
+mod kept;
 mod model;
 mod publish;
 mod pushes;

@@ -170,3 +170,30 @@ async fn without_a_front_that_sends_there_are_no_push_consumers() {
     assert!(matches!(refused, Err(StreamFailure::Api(10012, _))), "{refused:?}");
     rig.running.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_restart_a_durable_consumer_sends_on_without_being_asked() {
+    let clients = Arc::new(Clients::default());
+    let rig = rig(&clients).await;
+    let topic = rig.topic();
+    send(rig.node(), topic.here(0).unwrap(), None, &[("a", &b""[..], None); 3]).await;
+    clients.come(9);
+    made(&rig, "P", r#"{"deliver_subject":"to","durable_name":"P","ack_policy":"all"}"#).await;
+    until(|| clients.got().len() == 3).await;
+    let ack = AckAsk {
+        consumer: "P".to_owned(),
+        stream_seq: 2,
+        consumer_seq: 2,
+        deliveries: 1,
+        payload: String::new(),
+        wants_answer: true,
+    };
+    assert_eq!(consumers(&rig, &topic).acks(vec![ack]).await, Ok(vec![Acked::Answered]));
+    let Rig { running, folder, .. } = rig;
+    running.stop().await;
+    let deliverer = Some(Arc::clone(&clients) as _);
+    let running = start_with(&folder, &[], Fronts { deliverer, ..fronts() }).await;
+    until(|| clients.got().len() == 4).await;
+    assert_eq!(clients.got()[3], (3, 1));
+    running.stop().await;
+}

@@ -14,7 +14,7 @@ use crate::rights::World;
 
 /// What came for a pull.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Got {
+pub(super) enum Got {
     /// A message: its subject, its payload, and where it is acknowledged.
     Message { subject: String, payload: String, ack: String, headers: String },
     /// The first line of a status.
@@ -35,7 +35,7 @@ impl Got {
         })
     }
 
-    fn ack(&self) -> &str {
+    pub(super) fn ack(&self) -> &str {
         match self {
             Self::Message { ack, .. } => ack,
             Self::Status(status) => panic!("a status: {status}"),
@@ -43,17 +43,17 @@ impl Got {
     }
 
     /// The message's sequence and how often it was delivered, of its ack subject.
-    fn delivery(&self) -> (u64, u64) {
+    pub(super) fn delivery(&self) -> (u64, u64) {
         let words: Vec<&str> = self.ack().split('.').collect();
         (words[5].parse().unwrap(), words[4].parse().unwrap())
     }
 
-    fn is_status(&self, line: &str) -> bool {
+    pub(super) fn is_status(&self, line: &str) -> bool {
         matches!(self, Self::Status(block) if block.starts_with(&format!("NATS/1.0 {line}\r\n")))
     }
 }
 
-async fn next(asker: &mut Asker) -> Got {
+pub(super) async fn next(asker: &mut Asker) -> Got {
     loop {
         if let Some(got) = Got::of(asker.next().await) {
             return got;
@@ -61,12 +61,12 @@ async fn next(asker: &mut Asker) -> Got {
     }
 }
 
-async fn pull(asker: &mut Asker, consumer: &str, body: &str) {
+pub(super) async fn pull(asker: &mut Asker, consumer: &str, body: &str) {
     asker.publish(&format!("$JS.API.CONSUMER.MSG.NEXT.S.{consumer}"), "", body).await;
 }
 
 /// Everything that comes for a pull, up to the first status.
-async fn all(asker: &mut Asker, consumer: &str, body: &str) -> Vec<Got> {
+pub(super) async fn all(asker: &mut Asker, consumer: &str, body: &str) -> Vec<Got> {
     pull(asker, consumer, body).await;
     let mut got = Vec::new();
     loop {
@@ -81,13 +81,13 @@ async fn say(asker: &mut Asker, subject: &str, payload: &str) {
     asker.send(&format!("PUB {subject} {}\r\n{payload}\r\n", payload.len())).await;
 }
 
-async fn create(asker: &mut Asker, name: &str, config: &str) -> Value {
+pub(super) async fn create(asker: &mut Asker, name: &str, config: &str) -> Value {
     let body = format!("{{\"stream_name\":\"S\",\"config\":{config}}}");
     asker.api(&format!("CONSUMER.CREATE.S.{name}"), &body).await
 }
 
 /// A durable consumer D with these further settings.
-async fn durable(asker: &mut Asker, more: &str) -> Value {
+pub(super) async fn durable(asker: &mut Asker, more: &str) -> Value {
     let config = format!("{{\"durable_name\":\"D\",\"ack_policy\":\"explicit\"{more}}}");
     let made = create(asker, "D", &config).await;
     assert_eq!(made["error"], Value::Null, "{made}");

@@ -5,6 +5,7 @@
 
 mod asker;
 mod consumers;
+mod durable;
 mod hostile;
 mod kafka;
 mod messages;
