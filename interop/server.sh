@@ -8,8 +8,9 @@
 #   server.sh again STATE                  starts on the same port and data folder
 #   server.sh restart STATE [TERM|KILL]    stop, then again
 #
-# The state folder has the addresses: addr (Kafka), nats, ws (of WebSocket), http; and what NATS_FRONT makes:
-# ca.pem, client.pem, client.key, seed; and of creds, what go/natscreds makes.
+# The state folder has the addresses: addr (Kafka: the first listener), ssl (its listener SSL, if TAILRACE_ARGS
+# names one), nats, ws (of WebSocket), http; and what NATS_FRONT makes: ca.pem, client.pem, client.key, seed; and
+# of creds, what go/natscreds makes.
 #
 # With INTEROP_NODES=3 tailrace is a cluster of three nodes, and the addresses are those of the first one;
 # stop and again apply to all of them. The others are in STATE/node2 and so on, with the same files.
@@ -90,7 +91,7 @@ group.share.min.record.lock.duration.ms=1000"
 
 folders() { local n; echo "$state"; for n in $(seq 2 "$(say nodes)"); do echo "$state/node$n"; done; }
 launch_tailrace() {
-  local setting settings=() front nodes=${INTEROP_NODES:-1} folder n=0 cluster=() ports=()
+  local setting settings=() front nodes=${INTEROP_NODES:-1} folder n=0 cluster=() kafka=() ports=()
   [ -f "$state/nodes" ] || echo "$nodes" > "$state/nodes"
   nodes=$(say nodes)
   front=$(front)
@@ -108,8 +109,10 @@ launch_tailrace() {
     [ "$nodes" = 1 ] || cluster=(--node-id "$n" --cluster-listen "127.0.0.1:${ports[3]}")
     [ "$n" = 1 ] || cluster+=(--seed "127.0.0.1:$(cut -d' ' -f4 "$state/ports")")
     : > "$folder/out"
+    # Listeners with names take the place of the one without.
+    case ${TAILRACE_ARGS:-} in *"--set listeners="*) kafka=() ;; *) kafka=(--kafka "127.0.0.1:${ports[0]}") ;; esac
     # shellcheck disable=SC2086
-    detached env -u TAILRACE_BIN -u TAILRACE_ARGS "${TAILRACE_BIN:?}" serve --data-dir "$folder/data" --kafka "127.0.0.1:${ports[0]}" --nats "127.0.0.1:${ports[1]}" \
+    detached env -u TAILRACE_BIN -u TAILRACE_ARGS "${TAILRACE_BIN:?}" serve --data-dir "$folder/data" ${kafka[@]+"${kafka[@]}"} --nats "127.0.0.1:${ports[1]}" \
       --http "127.0.0.1:${ports[2]}" ${cluster[@]+"${cluster[@]}"} "${settings[@]}" ${TAILRACE_ARGS:-} > "$folder/out" 2>> "$folder/log" < /dev/null &
     echo $! > "$folder/pid"
   done
@@ -119,7 +122,8 @@ settled() { # FOLDER: waits for the node there, and records its addresses
   local line
   wait_until_ready "$1" grep -q '^ready' "$1/out"
   line=$(grep -m1 '^ready' "$1/out")
-  sed -n 's/^ready.* kafka=\([^ ]*\).*/\1/p' <<< "$line" > "$1/addr"
+  sed -n 's/^ready.* kafka=\([A-Z]*:\/\/\)\?\([^ ,]*\).*/\2/p' <<< "$line" > "$1/addr"
+  sed -n 's/^ready.* kafka=[^ ]*SSL:\/\/\([^ ,]*\).*/\1/p' <<< "$line" > "$1/ssl"
   sed -n 's/^ready.* nats=\([^ ]*\).*/\1/p' <<< "$line" > "$1/nats"
   sed -n 's/^ready.* http=\([^ ]*\).*/\1/p' <<< "$line" > "$1/http"
   cp "$1/http" "$1/ws"

@@ -97,8 +97,8 @@ def machine():
 
 
 def cells(frame_mib):
-    import logins, rows, sweep
-    return rows.cells(Cell) + logins.cells(Cell) + sweep.cells(Cell, frame_mib)
+    import handshakes, logins, rows, sweep
+    return rows.cells(Cell) + logins.cells(Cell) + handshakes.cells(Cell) + sweep.cells(Cell, frame_mib)
 
 
 def main():

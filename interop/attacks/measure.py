@@ -133,7 +133,7 @@ class Server:
             self.env["TAILRACE_FIRST_PASSWORD"] = PASSWORD
         try:
             subprocess.run([SERVER_SCRIPT, "start", str(self.state), "tailrace"], check=True, env=self.env, stdout=subprocess.DEVNULL)
-            self.kafka, self.nats, self.http = (self.said(name) for name in ("addr", "nats", "http"))
+            self.kafka, self.tls, self.nats, self.http = (self.said(name) for name in ("addr", "ssl", "nats", "http"))
             self.pid = int(self.said("pid"))
             self.topic_id = self.create(TOPIC, configs={"flush.messages": "1000000", "retention.bytes": str(16 * MIB)})
             self.start_probe()

@@ -1,6 +1,7 @@
 //! A connection to a Kafka listener, and the requests of the loads.
 
 use std::io::{Read, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tailrace_kafka_wire::messages::{
@@ -125,7 +126,8 @@ pub(crate) fn fetch(topic: &str, offset: i64) -> FetchRequest {
     }
 }
 
-/// Returns a batch of equal records.
+/// Returns a batch of equal records of this moment. Kafka deletes segments whose records are older than its
+/// retention, also while they are read.
 pub(crate) fn batch(records: i32, value_bytes: usize) -> Bytes {
     let mut body = BytesMut::new();
     for delta in 0..records {
@@ -143,8 +145,9 @@ pub(crate) fn batch(records: i32, value_bytes: usize) -> Bytes {
     let mut checked = BytesMut::new();
     checked.put_i16(0);
     checked.put_i32(records - 1);
-    checked.put_i64(1_700_000_000_000);
-    checked.put_i64(1_700_000_000_000);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+    checked.put_i64(now);
+    checked.put_i64(now);
     checked.put_i64(-1);
     checked.put_i16(-1);
     checked.put_i32(-1);

@@ -11,7 +11,7 @@ use super::servers::{self, Certificate, OFF, ON, PASSWORD, prepare};
 /// The expected duration of a part on two cores: that of the preparation plus that of each round.
 pub(super) fn planned_s(part: &str, rounds: u32, quick: bool) -> f64 {
     let (once, round) = match part {
-        "rights" => (15.0, 27.0),
+        "rights" => (15.0, 55.0),
         "decisions" => (1.0, 4.0),
         "rule" => (8.0, 3.0),
         "logins" => (22.0, 9.0),
@@ -82,8 +82,17 @@ fn per_unit(figures: &mut Figures, unit: &str) {
     }
 }
 
-/// A load of one connection, with the figure that counts its units.
-fn one(lab: &Lab, load: &'static str, endpoint: &Endpoint, more: &[String]) -> (&'static str, Vec<String>) {
+/// Turns of both servers within a round of the loads `fetch` and `publish`. Two servers with the same settings
+/// differ by a third from one turn to the next, so many short turns say more than a few long ones.
+const TURNS: u32 = 5;
+
+/// A load of one connection for some seconds, with the figure that counts its units.
+fn one(
+    load: &'static str,
+    seconds: &str,
+    endpoint: &Endpoint,
+    more: &[String],
+) -> (&'static str, Vec<String>) {
     let (unit, mut arguments) = match load {
         "publish" => {
             ("messages", words(&["publish", &format!("nats={}", endpoint.nats), "subject=t", "bytes=128"]))
@@ -93,7 +102,7 @@ fn one(lab: &Lab, load: &'static str, endpoint: &Endpoint, more: &[String]) -> (
             (unit, words(&[load, &format!("kafka={}", endpoint.address), "topic=t"]))
         }
     };
-    arguments.push(seconds(lab).to_owned());
+    arguments.push(seconds.to_owned());
     arguments.extend_from_slice(more);
     (unit, arguments)
 }
@@ -101,13 +110,20 @@ fn one(lab: &Lab, load: &'static str, endpoint: &Endpoint, more: &[String]) -> (
 fn rights(lab: &mut Lab, programs: &Programs) -> Result<(), String> {
     let (on, off) = (servers::on(lab, programs, &[])?, servers::off(lab, programs, &[])?);
     let endpoints = (named(&on, ON), named(&off, OFF));
+    let turn = |lab: &mut Lab, load: &'static str, round: u32, seconds: &str| {
+        for endpoint in alternated(round, &endpoints.0, &endpoints.1) {
+            let more = if endpoint.system == ON { login().to_vec() } else { Vec::new() };
+            let (unit, arguments) = one(load, seconds, &endpoint, &more);
+            keep(lab, programs, Slot { part: "rights", load, round }, &endpoint, unit, &arguments)?;
+        }
+        Ok::<_, String>(())
+    };
     for round in 1..=lab.rounds {
-        for load in ["produce", "fetch", "publish"] {
-            for endpoint in alternated(round, &endpoints.0, &endpoints.1) {
-                let more = if endpoint.system == ON { login().to_vec() } else { Vec::new() };
-                let (unit, arguments) = one(lab, load, &endpoint, &more);
-                keep(lab, programs, Slot { part: "rights", load, round }, &endpoint, unit, &arguments)?;
-            }
+        turn(lab, "produce", round, seconds(lab))?;
+    }
+    for load in ["fetch", "publish"] {
+        for round in 1..=lab.rounds * TURNS {
+            turn(lab, load, round, if lab.quick { "seconds=1" } else { "seconds=2" })?;
         }
     }
     on.discard()?;
@@ -223,13 +239,13 @@ fn tls(lab: &mut Lab, programs: &Programs) -> Result<(), String> {
     let (ours, kafka, nats) = (named(&servers.ours, ON), servers.kafka.endpoint(), servers.nats());
     let more = [servers.ca.clone()];
     for load in ["produce", "fetch"] {
-        prepare(lab, programs, load, &one(lab, load, &kafka, &more).1[1..])?;
+        prepare(lab, programs, load, &one(load, seconds(lab), &kafka, &more).1[1..])?;
     }
     for round in 1..=lab.rounds {
         for load in ["produce", "fetch", "publish"] {
             let other = if load == "publish" { &nats } else { &kafka };
             for endpoint in alternated(round, &ours, other) {
-                let (unit, mut arguments) = one(lab, load, &endpoint, &more);
+                let (unit, mut arguments) = one(load, seconds(lab), &endpoint, &more);
                 if load == "publish" {
                     arguments.push("bytes=1024".to_owned());
                 }
