@@ -483,9 +483,9 @@ async fn a_pull_that_waits_hears_that_another_node_leads_its_stream() {
     nodes[leader - 1].stop().await;
     let told = next(&mut asker).await;
     assert!(told.is_status("409 Leadership Change"), "{told:?}");
-    // The consumer was in the memory of the node that is gone. A client makes it again.
-    let made = async { while create(&mut asker, "D", r#"{"durable_name":"D"}"#).await["name"] != "D" {} };
-    tokio::time::timeout(crate::common::PATIENCE, made).await.expect("it is made again");
+    // The consumer goes on at another node.
+    let goes_on = async { while asker.api("CONSUMER.INFO.S.D", "").await["name"] != "D" {} };
+    tokio::time::timeout(crate::common::PATIENCE, goes_on).await.expect("it goes on");
     pull(&mut asker, "D", r#"{"batch":1,"expires":300000000000}"#).await;
     let mut reply = asker.publish("a.1", "", "m").await;
     let delivered = loop {

@@ -8,7 +8,7 @@ use tailrace_records::BatchOptions;
 use super::consumers::{Got, all, create, durable, pull};
 use super::messages::with_messages;
 use super::{Asker, ON};
-use crate::cluster::cluster;
+use crate::cluster::{all_vote, cluster};
 use crate::common::rig::produce_request;
 use crate::common::{PATIENCE, TestServer, batch, error};
 
@@ -75,6 +75,22 @@ async fn a_pause_outlives_a_restart() {
     assert!(got.is_status("408 Request Timeout"), "{got:?}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_and_its_end_hold_after_a_kill() {
+    let (server, mut asker) = with_messages(1).await;
+    durable(&mut asker, "").await;
+    let told = asker.api("CONSUMER.PAUSE.S.D", r#"{"pause_until":"2999-01-01T00:00:00Z"}"#).await;
+    assert_eq!(told["paused"], true);
+    let killed = server.crashed_copy().await;
+    let mut asker = Asker::new(&killed).await;
+    assert_eq!(asker.api("CONSUMER.INFO.S.D", "").await["paused"], true);
+    assert_eq!(asker.api("CONSUMER.PAUSE.S.D", "").await["paused"], false);
+    let again = killed.crashed_copy().await;
+    let mut asker = Asker::new(&again).await;
+    assert_ne!(asker.api("CONSUMER.INFO.S.D", "").await["paused"], true);
+    assert_eq!(sequences(&all(&mut asker, "D", EVERYTHING).await), [1]);
+}
+
 /// The node that leads the stream.
 async fn leader(asker: &mut Asker) -> usize {
     let found = async {
@@ -121,6 +137,7 @@ async fn when_the_leader_stops_between_acknowledgements_the_next_one_goes_on() {
     for one in &got[..2] {
         asker.ask(one.ack(), "").await;
     }
+    all_vote(&nodes).await;
     nodes[leads].stop().await;
     insist(&mut asker, "CONSUMER.INFO.S.D").await;
     asker.ask(got[3].ack(), "").await;
