@@ -118,7 +118,8 @@ macro_rules! tailrace_first_settings {
             .default("100000").count("requests").between(1, 10_000_000);
         /// Number of partitions of __jetstream_state, which has the durable consumers of streams, when it is
         /// created. Must not change afterwards.
-        tailrace_jetstream_state_topic_num_partitions: i32 = K::new("tailrace.jetstream.state.topic.num.partitions", Int)
+        tailrace_jetstream_state_topic_num_partitions: i32 =
+            K::new("tailrace.jetstream.state.topic.num.partitions", Int)
             .default("16").count("partitions").between(1, 1000);
         /// Replication factor of __jetstream_state when it is created. If there are fewer nodes, each node gets
         /// a replica.

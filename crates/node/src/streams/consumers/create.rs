@@ -20,12 +20,18 @@ use super::types::{ConsumerFacts, CreateConsumer};
 /// What the settings allow.
 pub(super) struct Bound {
     consumers_max: u32,
+    /// What a configuration may ask for.
+    ack_pending_max: u32,
     of_each: Bounds,
 }
 
 impl Bound {
     pub(super) fn of(config: &BrokerConfig) -> Self {
-        Self { consumers_max: config.tailrace_jetstream_stream_consumers_max, of_each: rules::bounds(config) }
+        Self {
+            consumers_max: config.tailrace_jetstream_stream_consumers_max,
+            ack_pending_max: config.tailrace_jetstream_consumer_ack_pending_max,
+            of_each: rules::bounds(config),
+        }
     }
 }
 
@@ -92,7 +98,7 @@ fn judged(
     let limits = ConsumerLimitsInForce {
         is_single: asked.is_single,
         default_max_consumers: Some(bound.consumers_max.into()),
-        server_max_ack_pending: Some(bound.of_each.pending_max.into()),
+        server_max_ack_pending: Some(bound.ack_pending_max.into()),
         ..ConsumerLimitsInForce::default()
     };
     let creation = judge(request, stream, &Others(state, pushes), &limits, &generated(state))?;

@@ -1,4 +1,5 @@
-//! The task of a stream's consumers: it has them loaded, keeps their deadlines, and tells them of new messages.
+//! The task of a stream's consumers: it has them loaded, keeps their deadlines, and tells them of new
+//! messages.
 
 use std::sync::Arc;
 use tailrace_env::time::{Duration, Instant, sleep_until};

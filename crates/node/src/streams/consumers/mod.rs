@@ -8,9 +8,8 @@
 //!   no node pushes. A push consumer has one (`push`), from which a task sends (`sending`). `items` is what
 //!   boxes contain, `reading` reads the messages.
 //! - `events`: advisories, for those who listen to them.
-//!
-//! - Durable consumers survive their leader. `unsaved` gathers what has changed; `saving` loads and saves, and
-//!   asks the coordinator that keeps them in `__jetstream_state` for that (`kept`). Answers that promise
+//! - Durable consumers survive their leader. `unsaved` gathers what has changed; `saving` loads and saves,
+//!   and asks the coordinator that keeps them in `__jetstream_state` for that (`kept`). Answers that promise
 //!   something wait until it is saved. Others are in the leader's memory, and lost with it.
 //!
 //! Bounds: consumers of a stream, pulls of a node and messages without an acknowledgement of a consumer are

@@ -1,7 +1,7 @@
 //! Loads the durable consumers of a stream when this node begins to lead it, and saves what changes of them.
 //!
-//! One task for each stream with consumers loads them, and one saves. A coordinator that is slow, or not there,
-//! holds up those who wait for a save, and nobody else: what changes meanwhile is in the next write.
+//! One task for each stream with consumers loads them, and one saves. A coordinator that is slow, or not
+//! there, holds up those who wait for a save, and nobody else: what changes meanwhile is in the next write.
 
 use std::sync::Arc;
 
