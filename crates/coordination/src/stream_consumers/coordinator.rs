@@ -302,11 +302,11 @@ fn consumer_record(topic: TopicId, change: &ConsumerWrite) -> CoordinatorRecord 
     record(topic, StreamConsumersKind::Snapshot(name), Some(value))
 }
 
-/// Returns the tombstones of a consumer. That of the snapshot is last: an update without its snapshot has no
-/// meaning.
+/// Returns the tombstones of a consumer. That of the snapshot is first: an update without its snapshot has no
+/// meaning, and a snapshot without its update would be an older state.
 fn tombstones(topic: TopicId, name: &str) -> [CoordinatorRecord; 2] {
     let kinds =
-        [StreamConsumersKind::Update(name.to_owned()), StreamConsumersKind::Snapshot(name.to_owned())];
+        [StreamConsumersKind::Snapshot(name.to_owned()), StreamConsumersKind::Update(name.to_owned())];
     kinds.map(|kind| record(topic, kind, None))
 }
 

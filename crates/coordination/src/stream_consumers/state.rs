@@ -1,6 +1,6 @@
 //! What is kept of the consumers of a stream, and changes of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -116,8 +116,8 @@ impl Stream {
 
     /// Returns an update for a consumer that is not there.
     pub(super) fn stranger<'a>(&self, write: &'a ConsumersWrite) -> Option<&'a str> {
-        let is_deleted = |name: &String| write.deleted.contains(name);
-        let is_known = |name: &String| self.consumers.contains_key(name) && !is_deleted(name);
+        let deleted: BTreeSet<&String> = write.deleted.iter().collect();
+        let is_known = |name: &String| self.consumers.contains_key(name) && !deleted.contains(name);
         let updates = write.changed.iter().filter(|change| change.whole.is_none());
         updates.map(|change| &change.name).find(|name| !is_known(name)).map(|name| &**name)
     }

@@ -251,16 +251,49 @@ impl Contents {
             if seq > up_to {
                 return ControlFlow::Break(());
             }
-            let last = self.subjects.entry(id).last;
-            let is_last = last == seq || last > up_to && self.has_none_between(id, seq, up_to);
-            let name = self.subjects.name(id);
-            if is_last && (filters.is_empty() || filters.iter().any(|filter| filter.matches(name))) {
+            if self.is_last(seq, id, up_to) && self.matches_any(filters, id) {
                 found = Some(seq);
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())
         });
         found.and_then(|seq| self.found(seq))
+    }
+
+    /// How many messages from `first` to `last` one of `filters` matches. No filter matches everything. No
+    /// other messages are looked at.
+    pub fn count_between(&self, filters: &[Filter], first: u64, last: u64) -> u64 {
+        self.count_rows(first, last, |_, id| self.matches_any(filters, id))
+    }
+
+    /// The same of the messages that [`Contents::next_last`] finds.
+    pub fn count_last_between(&self, filters: &[Filter], first: u64, last: u64, up_to: u64) -> u64 {
+        self.count_rows(first, last.min(up_to), |seq, id| {
+            self.is_last(seq, id, up_to) && self.matches_any(filters, id)
+        })
+    }
+
+    fn count_rows(&self, first: u64, last: u64, counts: impl Fn(u64, SubjectId) -> bool) -> u64 {
+        let mut count = 0;
+        self.rows.scan_subjects(first.max(self.first_seq), |seq, id| {
+            if seq > last {
+                return ControlFlow::Break(());
+            }
+            count += u64::from(counts(seq, id));
+            ControlFlow::Continue(())
+        });
+        count
+    }
+
+    fn matches_any(&self, filters: &[Filter], id: SubjectId) -> bool {
+        let name = self.subjects.name(id);
+        filters.is_empty() || filters.iter().any(|filter| filter.matches(name))
+    }
+
+    /// Reports whether a message is the last one of its subject that is at or below `up_to`.
+    fn is_last(&self, seq: u64, id: SubjectId, up_to: u64) -> bool {
+        let last = self.subjects.entry(id).last;
+        last == seq || last > up_to && self.has_none_between(id, seq, up_to)
     }
 
     /// Reports whether the subject has no message above `seq` that is at or below `up_to`.

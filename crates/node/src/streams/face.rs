@@ -147,7 +147,7 @@ pub(crate) async fn answer_here(
     Ok(match what {
         StreamAsk::State(terms) => {
             let state = state_here(node, topic, terms, deadline).await?;
-            let consumers = count(node, topic, deadline).await? as u64;
+            let consumers = count(node, topic).await? as u64;
             StreamAnswer::State(StreamState { consumers, ..state })
         }
         StreamAsk::Messages(select, bounds) => {

@@ -36,20 +36,21 @@ pub(in super::super) async fn answer_consumers(
             saved_turn(node, led, &beside, deadline, move |state, turn| {
                 let facts = create(state, turn, &request, &bound)?;
                 let is_unkept = state.members.get(&*facts.name).is_some_and(Member::is_unkept);
-                let round = is_unkept.then(|| state.unsaved.next_round());
+                // One that is durable no more is deleted from the log.
+                let waits = is_unkept || state.unsaved.is_deleting(&facts.name);
+                let round = waits.then(|| state.unsaved.next_round());
                 Ok((ConsumerAnswer::Facts(Box::new(facts)), round))
             })
             .await
         }
         ConsumerAsk::Delete(name) => {
-            saved_turn(node, led, &beside, deadline, move |state, turn| {
-                let is_durable = state.members.get(&*name).is_some_and(Member::is_durable);
-                if !state.remove(turn, &name) {
-                    return Err(no_consumer());
-                }
-                Ok((ConsumerAnswer::Deleted, is_durable.then(|| state.unsaved.next_round())))
-            })
-            .await
+            let was_there = saved_turn(node, led, &beside, deadline, move |state, turn| {
+                let was_there = state.remove(turn, &name);
+                // Who asks again is not told that it is gone before that is durable.
+                let waits = state.unsaved.may_be_deleting(&name);
+                Ok((was_there, waits.then(|| state.unsaved.next_round())))
+            });
+            if was_there.await? { Ok(ConsumerAnswer::Deleted) } else { Err(no_consumer().into()) }
         }
         ConsumerAsk::Pause { consumer, body } => {
             saved_turn(node, led, &beside, deadline, move |state, turn| {

@@ -349,7 +349,6 @@ impl State {
         let name = Arc::clone(&member.name);
         self.added += 1;
         member.serial = self.added;
-        self.unsaved.added(&name);
         self.members.insert(Arc::clone(&name), member);
         self.with(turn, &name, |_, _| ());
     }
@@ -403,7 +402,7 @@ impl State {
         }
         self.ready.remove(name);
         self.hungry.remove(name);
-        if member.is_durable() {
+        if member.may_be_kept() {
             self.unsaved.deleted(&member.name);
         }
         let mut out = Outbox::default();

@@ -1,5 +1,7 @@
 //! Creates and changes consumers.
 
+use std::sync::Arc;
+
 use tailrace_config::BrokerConfig;
 use tailrace_jetstream::api::Request;
 use tailrace_jetstream::consumer::{Bounds, Names};
@@ -16,6 +18,9 @@ use super::member::{Member, Origin, Turn};
 use super::push::Pushes;
 use super::rules;
 use super::types::{ConsumerFacts, CreateConsumer};
+
+/// Bytes of all configurations of a stream's consumers: each node that leads the stream loads them.
+const CONFIGS_BYTES_MAX: usize = 64 << 20;
 
 /// What the settings allow.
 pub(super) struct Bound {
@@ -76,7 +81,16 @@ pub(super) fn create(
             return Ok(facts);
         }
         ConsumerCreation::Update { name, config } => {
-            state.with(turn, &name, |member, _| member.update(*config, turn)).unwrap_or(Ok(()))?;
+            let updated = state.with(turn, &name, |member, _| {
+                let was_durable = member.is_durable();
+                member.update(*config, turn)?;
+                // What is kept of it must not come back.
+                let ends = was_durable && !member.is_durable() && member.may_be_kept();
+                Ok(ends.then(|| Arc::clone(&member.name)))
+            });
+            if let Some(name) = updated.transpose()?.flatten() {
+                state.unsaved.deleted(&name);
+            }
             name
         }
     };
@@ -109,6 +123,10 @@ fn judged(
     // A stream may ask for more than the node has room for.
     let is_full = state.members.len() >= usize::try_from(bound.consumers_max).unwrap_or(usize::MAX);
     if is_full && matches!(creation, ConsumerCreation::New { .. }) {
+        return Err(ErrorKind::MaximumConsumersLimit.into());
+    }
+    let present: usize = state.members.values().map(Member::config_bytes).sum();
+    if present + config.to_stored().len() > CONFIGS_BYTES_MAX {
         return Err(ErrorKind::MaximumConsumersLimit.into());
     }
     Ok(creation)

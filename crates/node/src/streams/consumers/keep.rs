@@ -2,13 +2,16 @@
 //! messages.
 
 use std::sync::Arc;
+
+use tailrace_coordination::stream_consumers::{ConsumersAnswer, ConsumersRequest};
+use tailrace_env::task::stopped;
 use tailrace_env::time::{Duration, Instant, sleep_until};
 use tailrace_env::{select, task, time};
-
-use tailrace_env::task::stopped;
+use tailrace_types::TopicId;
 
 use super::super::serve::{Led, NotServed, answer, led};
 use super::beside::{Beside, Looked, moment};
+use super::kept::ask;
 use super::registry::Found;
 use super::saving::{Over, load, may_be_kept, save};
 use super::sending::{send, tell};
@@ -19,6 +22,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Pause before the table is asked for again that is not there.
 const AGAIN: Duration = Duration::from_millis(50);
+
+/// Time for the question how many consumers there are.
+const COUNT_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Time in which the table has to be there.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -41,14 +47,28 @@ pub(super) async fn consumers(
     Ok(Some(beside))
 }
 
-/// How many consumers a stream has.
-pub(in super::super) async fn count(
-    node: &Arc<Node>,
-    topic: [u8; 16],
-    deadline: Instant,
-) -> Result<usize, NotServed> {
+/// How many consumers a stream has. While they cannot be loaded, durable ones are missing: what there is to
+/// tell of a stream does not depend on them.
+pub(in super::super) async fn count(node: &Arc<Node>, topic: [u8; 16]) -> Result<usize, NotServed> {
     let led = led(node, topic)?;
-    Ok(consumers(node, &led, false, deadline).await?.map_or(0, |beside| beside.count()))
+    let deadline = Instant::now() + COUNT_PATIENCE;
+    let beside = match node.streams.consumers.find(&led.live.handle) {
+        Found::There(beside) => beside,
+        Found::None => return Ok(0),
+        Found::Unknown => match time::timeout_at(deadline, has_any(node, TopicId(topic))).await {
+            Ok(true) => get_or_begin(node, &led)?,
+            Ok(false) | Err(_) => return Ok(0),
+        },
+    };
+    // What is not loaded by then is not counted.
+    let _ = beside.wait_loaded(deadline).await;
+    Ok(beside.count())
+}
+
+/// Whether durable consumers of the stream are kept, as far as their coordinator answers.
+async fn has_any(node: &Arc<Node>, topic: TopicId) -> bool {
+    let has_any = ConsumersRequest::HasAny { topic };
+    may_be_kept(node) && matches!(ask(node, has_any).await, Ok(ConsumersAnswer::HasAny(true)))
 }
 
 /// The consumers of a stream. There may be none yet.
@@ -78,7 +98,13 @@ async fn keep(node: Arc<Node>, beside: Arc<Beside>) {
         tracing::error!(%error, "a bug in the server: ending the consumers of a stream panicked");
     }
     // What was saved last goes on, if this node still leads.
-    if let (true, Ok(led)) = (is_given_up, led(&node, topic)) {
+    if is_rest || *node.stopping.borrow() {
+        return;
+    }
+    if !is_given_up {
+        time::sleep(PAUSE_MAX).await;
+    }
+    if let Ok(led) = led(&node, topic) {
         drop(get_or_begin(&node, &led));
     }
 }

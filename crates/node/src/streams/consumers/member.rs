@@ -49,6 +49,7 @@ pub(super) struct Member {
     /// Tells it from another one of the same name.
     pub(super) serial: u64,
     configs: Configs,
+    config_bytes: usize,
     /// Bytes of the last whole state, and of the last update of it.
     snapshot_bytes: usize,
     update_bytes: usize,
@@ -140,7 +141,6 @@ impl Member {
     fn of(consumer: Consumer, config: ConsumerConfig, created_ns: i64) -> Self {
         let unread = Unread::default();
         Self {
-            config,
             created_ns,
             name: Arc::clone(&consumer.names().consumer),
             filters: Vec::new(),
@@ -153,10 +153,12 @@ impl Member {
             due_ns: None,
             serial: 0,
             configs: Configs { now: 1, ..Configs::default() },
+            config_bytes: config.to_stored().len(),
             snapshot_bytes: 0,
             update_bytes: 0,
             waits_for_save: false,
             consumer,
+            config,
         }
     }
 
@@ -170,6 +172,16 @@ impl Member {
     /// Reports whether it survives the leader.
     pub(super) fn is_durable(&self) -> bool {
         self.consumer.rules().durable
+    }
+
+    /// Reports whether something of it is, or is about to be, in the log.
+    pub(super) fn may_be_kept(&self) -> bool {
+        self.configs.written > 0
+    }
+
+    /// Bytes of its configuration.
+    pub(super) fn config_bytes(&self) -> usize {
+        self.config_bytes
     }
 
     /// Reports whether its configuration has to be saved before a client is told of it.
@@ -245,6 +257,7 @@ impl Member {
         }
         let (consumer, mut view) = self.parts(turn);
         consumer.update(rules::of(&config), FiltersChanged(is_changed), &mut view, turn.at);
+        self.config_bytes = config.to_stored().len();
         self.config = config;
         self.configs.now += 1;
         self.redirect();

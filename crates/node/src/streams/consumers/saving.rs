@@ -30,7 +30,7 @@ const PAUSES: Pauses = Pauses::doubling(Duration::from_millis(10), Duration::fro
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Consumers that are loaded under one lock.
-const LOADED_AT_ONCE: usize = 128;
+const LOADED_AT_ONCE: usize = 8;
 
 /// Longest pause of the task that saves.
 const PAUSE_MAX: Duration = Duration::from_secs(60);

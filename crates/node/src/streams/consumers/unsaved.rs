@@ -53,13 +53,20 @@ impl Unsaved {
     /// Notes that a consumer is deleted.
     pub(super) fn deleted(&mut self, name: &Arc<str>) {
         self.changed.remove(name);
+        // Another one of this name is written after the deletion.
+        self.left.retain(|other| other != name);
         self.deleted.insert(Arc::clone(name));
         self.due_by(0);
     }
 
-    /// Notes that there is one of this name. Its first save voids what was kept of another one.
-    pub(super) fn added(&mut self, name: &Arc<str>) {
-        self.deleted.remove(name);
+    /// Reports whether the next round deletes a consumer of this name.
+    pub(super) fn is_deleting(&self, name: &str) -> bool {
+        self.deleted.contains(name)
+    }
+
+    /// Reports whether the deletion of a consumer of this name may not be durable yet.
+    pub(super) fn may_be_deleting(&self, name: &str) -> bool {
+        self.is_writing || self.is_deleting(name)
     }
 
     /// The round with which all is saved that has changed so far. It begins at once.
@@ -142,7 +149,7 @@ impl Unsaved {
         while bytes < WRITE_BYTES
             && let Some(name) = self.left.pop_front()
         {
-            let Some(member) = members.get_mut(&name) else { continue };
+            let Some(member) = members.get_mut(&name).filter(|member| member.is_durable()) else { continue };
             let mut state = Vec::new();
             let Saving { version, whole, config } = member.encode(&mut state);
             if state.len() > STATE_BYTES_MAX {

@@ -87,20 +87,14 @@ impl StreamView for View<'_> {
         if first > last {
             return 0;
         }
-        let Some(cut) = cut else {
-            let from = self.contents.count_matching(self.filters, first);
-            let behind =
-                last.checked_add(1).map_or(0, |next| self.contents.count_matching(self.filters, next));
-            return from.saturating_sub(behind);
-        };
-        let (mut count, mut from) = (0, first);
-        while let Some(found) = self.contents.next_last(self.filters, from, cut) {
-            if found.seq > last {
-                break;
+        match cut {
+            Some(cut) => self.contents.count_last_between(self.filters, first, last, cut),
+            None if last >= self.contents.summary().last_seq => {
+                self.contents.count_matching(self.filters, first)
             }
-            (count, from) = (count + 1, found.seq + 1);
+            // There may be very many of these ranges: what is behind one is not looked at.
+            None => self.contents.count_between(self.filters, first, last),
         }
-        count
     }
 
     fn last_seq(&mut self) -> u64 {
