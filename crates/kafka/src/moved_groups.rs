@@ -11,8 +11,8 @@ const GROUPS_MAX: usize = 8;
 /// them, with the same request: the audit log has the first one of each connection.
 #[derive(Debug, Default)]
 pub(crate) struct MovedGroups {
-    /// Each connection has its own. With keys of the whole process, the first of several runs of the simulator
-    /// would draw them, and the others would differ from it.
+    /// Each connection has its own. Keys of the whole process would be drawn by the first run of the
+    /// simulator, and the others would differ from it.
     keys: RandomState,
     known: Mutex<Vec<u64>>,
 }
