@@ -121,8 +121,8 @@ macro_rules! tailrace_first_settings {
         tailrace_jetstream_state_topic_num_partitions: i32 =
             K::new("tailrace.jetstream.state.topic.num.partitions", Int)
             .default("16").count("partitions").between(1, 1000);
-        /// Replication factor of __jetstream_state when it is created. If there are fewer nodes, each node gets
-        /// a replica.
+        /// Replication factor of __jetstream_state when it is created. If there are fewer nodes, each node
+        /// gets a replica.
         tailrace_jetstream_state_topic_replication_factor: i16 =
             K::new("tailrace.jetstream.state.topic.replication.factor", Short).default("3").count("replicas").at_least(1);
         /// Segment size of __jetstream_state when it is created: a segment that reaches it is closed, and the

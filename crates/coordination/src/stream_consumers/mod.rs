@@ -2,7 +2,8 @@
 //!
 //! The consumers themselves run beside the leader of their stream. This coordinator keeps their
 //! configurations and states, which it does not look into, in one partition of `__jetstream_state`. All
-//! consumers of a stream are in the same partition, and the leader of that partition need not lead the stream.
+//! consumers of a stream are in the same partition, and the leader of that partition need not lead the
+//! stream.
 //!
 //! # Who may write
 //! A leader of a stream *opens* its consumers, in its epoch, and gets a generation. From then on writes of

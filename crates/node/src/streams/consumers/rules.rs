@@ -19,8 +19,8 @@ pub(super) fn bounds(config: &BrokerConfig) -> Bounds {
     Bounds { pending_max, waiting_max, reserve_step: RESERVE_STEP, ..Bounds::default() }
 }
 
-/// Messages without an acknowledgement that one consumer may have, whatever it asks for and the settings allow:
-/// its state is saved as one record. It waits for acknowledgements then.
+/// Messages without an acknowledgement that one consumer may have, whatever it asks for and the settings
+/// allow: its state is saved as one record. It waits for acknowledgements then.
 const PENDING_MAX: u32 = 524_288;
 
 /// Numbers of deliveries that are reserved at a time. After half of them the next ones are. A faster consumer

@@ -198,4 +198,21 @@ mod tests {
         assert_eq!(unsaved.due_ns(), Some(7));
         assert_eq!((unsaved.next_round(), unsaved.due_ns()), (1, Some(0)));
     }
+
+    /// Another one of that name may be there already. It is written behind the deletion, and if it is not
+    /// durable, the deletion is all.
+    #[test]
+    fn a_deletion_is_written_and_what_had_changed_before_it_is_not() {
+        let (mut unsaved, name, mut members) = (Unsaved::default(), Arc::from("C"), BTreeMap::new());
+        unsaved.left.push_back(Arc::clone(&name));
+        unsaved.changed(&name, SaveNeed::Urgent, 5);
+        unsaved.deleted(&name);
+        assert!(unsaved.left.is_empty() && unsaved.changed.is_empty());
+        assert!(unsaved.is_deleting("C") && unsaved.may_be_deleting("C") && !unsaved.may_be_deleting("D"));
+        let gathered = unsaved.gather(&mut members, 5).unwrap().expect("something is to be written");
+        assert_eq!((&*gathered.write.deleted, gathered.write.changed.len()), (&["C".to_owned()][..], 0));
+        assert!(unsaved.may_be_deleting("C"), "while it is written");
+        assert_eq!(unsaved.saved(gathered, &mut members, &mut BTreeSet::new()), Some(1));
+        assert!(!unsaved.may_be_deleting("C"));
+    }
 }

@@ -116,6 +116,34 @@ mod tests {
     use super::super::super::select::filters;
     use super::*;
 
+    /// Whole streams are counted by their subjects, parts of them by their messages.
+    #[test]
+    fn a_part_is_counted_as_its_messages_are_found_one_by_one() {
+        let mut contents = Contents::new(Limits::default(), 1);
+        for seq in 1..=40 {
+            let subject = [&b"a.1"[..], b"a.2", b"b.1"][seq as usize * 7 % 3];
+            let message = Message { seq, subject, bytes: 40, time_ms: 0, rollup: None };
+            contents.append(&message, &mut |_| {});
+        }
+        let pulls = Pulls::new(&Arc::new(AtomicUsize::new(0)));
+        for names in [&[][..], &["a.*".to_owned()], &["a.1".to_owned(), "b.>".to_owned()]] {
+            let filters = filters(names).unwrap();
+            let mut sight = Sight::default();
+            let mut view = View { contents: &contents, filters: &filters, sight: &mut sight, pulls: &pulls };
+            for (first, last) in [(1, 40), (1, 39), (7, 7), (8, 21), (30, u64::MAX), (41, 50), (5, 4)] {
+                for cut in [None, Some(12), Some(40)] {
+                    let (mut count, mut from) = (0, first);
+                    while let Found::Message(found) = view.next(from, cut)
+                        && found.seq <= last
+                    {
+                        (count, from) = (count + 1, found.seq + 1);
+                    }
+                    assert_eq!(view.count(first, last, cut), count, "{names:?} {first}..={last} {cut:?}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_search_looks_at_a_bounded_number_of_messages_and_the_next_one_goes_on_behind_them() {
         let mut contents = Contents::new(Limits::default(), 1);

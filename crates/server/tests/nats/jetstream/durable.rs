@@ -63,6 +63,25 @@ async fn a_stream_made_again_after_a_kill_has_no_consumers() {
     assert_eq!(asker.refusal("CONSUMER.INFO.S.D", "").await, 10014);
 }
 
+/// Its acknowledgements are in memory only from then on. So it must be gone after a kill, and not as it was.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_consumer_that_is_durable_no_more_does_not_come_back_after_a_kill() {
+    let (server, mut asker) = with_messages(3).await;
+    durable(&mut asker, "").await;
+    create(&mut asker, "C", r#"{"durable_name":"C","ack_policy":"explicit"}"#).await;
+    let changed = r#"{"name":"D","ack_policy":"explicit","inactive_threshold":300000000000}"#;
+    assert_eq!(create(&mut asker, "D", changed).await["name"], "D");
+    let got = all(&mut asker, "D", EVERYTHING).await;
+    asker.ask(got[0].ack(), "+ACK").await;
+    // One that is made again with the same name, but ephemeral.
+    assert_eq!(asker.api("CONSUMER.DELETE.S.C", "").await["success"], true);
+    let ephemeral = r#"{"name":"C","ack_policy":"explicit","inactive_threshold":300000000000}"#;
+    assert_eq!(create(&mut asker, "C", ephemeral).await["name"], "C");
+    let killed = server.crashed_copy().await;
+    let mut asker = Asker::new(&killed).await;
+    assert_eq!(asker.api("CONSUMER.NAMES.S", "").await["consumers"], json!([]));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pause_outlives_a_restart() {
     let (mut server, mut asker) = with_messages(1).await;
