@@ -1,12 +1,13 @@
 #!/bin/bash
-# JetStream's API beside the real server, answer by answer: interop/jetstream.sh [streams] [apis] [messages]
+# JetStream's API beside the real server, answer by answer: interop/jetstream.sh [AREA ...]
 #
 # nats-server 2.15.2 and tailrace are asked the same: configurations of streams, requests in every form,
-# messages and reads of them. What is compared: every field of every answer. jetstream/beside.py lists what
-# may differ, each with its reason, and counts what tailrace refuses because it is not there yet.
+# messages and reads of them, and random publishes with random headers (--seed N, --messages N). What is
+# compared: every field of every answer. jetstream/beside.py lists the areas, and what may differ, each with
+# its reason, and counts what tailrace refuses because it is not there yet.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-case ${1:-} in -*) sed -n '2,/^set/{s/^# \?//;/^set/d;p}' "$0"; exit $([ "$1" = --help ]; echo $?) ;; esac
+case ${1:-} in -h | --help) sed -n '2,/^set/{s/^# \?//;/^set/d;p}' "$0"; exit $([ "$1" = --help ]; echo $?) ;; esac
 if [ -z "${TAILRACE_BIN:-}" ]; then
   (cd "$ROOT" && cargo build -q -p tailrace) || die "tailrace does not build"
   export TAILRACE_BIN=${CARGO_TARGET_DIR:-$ROOT/target}/debug/tailrace

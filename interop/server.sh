@@ -8,9 +8,9 @@
 #   server.sh again STATE                  starts on the same port and data folder
 #   server.sh restart STATE [TERM|KILL]    stop, then again
 #
-# The state folder has the addresses: addr (Kafka: the first listener), ssl (its listener SSL, if TAILRACE_ARGS
-# names one), nats, ws (of WebSocket), http; and what NATS_FRONT makes: ca.pem, client.pem, client.key, seed; and
-# of creds, what go/natscreds makes.
+# The state folder has the addresses: addr (Kafka: the first listener), ssl (its listener SSL, if
+# TAILRACE_ARGS names one), nats, ws (of WebSocket), http; and what NATS_FRONT makes: ca.pem, client.pem,
+# client.key, seed; and of creds, what go/natscreds makes.
 #
 # With INTEROP_NODES=3 tailrace is a cluster of three nodes, and the addresses are those of the first one;
 # stop and again apply to all of them. The others are in STATE/node2 and so on, with the same files.

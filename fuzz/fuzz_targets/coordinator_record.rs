@@ -1,4 +1,5 @@
-//! Arbitrary bytes as the log of a coordinator: of groups, of transactions, or of the state of share groups.
+//! Arbitrary bytes as the log of a coordinator: of groups, of transactions, of the state of share groups,
+//! or of the consumers of streams.
 //! Replaying the log, and the ticks that follow, must not panic. Another coordinator must understand every
 //! record that the first one writes.
 //!
@@ -17,6 +18,7 @@ use libfuzzer_sys::fuzz_target;
 use tailrace_coordination::coordinator::{Coordinator, Effects, Generations, Moment, Replayed};
 use tailrace_coordination::groups::GroupCoordinator;
 use tailrace_coordination::share::ShareCoordinator;
+use tailrace_coordination::stream_consumers::ConsumersCoordinator;
 use tailrace_coordination::transactions::TransactionCoordinator;
 use tailrace_metadata::{Controller, MetadataImage};
 use tailrace_types::{LeaderEpoch, Offset, TimestampMs};
@@ -27,10 +29,11 @@ const TICKS: usize = 8;
 fuzz_target!(|data: &[u8]| {
     let Some((kind, log)) = data.split_first() else { return };
     let image = Controller::new(BTreeMap::new()).expect("the defaults are legal").image();
-    match kind % 3 {
+    match kind % 4 {
         0 => play(GroupCoordinator::new, log, &image),
         1 => play(TransactionCoordinator::new, log, &image),
-        _ => play(ShareCoordinator::new, log, &image),
+        2 => play(ShareCoordinator::new, log, &image),
+        _ => play(ConsumersCoordinator::new, log, &image),
     }
 });
 

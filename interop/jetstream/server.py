@@ -1,6 +1,7 @@
 """Starts nats-server, and speaks the client protocol to it over a plain socket."""
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -18,6 +19,15 @@ def free_ports(count):
     return ports
 
 
+def said(words, data):
+    """A message: its subject, its reply, its headers and its payload."""
+    words = [word.decode() for word in words]
+    sizes = 2 if words[0] == "HMSG" else 1
+    headers = data[: int(words[-2])].decode() if sizes == 2 else ""
+    reply = words[3] if len(words) > 3 + sizes else ""
+    return words[1], reply, headers, data[len(headers) :].decode()
+
+
 class Connection:
     """One client. Requests are sent one at a time."""
 
@@ -25,6 +35,8 @@ class Connection:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
         self.rest = b""
         self.count = 0
+        # What came for other subscriptions than that of answers.
+        self.pushed = []
         self.line()
         self.send(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nSUB _INBOX.r.* 1\r\nPING\r\n')
         while self.line() != b"PONG":
@@ -70,10 +82,52 @@ class Connection:
                 if not words or words[0] not in (b"MSG", b"HMSG"):
                     continue
                 data = self.take(int(words[-1]))
-                if words[1].decode() == inbox:
+                if words[2] != b"1":
+                    self.pushed.append(said(words, data))
+                elif words[1].decode() == inbox:
                     return data
         except (socket.timeout, TimeoutError):
             return None
+        finally:
+            self.socket.settimeout(10)
+
+
+    def deliveries(self, subject, body, timeout=3):
+        """All messages that come for a pull, up to the status that ends it, or until nothing comes. Each is its
+        subject, its reply, its headers and its payload."""
+        self.count += 1
+        inbox = "_INBOX.r.%d" % self.count
+        self.send(b"PUB %s %s %d\r\n%s\r\n" % (subject.encode(), inbox.encode(), len(body), body))
+        self.socket.settimeout(timeout)
+        found = []
+        try:
+            while True:
+                words = self.line().split()
+                if not words or words[0] not in (b"MSG", b"HMSG"):
+                    continue
+                subject, reply, headers, payload = said(words, self.take(int(words[-1])))
+                is_status = re.match(r"NATS/1.0 \d", headers) is not None
+                found.append(("" if subject == inbox else subject, reply, headers, payload))
+                if is_status and not headers.startswith("NATS/1.0 100"):
+                    return found
+        except (socket.timeout, TimeoutError):
+            return found
+        finally:
+            self.socket.settimeout(10)
+
+    def arrived(self, quiet):
+        """What has come for other subscriptions, once nothing more has come for so many seconds."""
+        self.socket.settimeout(quiet)
+        try:
+            while True:
+                words = self.line().split()
+                if words and words[0] in (b"MSG", b"HMSG"):
+                    data = self.take(int(words[-1]))
+                    if words[2] != b"1":
+                        self.pushed.append(said(words, data))
+        except (socket.timeout, TimeoutError):
+            found, self.pushed = self.pushed, []
+            return found
         finally:
             self.socket.settimeout(10)
 

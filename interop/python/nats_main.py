@@ -2,7 +2,8 @@
 import asyncio, os, ssl, subprocess, sys
 import nats
 from nats.errors import Error, MaxPayloadError, NoRespondersError
-from nats.js.errors import NotFoundError
+from nats.js.api import ConsumerConfig
+from nats.js.errors import APIError, KeyNotFoundError, KeyWrongLastSequenceError, NotFoundError
 import harness
 from harness import SMOKE, check, flushed, raises, same
 
@@ -404,6 +405,199 @@ async def jetstream_streams():
     await nc.close()
 
 
+async def jetstream_pulls():
+    """A durable consumer, as nats-py pulls from it and acknowledges."""
+    nc = await connect()
+    js = nc.jetstream()
+    await js.add_stream(name="PYPULL", subjects=["py.pull.>"])
+    for number in range(7):
+        await js.publish(f"py.pull.{number % 2}", f"m{number}".encode(), headers={"Number": str(number)})
+    config = ConsumerConfig(ack_wait=60, filter_subject="py.pull.>")
+    pulls = await js.pull_subscribe("py.pull.>", durable="worker", config=config)
+    got = await pulls.fetch(5, timeout=WAIT_S)
+    same([(m.subject, m.data, m.headers["Number"]) for m in got], [(f"py.pull.{n % 2}", b"m%d" % n, str(n)) for n in range(5)], "the first five")
+    same([(m.metadata.sequence.stream, m.metadata.num_delivered, m.metadata.num_pending) for m in got], [(n, 1, 7 - n) for n in range(1, 6)], "what they tell")
+    await got[0].ack_sync(WAIT_S)
+    await got[1].ack()
+    await got[2].nak()
+    await got[3].term()
+    await got[4].in_progress()
+    rest = []
+    while len(rest) < 3:
+        rest += await pulls.fetch(3 - len(rest), timeout=WAIT_S)
+    rest.sort(key=lambda m: m.data)
+    same([(m.data, m.metadata.num_delivered) for m in rest], [(b"m2", 2), (b"m5", 1), (b"m6", 1)], "the one that was refused, and the others")
+    await rest.pop(0).ack_sync(WAIT_S)
+    await got[4].ack_sync(WAIT_S)
+    info = await js.consumer_info("PYPULL", "worker")
+    same((info.num_pending, info.num_ack_pending, info.ack_floor.stream_seq), (0, 2, 5), "the consumer")
+    try:
+        await pulls.fetch(1, timeout=0.5)
+        raise harness.Failure("there was one more")
+    except asyncio.TimeoutError:
+        pass
+    # One that waits gets what is published later.
+    waiting = asyncio.create_task(pulls.fetch(1, timeout=WAIT_S))
+    await until_waiting(js, "PYPULL", "worker")
+    await js.publish("py.pull.later", b"later")
+    same([m.data for m in await waiting], [b"later"], "what came later")
+    same(len(await js.consumers_info("PYPULL")), 1, "consumers")
+    # Another client of the same durable goes on where this one is.
+    other = await nc.jetstream().pull_subscribe_bind("worker", "PYPULL")
+    for m in rest:
+        await m.ack_sync(WAIT_S)
+    same((await js.consumer_info("PYPULL", "worker")).ack_floor.stream_seq, 7, "the ack floor")
+    await js.publish("py.pull.0", b"other")
+    same([m.data for m in await other.fetch(1, timeout=WAIT_S)], [b"other"], "the other client")
+    check(await js.delete_consumer("PYPULL", "worker"), "delete")
+    try:
+        await js.consumer_info("PYPULL", "worker")
+        raise harness.Failure("the deleted consumer is still there")
+    except NotFoundError:
+        pass
+    await js.delete_stream("PYPULL")
+    await nc.close()
+
+
+async def until_waiting(js, stream, consumer):
+    for _ in range(WAIT_S * 50):
+        if (await js.consumer_info(stream, consumer)).num_waiting:
+            return
+        await asyncio.sleep(0.02)
+    raise harness.Failure(f"no pull waits within {WAIT_S} s")
+
+
+async def jetstream_pushes():
+    """Subscriptions as nats-py makes them: plain, of a queue group, in order."""
+    nc, other = await connect(), await connect()
+    js = nc.jetstream()
+    await js.add_stream(name="PYPUSH", subjects=["py.push.>"])
+    for number in range(5):
+        await js.publish(f"py.push.{number % 2}", f"m{number}".encode())
+    plain = await js.subscribe("py.push.1")
+    got = await collect(plain, 2)
+    same([(m.subject, m.data, m.metadata.num_pending) for m in got], [("py.push.1", b"m1", 1), ("py.push.1", b"m3", 0)], "a filter")
+    for m in got:
+        await m.ack_sync(WAIT_S)
+    same((await plain.consumer_info()).num_ack_pending, 0, "acknowledged")
+    await plain.unsubscribe()
+    # A durable one of a queue group, whose members are two connections.
+    seen = []
+
+    async def member(m):
+        seen.append(m.data)
+        await m.ack()
+    await js.subscribe("py.push.>", queue="workers", durable="workers", cb=member)
+    await other.jetstream().subscribe("py.push.>", queue="workers", durable="workers", cb=member)
+    for number in range(5, 25):
+        await js.publish("py.push.0", f"m{number}".encode())
+    await until(lambda: len(seen) == 25, "the group has all messages")
+    same(sorted(seen), sorted(b"m%d" % n for n in range(25)), "each once")
+    # In order, with flow control.
+    ordered = await js.subscribe("py.push.>", ordered_consumer=True)
+    same([m.data for m in await collect(ordered, 25)], [b"m%d" % n for n in range(25)], "in order")
+    large = bytes(100_000)
+    for number in range(60):
+        await js.publish("py.push.large", large)
+    same([len(m.data) for m in await collect(ordered, 60)], [len(large)] * 60, "much")
+    await js.delete_stream("PYPUSH")
+    await nc.close()
+    await other.close()
+
+
+async def jetstream_buckets():
+    """A bucket of keys and values: what is put, found, watched, listed, and its history."""
+    nc = await connect()
+    js = nc.jetstream()
+    # As create_key_value makes it, but without TTLs of messages.
+    rules = {"max_msgs_per_subject": 5, "discard": "new", "allow_rollup_hdrs": True, "deny_delete": True}
+    await js.add_stream(name="KV_PYKV", subjects=["$KV.PYKV.>"], allow_direct=True, **rules)
+    kv = await js.key_value("PYKV")
+    same([await kv.put("a", b"1"), await kv.put("b", b"2"), await kv.put("a", b"3")], [1, 2, 3], "revisions")
+    entry = await kv.get("a")
+    same((entry.key, entry.value, entry.revision), ("a", b"3", 3), "the last of a key")
+    same((await kv.get("a", revision=1)).value, b"1", "an earlier one")
+    watcher = await kv.watchall()
+    initial = [await watcher.updates(WAIT_S) for _ in range(3)]
+    same([e and (e.key, e.value) for e in initial], [("b", b"2"), ("a", b"3"), None], "what a watch begins with")
+    await kv.put("c", b"4")
+    entry = await watcher.updates(WAIT_S)
+    same((entry.key, entry.value, entry.revision), ("c", b"4", 4), "what a watch goes on with")
+    check(await kv.delete("b"), "delete")
+    entry = await watcher.updates(WAIT_S)
+    same((entry.key, entry.operation), ("b", "DEL"), "the watch sees that")
+    await watcher.stop()
+    try:
+        await kv.get("b")
+        raise harness.Failure("the deleted key is still there")
+    except KeyNotFoundError:
+        pass
+    same(sorted(await kv.keys()), ["a", "c"], "keys")
+    same([(e.value, e.revision) for e in await kv.history("a")], [(b"1", 1), (b"3", 3)], "history")
+    status = await kv.status()
+    same((status.values, status.history), (5, 5), "status")
+    check(await js.delete_key_value("PYKV"), "delete the bucket")
+
+
+async def jetstream_publish():
+    """Expectations and ids, and the entries of a bucket, which rest on them."""
+    nc = await connect()
+    js = nc.jetstream()
+    await js.add_stream(name="PYP", subjects=["py.p.>"])
+
+    async def put(subject, **headers):
+        ack = await js.publish(subject, b"x", headers={f"Nats-{name.replace('_', '-')}": value for name, value in headers.items()})
+        return ack.seq, bool(ack.duplicate)
+
+    async def wrong(code, subject, **headers):
+        try:
+            await put(subject, **headers)
+        except APIError as error:
+            return same(error.err_code, code, str(headers))
+        raise harness.Failure(f"{headers} was not refused")
+
+    same(await put("py.p.1", Msg_Id="one"), (1, False), "an id")
+    same(await put("py.p.2", Msg_Id="one"), (1, True), "the same id")
+    same(await put("py.p.1", Expected_Last_Sequence="1"), (2, False), "the last sequence")
+    await wrong(10071, "py.p.1", Expected_Last_Sequence="1")
+    same(await put("py.p.2", Expected_Last_Subject_Sequence="0"), (3, False), "a new subject")
+    await wrong(10071, "py.p.2", Expected_Last_Subject_Sequence="0")
+    await wrong(10060, "py.p.2", Expected_Stream="OTHER")
+    await wrong(10111, "py.p.2", Rollup="sub")
+    check(await js.delete_stream("PYP"), "delete")
+    # As create_key_value makes it, but without TTLs of messages.
+    rules = {"max_msgs_per_subject": 3, "discard": "new", "allow_rollup_hdrs": True, "deny_delete": True}
+    await js.add_stream(name="KV_PYB", subjects=["$KV.PYB.>"], allow_direct=True, **rules)
+    bucket = await js.key_value("PYB")
+    same(await bucket.create("a", b"1"), 1, "create")
+    try:
+        await bucket.create("a", b"2")
+        raise harness.Failure("a key was created twice")
+    except KeyWrongLastSequenceError:
+        pass
+    same(await bucket.put("a", b"3"), 2, "put")
+    same(await bucket.update("a", b"4", last=2), 3, "update")
+    try:
+        await bucket.update("a", b"5", last=2)
+        raise harness.Failure("an update of an old revision passed")
+    except KeyWrongLastSequenceError:
+        pass
+    entry = await bucket.get("a")
+    same((entry.value, entry.revision), (b"4", 3), "get")
+    same((await bucket.get("a", revision=1)).value, b"1", "get a revision")
+    check(await bucket.delete("a"), "delete")
+    same(await bucket.create("a", b"6"), 5, "create after delete")
+    check(await bucket.purge("a"), "purge")
+    try:
+        await bucket.get("a")
+        raise harness.Failure("a purged key is there")
+    except NotFoundError:
+        pass
+    same((await js.stream_info("KV_PYB")).state.messages, 1, "what a purge leaves")
+    check(await js.delete_stream("KV_PYB"), "delete the bucket")
+    await nc.close()
+
+
 scale = 1 if SMOKE else 10
 test(True, "publish and subscribe", publish_and_subscribe)
 test(True, "wildcards", wildcards)
@@ -419,6 +613,10 @@ test(True, "order", in_order, 5000 * scale)
 test(True, "drain", drain)
 test(True, "WebSocket", publish_and_subscribe, f"ws://{said('ws')}")
 test(True, "JetStream: streams", jetstream_streams)
+test(True, "JetStream: pull consumers", jetstream_pulls)
+test(True, "JetStream: push consumers", jetstream_pushes)
+test(True, "JetStream: keys and values", jetstream_buckets)
+test(True, "JetStream: expectations, ids and key-value", jetstream_publish)
 test(True, "a restart of the server", reconnect)
 test(True, "user and password", user_and_password)
 test(False, "token", token)

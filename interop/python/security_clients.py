@@ -37,7 +37,7 @@ CLIENTS = {
 SHORT = dict(zip(CLIENTS, ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")))
 # What some clients tell instead of the error that they were told.
 HIDDEN = {("kafkajs", f"GROUP_{REFUSED}"): "KafkaJSGroupCoordinatorNotFound", ("kafkajs", f"TRANSACTIONAL_ID_{REFUSED}"): "KafkaJSGroupCoordinatorNotFound", ("franz-go", "OAUTHBEARER"): "unexpected data in oauth response",
-          # It takes a refused token for accepted and goes on. Kafka answers that, tailrace closes the connection.
+          # It takes a refused token for accepted and goes on. Kafka says so, tailrace closes the connection.
           ("kafkajs", "OAUTHBEARER"): "ILLEGAL_SASL_STATE" if os.environ.get("SECURITY_TARGET") == "kafka" else "KafkaJSNumberOfRetriesExceeded"}
 output = threading.Lock()
 failed = 0

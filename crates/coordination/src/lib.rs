@@ -1,4 +1,4 @@
-//! Coordinators of groups, transactions and share groups.
+//! Coordinators of groups, transactions, share groups, and the durable consumers of streams.
 //!
 //! Everything here is deterministic and free of I/O: no clock, no randomness, no files, no threads. A
 //! coordinator takes events, the time and the metadata, and returns [`coordinator::Effects`]. Kafka's error
@@ -7,4 +7,5 @@
 pub mod coordinator;
 pub mod groups;
 pub mod share;
+pub mod stream_consumers;
 pub mod transactions;

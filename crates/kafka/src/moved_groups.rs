@@ -1,7 +1,6 @@
 //! The groups whose offsets a connection has set without being a member.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
@@ -11,14 +10,18 @@ const GROUPS_MAX: usize = 8;
 /// The groups. Consumers without a group set offsets all the time, and so does an administrator who resets
 /// them, with the same request: the audit log has the first one of each connection.
 #[derive(Debug, Default)]
-pub(crate) struct MovedGroups(Mutex<Vec<u64>>);
+pub(crate) struct MovedGroups {
+    /// Each connection has its own. Keys of the whole process would be drawn by the first run of the
+    /// simulator, and the others would differ from it.
+    keys: RandomState,
+    known: Mutex<Vec<u64>>,
+}
 
 impl MovedGroups {
     /// Reports whether this is the first time.
     pub(crate) fn is_new(&self, group: &str) -> bool {
-        static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        let hash = KEYS.hash_one(group);
-        let mut known = self.0.lock();
+        let hash = self.keys.hash_one(group);
+        let mut known = self.known.lock();
         if known.contains(&hash) {
             return false;
         }

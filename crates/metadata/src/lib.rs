@@ -26,8 +26,8 @@ pub use controller::{
 };
 pub use features::{CLUSTER_LEVEL, Feature, FeatureDirection, FeatureError, FeatureLevels, FeatureUpdate};
 pub use image::{
-    AccessContradiction, AccessImage, CONSUMER_OFFSETS_TOPIC, GroupImage, METADATA_TOPIC, MetadataImage,
-    NodeImage, PartitionImage, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC, TopicImage,
-    is_internal_topic,
+    AccessContradiction, AccessImage, CONSUMER_OFFSETS_TOPIC, GroupImage, JETSTREAM_STATE_TOPIC,
+    METADATA_TOPIC, MetadataImage, NodeImage, PartitionImage, SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC, TopicImage, is_internal_topic,
 };
 pub use record::{KafkaEndpoint, MetadataRecord, NodeRegistration, RecordError};

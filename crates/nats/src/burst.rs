@@ -256,9 +256,15 @@ pub(crate) struct Crowded(Arc<Client>);
 impl Crowded {
     /// Waits until the connection has caught up, for a few milliseconds at most.
     pub(crate) async fn wait(self, metrics: &NatsMetrics) {
+        self.wait_further(metrics).await;
+    }
+
+    /// The same. Returns the connection if it is still behind.
+    pub(crate) async fn wait_further(self, metrics: &NatsMetrics) -> Option<Arc<Client>> {
         if self.0.out.is_crowded() {
             metrics.stalls.inc();
             self.0.out.wait_for_room(STALL_MAX).await;
         }
+        self.0.out.is_crowded().then_some(self.0)
     }
 }

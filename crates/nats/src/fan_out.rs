@@ -14,6 +14,7 @@ use tailrace_nats_wire::Message;
 use crate::burst::{Burst, Crossing};
 use crate::capture::Binding;
 use crate::client::Client;
+use crate::letter::Letter;
 use crate::queues::QueuePicker;
 use crate::router::{NODES, Outgoing, QUEUES, Router};
 use crate::subscription::ClientSubscription;
@@ -25,6 +26,8 @@ const AT_ONCE: usize = 128;
 /// The targets of a message, and the progress of its delivery.
 pub(super) struct FanOut {
     targets: Vec<Arc<Target>>,
+    /// Where the message goes, if that is not its own subject.
+    at: Option<Arc<[u8]>>,
     /// Number of targets that were visited.
     plain: usize,
     /// Number of targets that were put into their queue groups, if there are any.
@@ -57,6 +60,7 @@ impl FanOut {
         let queues = QueuePicker::new(tailrace_env::random::u64());
         Self {
             targets,
+            at: None,
             plain: 0,
             grouped: 0,
             served: 0,
@@ -69,6 +73,11 @@ impl FanOut {
         }
     }
 
+    /// The same for a message that goes to another subject than its own.
+    pub(super) fn to(targets: Vec<Arc<Target>>, at: Option<&[u8]>) -> Self {
+        Self { at: at.map(Into::into), ..Self::new(targets) }
+    }
+
     /// Continues for one turn. Passes topics that capture the message to `captured`. Returns the number of
     /// deliveries when all are made.
     pub(super) fn go_on(
@@ -78,7 +87,9 @@ impl FanOut {
         captured: impl FnMut(&Arc<Binding>),
     ) -> Option<usize> {
         let Turn { burst, origin, message, here, until } = turn;
-        let mut outgoing = Outgoing { burst, origin, message, shared: self.shared.take() };
+        let at = self.at.clone();
+        let letter = Letter { message, at: at.as_deref() };
+        let mut outgoing = Outgoing { burst, origin, letter, shared: self.shared.take() };
         let done = self.plain(&mut outgoing, here, until, captured)
             && (self.others & QUEUES == 0 || self.group(here, until) && self.serve(&mut outgoing, until));
         self.shared = outgoing.shared.take();
@@ -87,7 +98,7 @@ impl FanOut {
         }
         burst.crossings.append(&mut self.crossings);
         if self.others & NODES != 0 && here.is_none() {
-            self.deliveries += router.send_to_nodes(&self.targets, &self.queues, message);
+            self.deliveries += router.send_to_nodes(&self.targets, &self.queues, letter);
         }
         Some(self.deliveries + self.groups)
     }
@@ -99,7 +110,7 @@ impl FanOut {
 
     fn plain(
         &mut self,
-        outgoing: &mut Outgoing<'_, '_>,
+        outgoing: &mut Outgoing<'_>,
         here: Option<Here<'_>>,
         until: Instant,
         mut captured: impl FnMut(&Arc<Binding>),
@@ -116,7 +127,8 @@ impl FanOut {
                     }
                     Target::Node(_) => self.others |= NODES,
                     Target::Account(crossing) => {
-                        if here.is_none() || to_plain && crossing.is_for_other_nodes() {
+                        let crosses = here.is_none() || to_plain && crossing.is_for_other_nodes();
+                        if crosses && self.at.is_none() {
                             self.crossings.push(Arc::clone(crossing));
                         }
                     }
@@ -146,7 +158,7 @@ impl FanOut {
         true
     }
 
-    fn serve(&mut self, outgoing: &mut Outgoing<'_, '_>, until: Instant) -> bool {
+    fn serve(&mut self, outgoing: &mut Outgoing<'_>, until: Instant) -> bool {
         let mut deliver = |subscription: &ClientSubscription| outgoing.deliver(subscription);
         while self.served < self.queues.groups() {
             self.groups += usize::from(self.queues.serve(&self.targets, self.served, &mut deliver));

@@ -36,6 +36,7 @@ mod front;
 mod go_time;
 mod input;
 mod jetstream;
+mod letter;
 mod limits;
 mod link_user;
 mod listener;

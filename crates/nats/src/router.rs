@@ -16,11 +16,12 @@ use tailrace_nats_wire::{Delivery, Message, decimal_digits, write_delivery};
 use tailrace_subjects::{
     Cache, Dialect, Limits, Pattern, PatternWord, SubscribeError, Subscription, TupleSpace,
 };
-use tailrace_types::{Tally, TopicId, take_off};
+use tailrace_types::{NodeId, Tally, TopicId, take_off};
 
 use crate::burst::{Burst, Crossing};
 use crate::capture::Binding;
 use crate::client::Client;
+use crate::letter::Letter;
 use crate::outbuf::{Appended, DeliverySize, SHARED_BYTES_MIN};
 use crate::queues::QueuePicker;
 use crate::routes::{Key, Matches, NodePicker, Routes};
@@ -193,7 +194,7 @@ impl Router {
         message: &Message<'_>,
         captured: impl FnMut(&Arc<Binding>),
     ) -> Begun {
-        self.begin(burst, Some(origin), message, captured)
+        self.begin(burst, Some(origin), Letter::of(message), captured)
     }
 
     /// The same for a message that has crossed from another account.
@@ -204,12 +205,17 @@ impl Router {
         message: &Message<'_>,
         captured: impl FnMut(&Arc<Binding>),
     ) -> Begun {
-        self.begin(burst, origin, message, captured)
+        self.begin(burst, origin, Letter::of(message), captured)
     }
 
     /// The same for a message of the server itself, which topics do not capture.
     pub(super) fn begin_own(&self, burst: &mut Burst, message: &Message<'_>) -> Begun {
-        self.begin(burst, None, message, |_| {})
+        self.begin(burst, None, Letter::of(message), |_| {})
+    }
+
+    /// The same for one that goes to another subject than its own. It does not cross to other accounts.
+    pub(super) fn begin_letter(&self, burst: &mut Burst, letter: Letter<'_>) -> Begun {
+        self.begin(burst, None, letter, |_| {})
     }
 
     #[inline]
@@ -217,12 +223,12 @@ impl Router {
         &self,
         burst: &mut Burst,
         origin: Option<&Client>,
-        message: &Message<'_>,
+        letter: Letter<'_>,
         mut captured: impl FnMut(&Arc<Binding>),
     ) -> Begun {
         self.with_local(|local| {
             let hits = local.cache.hits();
-            let Ok(targets) = local.cache.matches(&self.space, message.subject) else {
+            let Ok(targets) = local.cache.matches(&self.space, letter.to()) else {
                 return Begun::Done(0);
             };
             if targets.len() > WIDE {
@@ -230,7 +236,7 @@ impl Router {
                 burst.looked_up(0);
                 return Begun::Wide(targets);
             }
-            let mut outgoing = Outgoing { burst, origin, message, shared: None };
+            let mut outgoing = Outgoing { burst, origin, letter, shared: None };
             let (mut deliveries, mut others) = (0, 0);
             for target in targets {
                 match &**target {
@@ -240,7 +246,10 @@ impl Router {
                         deliveries += usize::from(outgoing.deliver(subscription));
                     }
                     Target::Node(_) => others |= NODES,
-                    Target::Account(crossing) => outgoing.burst.crossings.push(Arc::clone(crossing)),
+                    Target::Account(crossing) if letter.at.is_none() => {
+                        outgoing.burst.crossings.push(Arc::clone(crossing));
+                    }
+                    Target::Account(_) => {}
                 }
             }
             if others != 0 {
@@ -249,7 +258,7 @@ impl Router {
                     queues.deliver(targets, |_| true, |subscription| outgoing.deliver(subscription));
                 if others & NODES != 0 {
                     let matches = Matches { targets, is_served: |queue| queues.has_served(queue) };
-                    deliveries += local.nodes.send(&self.routes, &matches, self.account.as_deref(), message);
+                    deliveries += local.nodes.send(&self.routes, &matches, self.account.as_deref(), letter);
                 }
             }
             burst.looked_up(local.cache.hits() - hits);
@@ -270,10 +279,10 @@ impl Router {
     /// Delivers a message from another node to clients of this one. The result is the number of queue groups
     /// that were served. A message for very many subscriptions is left to the caller, as in
     /// [`Router::begin_publish`].
-    pub(super) fn begin_here(&self, burst: &mut Burst, message: &Message<'_>, here: Here<'_>) -> Begun {
+    pub(super) fn begin_here(&self, burst: &mut Burst, letter: Letter<'_>, here: Here<'_>) -> Begun {
         self.with_local(|local| {
             let hits = local.cache.hits();
-            let Ok(targets) = local.cache.matches(&self.space, message.subject) else {
+            let Ok(targets) = local.cache.matches(&self.space, letter.to()) else {
                 return Begun::Done(0);
             };
             if targets.len() > WIDE {
@@ -281,13 +290,13 @@ impl Router {
                 burst.looked_up(0);
                 return Begun::Wide(targets);
             }
-            let mut outgoing = Outgoing { burst, origin: None, message, shared: None };
+            let mut outgoing = Outgoing { burst, origin: None, letter, shared: None };
             for target in targets.iter().filter(|_| here.plain) {
                 match &**target {
                     Target::Client(subscription) if subscription.queue.is_none() => {
                         outgoing.deliver(subscription);
                     }
-                    Target::Account(crossing) if crossing.is_for_other_nodes() => {
+                    Target::Account(crossing) if letter.at.is_none() && crossing.is_for_other_nodes() => {
                         outgoing.burst.crossings.push(Arc::clone(crossing));
                     }
                     Target::Client(_) | Target::Account(_) | Target::Topic(_) | Target::Node(_) => {}
@@ -303,6 +312,77 @@ impl Router {
         })
     }
 
+    /// Delivers a message to those clients of this node that subscribe to `inbox`. They see its own subject.
+    /// Returns how many get it. An inbox with very many subscriptions is none.
+    pub(crate) fn deliver_to_inbox(&self, burst: &mut Burst, inbox: &[u8], message: &Message<'_>) -> usize {
+        self.with_local(|local| {
+            let hits = local.cache.hits();
+            let Ok(targets) = local.cache.matches(&self.space, inbox) else { return 0 };
+            if targets.len() > WIDE {
+                return 0;
+            }
+            let letter = Letter { message, at: Some(inbox) };
+            let mut outgoing = Outgoing { burst, origin: None, letter, shared: None };
+            let mut deliver = |subscription: &ClientSubscription| outgoing.deliver(subscription);
+            let (mut deliveries, mut has_queues) = (0, false);
+            for target in targets {
+                match &**target {
+                    Target::Client(subscription) if subscription.queue.is_some() => has_queues = true,
+                    Target::Client(subscription) => deliveries += usize::from(deliver(subscription)),
+                    Target::Topic(_) | Target::Node(_) | Target::Account(_) => {}
+                }
+            }
+            if has_queues {
+                deliveries += local.queues.deliver(targets, |_| true, deliver);
+            }
+            burst.looked_up(local.cache.hits() - hits);
+            deliveries
+        })
+    }
+
+    /// Reports whether a client of this node subscribes to `subject`.
+    pub(crate) fn reaches_client(&self, subject: &[u8]) -> bool {
+        let mut found = Vec::new();
+        let is_there = |target: &Arc<Target>| match &**target {
+            Target::Client(subscription) => !subscription.has_ended(),
+            Target::Topic(_) | Target::Node(_) | Target::Account(_) => false,
+        };
+        self.space.matches(subject, &mut found).is_ok() && found.iter().any(is_there)
+    }
+
+    /// Reports whether a client here or another node would get a letter to `subject`; with a queue group, one
+    /// of its members.
+    pub(crate) fn has_listener(&self, subject: &[u8], group: Option<&[u8]>) -> bool {
+        let mut found = Vec::new();
+        let is_of = |queue: Option<&[u8]>| group.is_none() || queue == group;
+        let listens = |target: &Arc<Target>| match &**target {
+            Target::Client(subscription) => {
+                is_of(subscription.queue.as_deref())
+                    && !subscription.has_ended()
+                    && !subscription.client.out.is_closed()
+            }
+            Target::Node(interest) => {
+                is_of(interest.queue.as_deref()) && !interest.is_over() && self.routes.knows_letters()
+            }
+            Target::Topic(_) | Target::Account(_) => false,
+        };
+        self.space.matches(subject, &mut found).is_ok() && found.iter().any(listens)
+    }
+
+    /// The other nodes that have subscribers to `subject`.
+    pub(crate) fn listening_nodes(&self, subject: &[u8]) -> Vec<NodeId> {
+        let mut found = Vec::new();
+        let _ = self.space.matches(subject, &mut found);
+        let node = |target: &Arc<Target>| match &**target {
+            Target::Node(interest) if !interest.is_over() => Some(interest.node.id),
+            _ => None,
+        };
+        let mut nodes: Vec<NodeId> = found.iter().filter_map(node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
     /// Reports whether a client, a node or a topic would get a message on `subject`.
     pub(super) fn reaches_anybody(&self, subject: &[u8]) -> bool {
         let mut found = Vec::new();
@@ -314,11 +394,11 @@ impl Router {
         &self,
         targets: &[Arc<Target>],
         queues: &QueuePicker,
-        message: &Message<'_>,
+        letter: Letter<'_>,
     ) -> usize {
         let matches = Matches { targets, is_served: |queue| queues.has_served(queue) };
         let account = self.account.as_deref();
-        self.with_local(|local| local.nodes.send(&self.routes, &matches, account, message))
+        self.with_local(|local| local.nodes.send(&self.routes, &matches, account, letter))
     }
 
     /// Returns the plain subscription of `client` that would get a message on `subject`, for the
@@ -382,15 +462,15 @@ pub(super) enum Begun {
 }
 
 /// A message that is delivered to several clients.
-pub(super) struct Outgoing<'a, 'm> {
+pub(super) struct Outgoing<'a> {
     pub(super) burst: &'a mut Burst,
     pub(super) origin: Option<&'a Client>,
-    pub(super) message: &'a Message<'m>,
+    pub(super) letter: Letter<'a>,
     /// The payload, once it has been copied for all receivers.
     pub(super) shared: Option<Bytes>,
 }
 
-impl Outgoing<'_, '_> {
+impl Outgoing<'_> {
     /// Delivers the message. Reports whether the client gets it.
     pub(super) fn deliver(&mut self, subscription: &ClientSubscription) -> bool {
         let client = &subscription.client;
@@ -403,11 +483,11 @@ impl Outgoing<'_, '_> {
         let permissions = client.permissions();
         if subscription.filtered
             && let Some(permissions) = permissions
-            && !permissions.may_deliver(self.message.subject, subscription.queue.as_deref())
+            && !permissions.may_deliver(self.letter.to(), subscription.queue.as_deref())
         {
             return false;
         }
-        let mut message = *self.message;
+        let mut message = *self.letter.message;
         if !client.headers.load(Ordering::Relaxed) {
             message.headers = None;
         }

@@ -42,7 +42,12 @@ impl Spread {
 
     /// A message for very many subscriptions.
     pub(crate) fn wide(targets: Vec<Arc<Target>>) -> Self {
-        let fan_out = Some(Box::new(FanOut::new(targets)));
+        Self::wide_to(targets, None)
+    }
+
+    /// The same for one that goes to another subject than its own, if there is one.
+    pub(crate) fn wide_to(targets: Vec<Arc<Target>>, at: Option<&[u8]>) -> Self {
+        let fan_out = Some(Box::new(FanOut::to(targets, at)));
         Self { fan_out, journey: Journey::default(), receivers: 0, groups: None }
     }
 

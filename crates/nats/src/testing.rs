@@ -44,6 +44,7 @@ pub(crate) async fn server_in(folder: &TempDir, settings: &[(&str, &str)]) -> (R
         followers: vec![Arc::clone(&front) as _],
         sinks: vec![Arc::clone(&front) as _],
         translator: Some(Arc::clone(&front) as _),
+        deliverer: Some(Arc::clone(&front) as _),
         ..Fronts::default()
     };
     let folder = DataFolder::open(&config, NodeDisk::new(LocalDisk::default())).unwrap();

@@ -71,8 +71,22 @@ impl Collector for NodeCollector {
         gauge(&mut encoder, "controller_silence_seconds", help, i64_of(usize_of(silence)))?;
         let tables = i64_of(node.streams.tables());
         gauge(&mut encoder, "stream_tables", "Tables of the streams that this node leads", tables)?;
+        let help = "Ids of messages within the windows of the streams that this node leads";
+        gauge(&mut encoder, "stream_ids", help, i64_of(node.streams.ids()))?;
         let help = "Memory of the tables of streams";
         gauge(&mut encoder, "stream_tables_bytes", help, i64_of(node.streams.memory_bytes()))?;
+        let mut consumers = 0;
+        node.coordinators.consumers.look(|core| consumers += core.len());
+        let help = "Durable consumers of streams that this node keeps, for whichever node leads the stream";
+        gauge(&mut encoder, "stream_consumers_kept", help, i64_of(consumers))?;
+        let saves = ConstCounter::new(node.streams.consumer_saves());
+        let help = "Writes of the durable consumers of streams that this node leads";
+        saves.encode(encoder.encode_descriptor(
+            "stream_consumer_saves",
+            help,
+            None,
+            MetricType::Counter,
+        )?)?;
         let metadata = node.controller.handle();
         let replicas = topics.online().chain(std::iter::once(&metadata));
         let damaged: usize = replicas.map(|handle| handle.reader.log().damaged().len()).sum();

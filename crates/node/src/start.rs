@@ -44,7 +44,7 @@ use crate::relay::Relay;
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::{self, DiskSpace};
-use crate::streams::{Streams, Translator};
+use crate::streams::{Deliverer, Streams, Translator, resume_consumers, save_consumers};
 use crate::taps::{Sink, Taps};
 
 /// Threads that step replicas. A step may wait for the disk.
@@ -110,6 +110,8 @@ pub struct Fronts {
     pub link_user: Option<Arc<dyn LinkUser>>,
     /// The one that says how records are messages of streams. Without it there are no streams.
     pub translator: Option<Arc<dyn Translator>>,
+    /// The one that sends what push consumers deliver. Without it there are none.
+    pub deliverer: Option<Arc<dyn Deliverer>>,
     /// The one that has users of its own.
     pub users: Option<Arc<dyn OwnUsers>>,
 }
@@ -236,7 +238,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
             opened => (Some(opened.map_err(|error| lost(error, &data_dir))?), false),
         },
     };
-    let Fronts { followers, sinks, relays, link_user, translator, users } = fronts;
+    let Fronts { followers, sinks, relays, link_user, translator, deliverer, users } = fronts;
     let entered = match config.cluster_address() {
         None => {
             own.may_be_alone()?;
@@ -288,7 +290,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         scrubber: Scrubber::default(),
         coordinators: Coordinators::new(),
         share: ShareGroups::new(),
-        streams: Streams::new(translator),
+        streams: Streams::new(translator, deliverer),
         own_users: users,
         flusher: context.flusher,
         stepper,
@@ -336,6 +338,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         task::spawn(run_coordinators(Arc::clone(&node))),
         task::spawn(remove_expired(Arc::clone(&node))),
         task::spawn(ShareGroups::sweep(Arc::clone(&node))),
+        task::spawn(resume_consumers(Arc::clone(&node))),
         task::spawn(Arc::clone(&node.dirty).watch()),
         task::spawn(remember_nodes(Arc::clone(&node), own)),
     ]);
@@ -426,6 +429,7 @@ impl RunningNode {
     /// are served meanwhile.
     pub async fn hand_over(&self) {
         flush_audit_topic(&self.node).await;
+        save_consumers(&self.node).await;
         if self.node.links.peers().is_some() && self.node.config().controlled_shutdown_enable {
             cluster::hand_over(&self.node, HAND_OVER_TIMEOUT).await;
         }

@@ -130,10 +130,12 @@ pub enum RequestKind {
     /// A question to the node that leads or coordinates something. (Earlier builds used 2, 3, 7 and 8 for
     /// this.)
     Ask = 9,
+    /// Messages for a stream that the other node leads, which judges them.
+    Judge = 10,
 }
 
 impl RequestKind {
-    const ALL: [Self; 5] = [Self::Join, Self::Chunk, Self::Append, Self::Status, Self::Ask];
+    const ALL: [Self; 6] = [Self::Join, Self::Chunk, Self::Append, Self::Status, Self::Ask, Self::Judge];
 
     pub(super) fn from_wire(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == number)
@@ -147,6 +149,7 @@ impl RequestKind {
             Self::Append => "append",
             Self::Status => "status",
             Self::Ask => "ask",
+            Self::Judge => "judge",
         }
     }
 

@@ -149,6 +149,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         relays: Some(tailrace_nats::NAME),
         link_user: Some(Arc::clone(&front) as _),
         translator: Some(Arc::clone(&front) as _),
+        deliverer: Some(Arc::clone(&front) as _),
         users: Some(Arc::clone(&front) as _),
     };
     let node = tailrace_node::start(tailrace_node::Startup {

@@ -13,6 +13,7 @@ mod plant;
 mod play;
 mod report;
 mod rooms;
+mod simulate;
 mod sources;
 mod survey;
 mod together;
@@ -34,12 +35,14 @@ use rooms::{ROOMS, Room};
 
 const USAGE: &str = "usage: cargo xtask mutants --operators [log|replication|coordination|metadata|node ...]
          [--judges PACKAGE,...] [--jobs N] [--minutes N] [--seed N] [--only PART]... [--again]
-         [--hang SECONDS] [--pack FOLDER] [--report]
+         [--hang SECONDS] [--seeds N] [--pack FOLDER] [--report]
        FOLDER/play FOLDER [the same options, but --pack]
   --judges   only the tests of these packages, such as tailrace-log
   --again    plays those again that were not noticed
   --only     only mutants with this part in the line that is printed
   --hang     how long tests may take at least (20)
+  --seeds    plays what no test has noticed against so many seeds of whole nodes, and 40 times as many
+             of one partition for log and replication; again for as many minutes at most
   --pack     builds the programs into the folder, and plays nothing
   --report   builds and plays nothing, and prints what was found so far
   --reaching PART  prints the tests that reach mutants with this part in the line that is printed";
@@ -65,6 +68,7 @@ impl Wanted {
             parts: Vec::new(),
             again: false,
             hang_seconds: 20,
+            seeds: 0,
         };
         let mut wanted = Self { rooms: Vec::new(), play, pack: None, only_report: false, reaching: None };
         let mut rest = arguments.iter();
@@ -92,6 +96,7 @@ impl Wanted {
             "--hang" => self.play.hang_seconds = number(&text()?)?,
             "--only" => self.play.parts.push(text()?),
             "--again" => self.play.again = true,
+            "--seeds" => self.play.seeds = number(&text()?)?,
             "--pack" => self.pack = Some(PathBuf::from(text()?)),
             "--report" => self.only_report = true,
             "--reaching" => self.reaching = Some(text()?),
@@ -139,7 +144,7 @@ fn task(arguments: &[String]) -> Result<(), String> {
     let folder = wanted.pack.clone().unwrap_or_else(|| target().join("mutants/pack"));
     if wanted.reaching.is_none() && !wanted.only_report {
         std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        together::build(&wanted.rooms, &wanted.judges(), &folder)?;
+        together::build(&wanted.rooms, &wanted.judges(), wanted.play.seeds > 0, &folder)?;
         if wanted.pack.is_some() {
             return Ok(());
         }
@@ -159,6 +164,9 @@ fn played(wanted: &Wanted, folder: &Path, reasons: &Reasons) -> Result<(), Strin
     }
     if !wanted.only_report {
         play::play(&pack, &wanted.play)?;
+        if wanted.play.seeds > 0 {
+            simulate::simulate(&pack, &wanted.play)?;
+        }
     }
     report::report(&pack, reasons)
 }

@@ -48,7 +48,7 @@ pub(crate) struct Program {
     pub(crate) folder: PathBuf,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Plan {
     /// Where the tests look for their files.
     pub(crate) tree: PathBuf,
@@ -56,6 +56,9 @@ pub(crate) struct Plan {
     /// How many mutants of each room do not compile together with the others.
     pub(crate) left_out: Vec<(String, usize)>,
     pub(crate) programs: Vec<Program>,
+    /// The file of the simulator in the folder `programs`, if it was built.
+    #[serde(default)]
+    pub(crate) simulator: Option<String>,
 }
 
 /// A test that passes without a mutant.
@@ -169,23 +172,19 @@ mod tests {
     #[test]
     fn what_tests_reached_is_forgotten_with_the_programs() {
         let folder = tempfile::tempdir().expect("a folder");
-        let plan =
-            || Plan { tree: PathBuf::new(), mutants: Vec::new(), left_out: Vec::new(), programs: Vec::new() };
-        Pack::write_plan(folder.path(), &plan()).expect("a plan");
+        Pack::write_plan(folder.path(), &Plan::default()).expect("a plan");
         let pack = Pack::open(folder.path()).expect("a pack");
         let test = Test { program: 0, name: "a".to_owned(), millis: 1, reached: vec![7] };
         pack.write_survey(&[test]).expect("written");
         assert!(pack.survey().is_some());
-        Pack::write_plan(folder.path(), &plan()).expect("the next plan");
+        Pack::write_plan(folder.path(), &Plan::default()).expect("the next plan");
         assert!(pack.survey().is_none());
     }
 
     #[test]
     fn verdicts_are_read_as_they_were_written() {
         let folder = tempfile::tempdir().expect("a folder");
-        let plan =
-            Plan { tree: PathBuf::new(), mutants: Vec::new(), left_out: Vec::new(), programs: Vec::new() };
-        Pack::write_plan(folder.path(), &plan).expect("a plan");
+        Pack::write_plan(folder.path(), &Plan::default()).expect("a plan");
         let pack = Pack::open(folder.path()).expect("a pack");
         let [file, text, function, what] = ["a.rs", "a < b", "A::f", "<= in a < b"].map(str::to_owned);
         let mutant = Mutant { number: 7, room: "log".to_owned(), file, line: 3, text, function, what };

@@ -21,6 +21,7 @@ const TIMES_MAX: u64 = 5;
 const FIRST_MILLIS: u64 = 500;
 const MILLIS_MAX: u64 = 30_000;
 
+#[derive(Default)]
 pub(crate) struct Options {
     pub(crate) jobs: usize,
     pub(crate) minutes: u64,
@@ -35,6 +36,17 @@ pub(crate) struct Options {
     pub(crate) again: bool,
     /// What tests may take at least, in seconds.
     pub(crate) hang_seconds: u64,
+    /// The seeds of whole nodes that are played with each mutant that no test notices.
+    pub(crate) seeds: u64,
+}
+
+impl Options {
+    /// Reports whether a mutant is among those that are wanted.
+    pub(crate) fn names(&self, mutant: &Mutant) -> bool {
+        let is_part = |part: &String| mutant.shown().contains(part.as_str());
+        let is_room = self.rooms.is_empty() || self.rooms.contains(&mutant.room);
+        is_room && (self.parts.is_empty() || self.parts.iter().any(is_part))
+    }
 }
 
 /// The verdict on a mutant, and the test.
@@ -103,14 +115,17 @@ fn chosen<'a>(pack: &'a Pack, options: &Options) -> Vec<&'a Mutant> {
             None => !options.again,
             Some(verdict) => options.again && !matches!(verdict, Verdict::Noticed | Verdict::Hangs),
         };
-        let is_part = |part: &String| mutant.shown().contains(part.as_str());
-        let is_room = options.rooms.is_empty() || options.rooms.contains(&mutant.room);
-        is_due && is_room && (options.parts.is_empty() || options.parts.iter().any(is_part))
+        is_due && options.names(mutant)
     };
-    let mut mutants: Vec<&Mutant> = pack.plan.mutants.iter().filter(is_wanted).collect();
+    in_order(pack.plan.mutants.iter().filter(is_wanted), options.seed)
+}
+
+/// Orders mutants by the seed. Rooms take turns.
+pub(crate) fn in_order<'a>(mutants: impl Iterator<Item = &'a Mutant>, seed: u64) -> Vec<&'a Mutant> {
+    let mut mutants: Vec<&Mutant> = mutants.collect();
     mutants.sort_by_cached_key(|mutant| {
         let mut hasher = DefaultHasher::new();
-        (options.seed, mutant.key()).hash(&mut hasher);
+        (seed, mutant.key()).hash(&mut hasher);
         hasher.finish()
     });
     let mut turns: HashMap<&str, usize> = HashMap::new();

@@ -86,7 +86,9 @@ struct Tally<'a> {
     noticed: usize,
     hanging: usize,
     excused: usize,
-    survivors: Vec<(&'a Mutant, Verdict)>,
+    survivors: Vec<(&'a Mutant, Verdict, &'a str)>,
+    /// How many of the others no test noticed, but a seed of the simulator.
+    by_seeds: usize,
 }
 
 impl Tally<'_> {
@@ -104,21 +106,26 @@ impl Tally<'_> {
 /// # Errors
 /// If too many of a room survive.
 pub(crate) fn report(pack: &Pack, reasons: &Reasons) -> Result<(), String> {
-    let verdicts: HashMap<String, Verdict> =
-        pack.verdicts().into_iter().map(|(key, verdict, _)| (key, verdict)).collect();
+    let verdicts: HashMap<String, (Verdict, String)> =
+        pack.verdicts().into_iter().map(|(key, verdict, how)| (key, (verdict, how))).collect();
     let mut tallies: BTreeMap<&str, Tally<'_>> = BTreeMap::new();
     for mutant in &pack.plan.mutants {
-        let Some(verdict) = verdicts.get(&mutant.key()) else { continue };
+        let Some((verdict, how)) = verdicts.get(&mutant.key()) else { continue };
         let tally = tallies.entry(&mutant.room).or_default();
         match verdict {
             Verdict::Noticed => tally.noticed += 1,
             Verdict::Hangs => tally.hanging += 1,
             Verdict::Survives | Verdict::NotReached if reasons.of(mutant).is_some() => tally.excused += 1,
-            Verdict::Survives | Verdict::NotReached => tally.survivors.push((mutant, *verdict)),
+            Verdict::Survives | Verdict::NotReached => tally.survivors.push((mutant, *verdict, how.as_str())),
+        }
+        if matches!(verdict, Verdict::Noticed | Verdict::Hangs) && is_by_seed(how) {
+            tally.by_seeds += 1;
+            println!("{} [{how}] {}", verdict.word(), mutant.shown());
         }
     }
-    for (mutant, verdict) in tallies.values().flat_map(|tally| &tally.survivors) {
-        println!("{} {}", verdict.word(), mutant.shown());
+    for (mutant, verdict, how) in tallies.values().flat_map(|tally| &tally.survivors) {
+        let tried = if how.is_empty() { String::new() } else { format!("[{how}] ") };
+        println!("{} {tried}{}", verdict.word(), mutant.shown());
     }
     reasons.unknown(&pack.plan.mutants).iter().for_each(|name| println!("{REASONS} names no mutant: {name}"));
     tallies.iter().for_each(|(room, tally)| tell(room, tally, pack));
@@ -130,17 +137,25 @@ pub(crate) fn report(pack: &Pack, reasons: &Reasons) -> Result<(), String> {
     Err(format!("more than {SURVIVORS_PERCENT_MAX} % survive without a reason in {}", bad.join(", ")))
 }
 
+/// Reports whether a seed has noticed a mutant, and no test.
+fn is_by_seed(how: &str) -> bool {
+    how.starts_with("seed ") || how.starts_with("seeds of ")
+}
+
 fn tell(room: &str, tally: &Tally<'_>, pack: &Pack) {
     let all = pack.plan.mutants.iter().filter(|mutant| mutant.room == room).count();
     let left_out = pack.plan.left_out.iter().find(|(name, _)| name == room).map_or(0, |(_, count)| *count);
     let (played, left) = (tally.played(), tally.survivors.len());
-    let not_reached = tally.survivors.iter().filter(|(_, verdict)| *verdict == Verdict::NotReached).count();
+    let not_reached =
+        tally.survivors.iter().filter(|(_, verdict, _)| *verdict == Verdict::NotReached).count();
     let (low, high) = interval(left, played);
     println!(
-        "{room}: {played} of {all} played ({left_out} more do not compile): {} noticed, {} hang, {} survive with \
-         a reason, {left} without ({not_reached} of them not reached): {:.1} % (95 %: {:.1} to {:.1} %)",
+        "{room}: {played} of {all} played ({left_out} more do not compile): {} noticed, {} hang, {} of both only by \
+         seeds, {} survive with a reason, {left} without ({not_reached} of them not reached): {:.1} % (95 %: {:.1} \
+         to {:.1} %)",
         tally.noticed,
         tally.hanging,
+        tally.by_seeds,
         tally.excused,
         100.0 * share(left, played),
         100.0 * low,
@@ -193,7 +208,7 @@ mod tests {
         };
         let tally = |noticed, survivors| Tally {
             noticed,
-            survivors: vec![(&one, Verdict::Survives); survivors],
+            survivors: vec![(&one, Verdict::Survives, ""); survivors],
             ..Tally::default()
         };
         assert!(tally(19, 1).is_fine() && tally(0, 0).is_fine());

@@ -7,6 +7,8 @@ pub(crate) struct Room {
     pub(crate) folder: &'static str,
     /// The packages whose tests judge its mutants, in this order.
     pub(crate) judges: &'static [&'static str],
+    /// The simulators that play what the tests do not notice, in this order.
+    pub(crate) simulators: &'static [&'static str],
 }
 
 impl Room {
@@ -20,23 +22,32 @@ pub(crate) const ROOMS: [Room; 5] = [
         name: "log",
         folder: "crates/log",
         judges: &["tailrace-log", "tailrace-replication", "tailrace-node", "tailrace-sim"],
+        simulators: &["group", "nodes"],
     },
     Room {
         name: "replication",
         folder: "crates/replication",
         judges: &["tailrace-replication", "tailrace-node", "tailrace-sim"],
+        simulators: &["group", "nodes"],
     },
     Room {
         name: "coordination",
         folder: "crates/coordination",
         judges: &["tailrace-coordination", "tailrace-node", "tailrace-sim"],
+        simulators: &["nodes"],
     },
     Room {
         name: "metadata",
         folder: "crates/metadata",
         judges: &["tailrace-metadata", "tailrace-coordination", "tailrace-node", "tailrace-sim"],
+        simulators: &["nodes"],
     },
-    Room { name: "node", folder: "crates/node", judges: &["tailrace-node", "tailrace-sim"] },
+    Room {
+        name: "node",
+        folder: "crates/node",
+        judges: &["tailrace-node", "tailrace-sim"],
+        simulators: &["nodes"],
+    },
 ];
 
 pub(crate) fn of_name(name: &str) -> Option<&'static Room> {

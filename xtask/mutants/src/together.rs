@@ -12,7 +12,10 @@ use crate::plan::{Mutant, Pack, Plan, Program};
 use crate::plant::{Planted, plant};
 use crate::rooms::{Room, features, is_judge};
 use crate::sources::{self, Source};
-use crate::tree::{Diagnostic, Said, Tree};
+use crate::tree::{Diagnostic, Message, Said, Tree};
+
+/// The simulator, as its campaigns run. Without optimisation it would take ten times as long.
+const SIMULATOR: [&str; 6] = ["--profile", "sim", "-p", "tailrace-sim", "--example", "campaign"];
 
 /// How often the tree is built until all is left out that does not compile.
 const ROUNDS_MAX: usize = 60;
@@ -36,8 +39,14 @@ struct Together {
     left_out: BTreeSet<usize>,
 }
 
-/// Builds the tests of `judges` with the mutants of the rooms, and leaves all in the folder `pack`.
-pub(crate) fn build(rooms: &[&'static Room], judges: &[&str], pack: &Path) -> Result<(), String> {
+/// Builds the tests of `judges` with the mutants of the rooms, and the simulator if it is wanted. Leaves all
+/// in the folder `pack`.
+pub(crate) fn build(
+    rooms: &[&'static Room],
+    judges: &[&str],
+    has_simulator: bool,
+    pack: &Path,
+) -> Result<(), String> {
     let mut together = Together::find(rooms)?;
     let all = together.mutants.len();
     together.left_out = together.known_left_out();
@@ -50,10 +59,11 @@ pub(crate) fn build(rooms: &[&'static Room], judges: &[&str], pack: &Path) -> Re
     together.remember_left_out()?;
     println!("{all} mutants, of which {} do not compile together with the others", together.left_out.len());
     let programs = copy_programs(together.tree.path(), &built, pack)?;
+    let simulator = if has_simulator { Some(together.simulator(pack)?) } else { None };
     copy_files(together.tree.path(), &programs, pack)?;
     let copied = fs::copy(std::env::current_exe().map_err(|error| error.to_string())?, pack.join("play"));
     copied.map_err(|error| format!("{}: {error}", pack.display()))?;
-    Pack::write_plan(pack, &together.plan(rooms, programs))
+    Pack::write_plan(pack, &Plan { simulator, ..together.plan(rooms, programs) })
 }
 
 fn of_packages<'a>(packages: &[&'a str]) -> Vec<&'a str> {
@@ -141,7 +151,17 @@ impl Together {
             |room: &Room| self.mutants.iter().filter(is_out).filter(|one| one.room == room.name).count();
         let left_out = rooms.iter().map(|room| (room.name.to_owned(), of_room(room))).collect();
         let mutants = self.mutants.iter().filter(|mutant| !is_out(mutant)).cloned().collect();
-        Plan { tree: self.tree.path().to_owned(), mutants, left_out, programs }
+        Plan { tree: self.tree.path().to_owned(), mutants, left_out, programs, simulator: None }
+    }
+
+    /// Builds the simulator, and returns the name of its file.
+    fn simulator(&mut self, pack: &Path) -> Result<String, String> {
+        let built = self.compile("build", &SIMULATOR)?;
+        let is_it = |said: &&Message| said.executable.as_ref().is_some_and(|file| file.ends_with("campaign"));
+        let program = built.messages.iter().find(is_it).and_then(|said| said.executable.as_ref());
+        let name = "simulator".to_owned();
+        strip(program.ok_or("cargo built no simulator")?, &pack.join("programs").join(&name))?;
+        Ok(name)
     }
 }
 

@@ -11,14 +11,14 @@ use std::thread;
 use std::time::Duration;
 
 /// The environment variable with the number of the chosen mutant.
-const CHOSEN: &str = "TAILRACE_PLANTED";
+pub(crate) const CHOSEN: &str = "TAILRACE_PLANTED";
 
 /// The environment variable with the file that gets the numbers of the mutants whose code runs.
-const REACHED: &str = "TAILRACE_PLANTED_REACHED";
+pub(crate) const REACHED: &str = "TAILRACE_PLANTED_REACHED";
 
 /// The limits of a process: its address space in KiB, and the length of a file that it writes in blocks of
 /// 512 bytes. A mutant may allocate, or write, without end.
-const LIMITS: &str = "ulimit -v 8000000; ulimit -f 4000000; ulimit -c 0; exec \"$@\"";
+pub(crate) const LIMITS: &str = "ulimit -v 8000000; ulimit -f 4000000; ulimit -c 0; exec \"$@\"";
 
 /// How a run ended.
 #[derive(PartialEq, Eq, Debug)]

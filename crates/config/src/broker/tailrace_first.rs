@@ -99,6 +99,11 @@ macro_rules! tailrace_first_settings {
         /// Further requests are refused.
         tailrace_jetstream_api_requests_max: u32 = K::new("tailrace.jetstream.api.requests.max", Int).default("10000")
             .count("requests").between(1, 1_000_000);
+        /// Maximum number of messages that may wait for acknowledgements of one consumer, about 60 bytes
+        /// each. A consumer whose max_ack_pending is higher is refused with error 10121. nats.go asks for
+        /// as many as one of its subscriptions has room for, unless it is told otherwise.
+        tailrace_jetstream_consumer_ack_pending_max: u32 = K::new("tailrace.jetstream.consumer.ack.pending.max", Int)
+            .default("1048576").count("messages").between(1, 10_000_000);
         /// Whether NATS clients get an answer from JetStream's API. It is incomplete so far:
         /// docs/jetstream.md says what is missing. Without it they learn that there is no JetStream.
         tailrace_jetstream_enable: bool = K::new("tailrace.jetstream.enable", Boolean).default("false");
@@ -107,6 +112,32 @@ macro_rules! tailrace_first_settings {
         /// not fit answers with error 10047 (insufficient storage resources available).
         tailrace_jetstream_memory_bytes_max: u64 = K::new("tailrace.jetstream.memory.bytes.max", Long)
             .default("1073741824").bytes().at_least(1_048_576);
+        /// Maximum number of pull requests that wait at one node: those of its clients, and those for streams
+        /// that it leads. Further requests are told "409 Exceeded MaxWaiting".
+        tailrace_jetstream_pulls_max: u32 = K::new("tailrace.jetstream.pulls.max", Int)
+            .default("100000").count("requests").between(1, 10_000_000);
+        /// Number of partitions of __jetstream_state, which has the durable consumers of streams, when it is
+        /// created. Must not change afterwards.
+        tailrace_jetstream_state_topic_num_partitions: i32 =
+            K::new("tailrace.jetstream.state.topic.num.partitions", Int)
+            .default("16").count("partitions").between(1, 1000);
+        /// Replication factor of __jetstream_state when it is created. If there are fewer nodes, each node
+        /// gets a replica.
+        tailrace_jetstream_state_topic_replication_factor: i16 =
+            K::new("tailrace.jetstream.state.topic.replication.factor", Short).default("3").count("replicas").at_least(1);
+        /// Segment size of __jetstream_state when it is created: a segment that reaches it is closed, and the
+        /// next one started.
+        tailrace_jetstream_state_topic_segment_bytes: i32 = K::new("tailrace.jetstream.state.topic.segment.bytes", Int)
+            .default("104857600").bytes().at_least(1);
+        /// Maximum number of consumers of one stream, about 3 KiB each. Beyond it a consumer is refused with
+        /// error 10026.
+        tailrace_jetstream_stream_consumers_max: u32 = K::new("tailrace.jetstream.stream.consumers.max", Int)
+            .default("10000").count("consumers").between(1, 1_000_000);
+        /// Maximum number of ids (`Nats-Msg-Id`) that are remembered of one stream: those of messages that
+        /// came within its duplicate window. One takes about 100 bytes. A further message with an id is
+        /// refused with error 10167 (too many requests).
+        tailrace_jetstream_stream_ids_max: u32 = K::new("tailrace.jetstream.stream.ids.max", Int)
+            .default("1000000").count("ids").between(1, 100_000_000);
         /// Maximum number of messages that one stream may hold. One that holds more answers with error 10047.
         tailrace_jetstream_stream_messages_max: u64 = K::new("tailrace.jetstream.stream.messages.max", Long)
             .default("100000000").count("messages").between(1, 1_000_000_000);

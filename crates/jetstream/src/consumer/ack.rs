@@ -170,6 +170,7 @@ mod tests {
             pending: 0,
             headers_only: false,
             pin: None,
+            is_last: false,
         }
     }
 

@@ -98,6 +98,7 @@ impl Consumer {
             return self.acknowledge_ahead(ack, view, out);
         }
         if self.is_ack_all() {
+            self.last_ack_ns = sampled.map_or(self.last_ack_ns, |at| at.now_ns);
             self.acknowledge_through(Sequences { stream: seq, consumer: ack.consumer_seq }, view, out);
             return true;
         }

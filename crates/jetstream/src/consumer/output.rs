@@ -44,6 +44,8 @@ pub struct Delivery {
     pub headers_only: bool,
     /// The value of a header `Nats-Pin-Id` to add.
     pub pin: Option<Arc<str>>,
+    /// True if the pull request that gets it is served with it, and no status follows.
+    pub is_last: bool,
 }
 
 /// A status message, without a body.

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::output::BadRequest;
+use crate::json::syntax_fault;
 
 /// What a client asks for. Numbers that are missing are 0, as in nats-server: a JSON request without `batch`
 /// gets one message, and says that 0 are unserved when it times out.
@@ -30,6 +31,9 @@ impl PullBody {
     pub(super) fn parse(body: &[u8]) -> Result<Self, BadRequest> {
         let body = body.trim_ascii();
         if body.first() == Some(&b'{') {
+            if let Some(fault) = syntax_fault(body) {
+                return Err(BadRequest::Json(fault));
+            }
             let parsed: Self =
                 serde_json::from_slice(body).map_err(|error| BadRequest::Json(error.to_string()))?;
             // Twice the heartbeat must fit. A request that never expires cannot have heartbeats.

@@ -20,10 +20,13 @@ pub(super) struct Chosen {
     pub(super) pin: Option<Arc<str>>,
     /// What to say after the message.
     pub(super) farewell: Option<StatusKind>,
+    /// True if the request is served with it.
+    pub(super) is_last: bool,
 }
 
 impl Consumer {
-    /// Takes in a pull request. The inbox must be interested already. Serve the consumer afterwards.
+    /// Takes in a pull request. The inbox must be interested already. Serve the consumer afterwards. Returns
+    /// whether the request waits; otherwise it is over, with a status or in silence.
     pub fn pull(
         &mut self,
         inbox: &Arc<str>,
@@ -31,17 +34,25 @@ impl Consumer {
         view: &mut impl StreamView,
         at: Moment,
         out: &mut Outbox,
-    ) {
+    ) -> bool {
         if self.is_closed {
-            return out.status(inbox, StatusKind::ConsumerDeleted);
+            out.status(inbox, StatusKind::ConsumerDeleted);
+            return false;
         }
-        let refused = match self.admit(inbox, body, view, at, out) {
-            Ok(request) => return self.waiting.push(Box::new(request)),
-            Err(refused) => refused,
-        };
-        if let Some(kind) = refused {
-            out.status(inbox, kind);
+        match self.admit(inbox, body, view, at, out) {
+            Ok(request) => {
+                self.waiting.push(Box::new(request));
+                return true;
+            }
+            Err(Some(kind)) => out.status(inbox, kind),
+            Err(None) => {}
         }
+        false
+    }
+
+    /// Returns how many pull requests wait.
+    pub fn num_waiting(&self) -> usize {
+        self.waiting.len()
     }
 
     /// Returns the request to wait, or why it does not. `None`: in silence.
@@ -230,11 +241,11 @@ impl Consumer {
                 request.heartbeat_at_ns = at.now_ns.saturating_add(request.heartbeat_ns);
             }
             self.waiting.push(request);
-            return Chosen { to, pin, farewell: None };
+            return Chosen { to, pin, farewell: None, is_last: false };
         }
         request.left = 0;
         let farewell = (request.bytes > 0).then(|| StatusKind::BatchCompleted(request.unserved()));
-        Chosen { to, pin, farewell }
+        Chosen { to, pin, farewell, is_last: true }
     }
 
     /// Either limit that is set and reached is enough.

@@ -215,6 +215,7 @@ impl Consumer {
             pending: self.num_pending(view).saturating_sub(u64::from(again.is_none())),
             headers_only: self.rules.headers_only,
             pin: None,
+            is_last: false,
         };
         let size = self.size(&candidate, &delivery);
         let mut farewell = None;
@@ -222,6 +223,7 @@ impl Consumer {
             let Some(chosen) = self.choose(size, view, at, out) else { return Step::End };
             (delivery.to, delivery.pin) = (chosen.to, chosen.pin);
             farewell = chosen.farewell;
+            delivery.is_last = chosen.is_last && farewell.is_none();
         }
         self.delivered(&delivery, again, at, out);
         let to = Arc::clone(&delivery.to);
@@ -254,6 +256,8 @@ impl Consumer {
         self.last_delivery_ns = at.now_ns;
         self.active_ns = self.active_ns.max(at.now_ns);
         let deadline_ms = self.deadline_ms(deliveries, at.now_ns);
+        // How often a message was delivered outlives this leader, if that matters.
+        self.saving.is_dirty |= deliveries > 1 || self.rules.max_deliver > 0;
         if let Some(held) = again {
             self.pending.set(Held { deliveries, deadline_ms, stage: Stage::Delivered, ..held });
             return;

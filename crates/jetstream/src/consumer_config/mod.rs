@@ -8,6 +8,7 @@ mod check;
 mod config;
 mod defaults;
 mod request;
+mod stored;
 mod update;
 
 pub(crate) use check::is_group_name;

@@ -183,6 +183,13 @@ fn agree(contents: &Contents, model: &Model) {
             assert_eq!(contents.count_matching(filters, from), matching.len() as u64);
             let next = contents.next_matching(filters, from).map(|found| found.seq);
             assert_eq!(next, matching.first().copied());
+            let (mut at, mut within) = (from, contents.next_matching_within(filters, from, 2));
+            while let Err(through) = within {
+                assert!(through >= at, "each search comes further");
+                at = through + 1;
+                within = contents.next_matching_within(filters, at, 2);
+            }
+            assert_eq!(within.unwrap().map(|found| found.seq), next);
             for up_to in [u64::MAX - 1, from] {
                 let (mut seqs, mut at) = (Vec::new(), 0);
                 while let Some(found) = contents.next_last(filters, at, up_to) {

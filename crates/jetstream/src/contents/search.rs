@@ -55,6 +55,11 @@ impl Contents {
         self.subjects.find(subject).map(|id| self.subjects.entry(id).last)
     }
 
+    /// The first message of a subject.
+    pub fn first_of_subject(&self, subject: &[u8]) -> Option<Found> {
+        self.subjects.find(subject).and_then(|id| self.found(self.subjects.entry(id).first))
+    }
+
     /// How many messages a subject has.
     pub fn count_of_subject(&self, subject: &[u8]) -> u64 {
         self.subjects.find(subject).map_or(0, |id| self.subjects.entry(id).count.into())
@@ -89,13 +94,31 @@ impl Contents {
 
     /// The first message at or after `from` that one of `filters` matches. No filter matches everything.
     pub fn next_matching(&self, filters: &[Filter], from: u64) -> Option<Found> {
+        self.next_matching_within(filters, from, usize::MAX).unwrap_or_default()
+    }
+
+    /// The same, but looks at `rows_max` messages at most.
+    ///
+    /// # Errors
+    /// The sequence up to which there is none, if it has not looked at all.
+    pub fn next_matching_within(
+        &self,
+        filters: &[Filter],
+        from: u64,
+        rows_max: usize,
+    ) -> Result<Option<Found>, u64> {
         let from = from.max(self.first_seq);
         if filters.is_empty() || filters.iter().any(Filter::is_everything) {
-            return self.rows.at_or_after(from).and_then(|(seq, _)| self.found(seq));
+            return Ok(self.rows.at_or_after(from).and_then(|(seq, _)| self.found(seq)));
         }
-        let mut found = None;
+        let (mut found, mut left, mut through) = (None, rows_max, None);
         // Names are compared as they come: most searches end soon.
         self.rows.scan_subjects(from, |seq, id| {
+            if left == 0 {
+                through = Some(seq - 1);
+                return ControlFlow::Break(());
+            }
+            left -= 1;
             let name = self.subjects.name(id);
             if filters.iter().any(|filter| filter.matches(name)) {
                 found = Some(seq);
@@ -103,7 +126,7 @@ impl Contents {
             }
             ControlFlow::Continue(())
         });
-        found.and_then(|seq| self.found(seq))
+        through.map_or_else(|| Ok(found.and_then(|seq| self.found(seq))), Err)
     }
 
     /// How many messages at or after `from` one of `filters` matches. No filter matches everything.
@@ -228,16 +251,49 @@ impl Contents {
             if seq > up_to {
                 return ControlFlow::Break(());
             }
-            let last = self.subjects.entry(id).last;
-            let is_last = last == seq || last > up_to && self.has_none_between(id, seq, up_to);
-            let name = self.subjects.name(id);
-            if is_last && (filters.is_empty() || filters.iter().any(|filter| filter.matches(name))) {
+            if self.is_last(seq, id, up_to) && self.matches_any(filters, id) {
                 found = Some(seq);
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())
         });
         found.and_then(|seq| self.found(seq))
+    }
+
+    /// How many messages from `first` to `last` one of `filters` matches. No filter matches everything. No
+    /// other messages are looked at.
+    pub fn count_between(&self, filters: &[Filter], first: u64, last: u64) -> u64 {
+        self.count_rows(first, last, |_, id| self.matches_any(filters, id))
+    }
+
+    /// The same of the messages that [`Contents::next_last`] finds.
+    pub fn count_last_between(&self, filters: &[Filter], first: u64, last: u64, up_to: u64) -> u64 {
+        self.count_rows(first, last.min(up_to), |seq, id| {
+            self.is_last(seq, id, up_to) && self.matches_any(filters, id)
+        })
+    }
+
+    fn count_rows(&self, first: u64, last: u64, counts: impl Fn(u64, SubjectId) -> bool) -> u64 {
+        let mut count = 0;
+        self.rows.scan_subjects(first.max(self.first_seq), |seq, id| {
+            if seq > last {
+                return ControlFlow::Break(());
+            }
+            count += u64::from(counts(seq, id));
+            ControlFlow::Continue(())
+        });
+        count
+    }
+
+    fn matches_any(&self, filters: &[Filter], id: SubjectId) -> bool {
+        let name = self.subjects.name(id);
+        filters.is_empty() || filters.iter().any(|filter| filter.matches(name))
+    }
+
+    /// Reports whether a message is the last one of its subject that is at or below `up_to`.
+    fn is_last(&self, seq: u64, id: SubjectId, up_to: u64) -> bool {
+        let last = self.subjects.entry(id).last;
+        last == seq || last > up_to && self.has_none_between(id, seq, up_to)
     }
 
     /// Reports whether the subject has no message above `seq` that is at or below `up_to`.

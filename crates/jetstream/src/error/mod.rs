@@ -52,6 +52,13 @@ impl ApiError {
         Self::with(kind, &[("{err}", reason.as_ref())])
     }
 
+    /// An error that another node has told.
+    #[must_use]
+    pub fn told(err_code: u16, description: String) -> Option<Self> {
+        let kind = ErrorKind::ALL.iter().copied().find(|kind| kind.err_code() == err_code)?;
+        Some(Self { kind, description: Cow::Owned(description) })
+    }
+
     /// The kind of error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
@@ -127,6 +134,14 @@ mod tests {
         let error = ApiError::with(ErrorKind::StreamExternalDelPrefixOverlaps, &facts);
         assert_eq!(error.description(), "stream external delivery prefix a overlaps with stream subject b");
         assert_eq!(error.to_string(), format!("{} (10022)", error.description()));
+    }
+
+    #[test]
+    fn an_error_of_another_node_is_the_same_here() {
+        let error = ApiError::because(ErrorKind::ConsumerCreate, "why");
+        let told = ApiError::told(error.kind().err_code(), error.description().to_owned());
+        assert_eq!(told, Some(error));
+        assert_eq!(ApiError::told(9, String::new()), None);
     }
 
     #[test]

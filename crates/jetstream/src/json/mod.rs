@@ -78,6 +78,11 @@ fn alone(error: &SyntaxError) -> String {
     }
 }
 
+/// Go's text of what is wrong with the syntax of a single value, if something is.
+pub(crate) fn syntax_fault(text: &[u8]) -> Option<String> {
+    Scanner::new(text).only_value().err().map(|error| alone(&error))
+}
+
 /// Reports whether the body looks like an object or a list. Requests of which all fields are optional are
 /// not read otherwise.
 pub(crate) fn is_object_or_list(body: &[u8]) -> bool {

@@ -1,6 +1,6 @@
 //! A configuration as it is kept: as JSON, which is read again by servers of other versions.
 
-use super::StreamConfig;
+use super::{Discard, StreamConfig};
 use crate::contents::Limits;
 use crate::error::ApiError;
 use crate::json::lenient;
@@ -26,9 +26,11 @@ impl StreamConfig {
     #[must_use]
     pub fn limits(&self) -> Limits {
         let limit = |value: i64| u64::try_from(value).ok().filter(|value| *value > 0);
+        // Where new messages give way, old ones stay, even if they are more than a changed limit allows.
+        let old_go = self.discard == Discard::Old;
         Limits {
-            messages_max: limit(self.max_msgs),
-            bytes_max: limit(self.max_bytes),
+            messages_max: limit(self.max_msgs).filter(|_| old_go),
+            bytes_max: limit(self.max_bytes).filter(|_| old_go),
             per_subject_max: limit(self.max_msgs_per_subject),
         }
     }
@@ -53,11 +55,13 @@ mod tests {
         };
         let kept = config.to_stored();
         assert_eq!(StreamConfig::from_stored(&kept).unwrap(), config);
-        let limits = config.limits();
-        assert_eq!(
-            (limits.messages_max, limits.bytes_max, limits.per_subject_max),
-            (None, Some(1 << 40), Some(3))
-        );
+        let limits = |config: &StreamConfig| {
+            let limits = config.limits();
+            (limits.messages_max, limits.bytes_max, limits.per_subject_max)
+        };
+        assert_eq!(limits(&config), (None, None, Some(3)), "old messages stay");
+        let old_go = StreamConfig { discard: Discard::Old, ..config.clone() };
+        assert_eq!(limits(&old_go), (None, Some(1 << 40), Some(3)));
         let newer = kept.replacen('{', r#"{"of_a_later_version":[1],"#, 1);
         assert_eq!(StreamConfig::from_stored(&newer).unwrap(), config);
         assert!(StreamConfig::from_stored("").is_err());

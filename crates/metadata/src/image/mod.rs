@@ -29,6 +29,9 @@ pub const TRANSACTION_STATE_TOPIC: &str = "__transaction_state";
 /// Name of the topic with the state of share groups.
 pub const SHARE_GROUP_STATE_TOPIC: &str = "__share_group_state";
 
+/// Name of the topic with the durable consumers of streams.
+pub const JETSTREAM_STATE_TOPIC: &str = "__jetstream_state";
+
 /// Reports whether a topic belongs to the broker.
 pub fn is_internal_topic(name: &str) -> bool {
     matches!(
@@ -37,6 +40,7 @@ pub fn is_internal_topic(name: &str) -> bool {
             | CONSUMER_OFFSETS_TOPIC
             | TRANSACTION_STATE_TOPIC
             | SHARE_GROUP_STATE_TOPIC
+            | JETSTREAM_STATE_TOPIC
             | AUDIT_TOPIC
     )
 }
@@ -292,6 +296,7 @@ impl MetadataImage {
             CONSUMER_OFFSETS_TOPIC => self.broker.offsets_topic_replication_factor,
             TRANSACTION_STATE_TOPIC => self.broker.transaction_state_log_replication_factor,
             SHARE_GROUP_STATE_TOPIC => self.broker.share_coordinator_state_topic_replication_factor,
+            JETSTREAM_STATE_TOPIC => self.broker.tailrace_jetstream_state_topic_replication_factor,
             AUDIT_TOPIC => self.broker.tailrace_audit_log_topic_replication_factor,
             _ => self.broker.default_replication_factor,
         };

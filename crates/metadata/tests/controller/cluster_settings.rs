@@ -69,11 +69,12 @@ fn settings_that_no_cluster_works_with() {
 #[test]
 fn a_standalone_node_has_one_replica_of_internal_topics() {
     let image = Controller::new(BTreeMap::new()).unwrap().image();
-    for topic in ["__consumer_offsets", "__transaction_state", "__share_group_state"] {
+    for topic in ["__consumer_offsets", "__transaction_state", "__share_group_state", "__jetstream_state"] {
         assert_eq!(image.internal_replication_factor(topic), 1);
     }
     let broker = image.broker();
     assert_eq!(broker.offsets_topic_replication_factor, 3);
     assert_eq!(broker.transaction_state_log_replication_factor, 3);
     assert_eq!(broker.share_coordinator_state_topic_replication_factor, 3);
+    assert_eq!(broker.tailrace_jetstream_state_topic_replication_factor, 3);
 }

@@ -100,7 +100,9 @@ fn names() {
 #[test]
 fn internal_topics() {
     let mut f = Fixture::new(&[]);
-    for name in [METADATA_TOPIC, CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, AUDIT_TOPIC] {
+    for name in
+        [METADATA_TOPIC, CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, JETSTREAM_STATE_TOPIC, AUDIT_TOPIC]
+    {
         let words = format!("Topic '{name}' is internal: clients may neither create, delete nor extend it.");
         assert_eq!(f.refused_creation(name, |_| {}), words);
         let mut create = f.create(name);

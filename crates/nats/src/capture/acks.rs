@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tailrace_env::task;
 
 use serde::Serialize;
+use tailrace_jetstream::publish::{Verdict, refusal};
 use tailrace_nats_wire::{Message, push_decimal};
 use tailrace_types::Offset;
 
@@ -19,6 +20,7 @@ use crate::server::NatsServer;
 use crate::speaker::Speaker;
 use tailrace_node::partitions::Topic;
 use tailrace_node::relay::{NotStored, StoredHere};
+use tailrace_node::streams::Published;
 
 /// JetStream's codes for "the stream could not store it" and "the message is too large".
 const STORE_FAILED: (u16, u16) = (503, 10077);
@@ -163,7 +165,7 @@ impl Replies {
     }
 
     /// The memory of the list.
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.subjects.len() + self.places.len() * size_of::<(u32, u32)>()
     }
 
@@ -187,11 +189,29 @@ enum Word {
     Stored { head: Vec<u8>, first: u64 },
     /// The record is not stored.
     Failed(String),
+    /// What became of each message.
+    Each { head: Vec<u8>, stream: String, published: Vec<Published> },
 }
 
 impl Word {
     fn write(&self, index: u32, payload: &mut Vec<u8>) {
         match self {
+            Self::Each { head, stream, published } => match published.get(index as usize) {
+                Some(Published::Stored(sequence)) => {
+                    payload.extend_from_slice(head);
+                    push_decimal(payload, *sequence);
+                    payload.push(b'}');
+                }
+                Some(Published::Duplicate(first)) => {
+                    let ack = Verdict::Duplicate(*first).ack(stream, None, *first);
+                    payload.extend_from_slice(ack.as_bytes());
+                }
+                Some(Published::Refused(error)) => {
+                    payload.extend_from_slice(refusal(error, stream).as_bytes());
+                }
+                // The node tells of each message.
+                None => {}
+            },
             Self::Stored { head, first } => {
                 payload.extend_from_slice(head);
                 push_decimal(payload, first + u64::from(index));
@@ -275,12 +295,35 @@ pub(super) fn tell(
     if replies.is_empty() {
         return nobody();
     }
+    let head = head(topic, partition);
+    let first = first.get().unsigned_abs() + 1;
+    answer(server, line, replies, Word::Stored { head, first })
+}
+
+/// Tells of each message what became of it.
+pub(super) fn tell_each(
+    server: &Arc<NatsServer>,
+    line: &Line,
+    topic: &Topic,
+    published: Vec<Published>,
+    replies: Replies,
+) -> Telling {
+    if replies.is_empty() {
+        return nobody();
+    }
+    let mut name = Vec::new();
+    write_name(&topic.image, 0, &mut name);
+    let stream = String::from_utf8_lossy(&name).into_owned();
+    answer(server, line, replies, Word::Each { head: head(topic, 0), stream, published })
+}
+
+/// The acknowledgement of a record up to the sequence.
+fn head(topic: &Topic, partition: u32) -> Vec<u8> {
     let mut head = Vec::with_capacity(64);
     head.extend_from_slice(b"{\"stream\":");
     write_json_name(&topic.image, partition, &mut head);
     head.extend_from_slice(b",\"seq\":");
-    let first = first.get().unsigned_abs() + 1;
-    answer(server, line, replies, Word::Stored { head, first })
+    head
 }
 
 /// Publishes that the messages were not stored.

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tailrace_subjects::{Pattern, Subscription};
 use tailrace_types::TopicId;
@@ -13,10 +12,12 @@ use crate::router::Router;
 use tailrace_node::partitions::{Topic, TopicTable};
 
 /// Every topic that captures subjects.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Bindings {
     /// A panic leaves every entry complete.
     by_topic: Mutex<HashMap<TopicId, Bound>>,
+    /// Whether streams judge messages.
+    is_enabled: bool,
 }
 
 #[derive(Debug)]
@@ -26,6 +27,11 @@ struct Bound {
 }
 
 impl Bindings {
+    /// `is_enabled`: there is JetStream.
+    pub(super) fn new(is_enabled: bool) -> Self {
+        Self { by_topic: Mutex::default(), is_enabled }
+    }
+
     /// Applies a changed table. Called for one table after the other.
     ///
     /// Patterns that stay are left alone. A topic's new patterns are added before its old ones are removed,
@@ -41,24 +47,23 @@ impl Bindings {
             stays
         });
         for topic in table.iter().filter(|topic| !topic.config.tailrace_subjects.is_empty()) {
-            let bound = by_topic.entry(topic.id).or_insert_with(|| Bound::new(topic));
-            bound.follow(router, topic);
+            let bound = by_topic.entry(topic.id).or_insert_with(|| Bound::new(topic, self.is_enabled));
+            bound.follow(router, topic, self.is_enabled);
         }
     }
 }
 
 impl Bound {
-    fn new(topic: &Arc<Topic>) -> Self {
-        let binding = Arc::new(Binding { topic: ArcSwap::from(Arc::clone(topic)) });
-        Self { binding, routes: Vec::new() }
+    fn new(topic: &Arc<Topic>, is_enabled: bool) -> Self {
+        Self { binding: Arc::new(Binding::new(topic, is_enabled)), routes: Vec::new() }
     }
 
-    fn follow(&mut self, router: &Router, topic: &Arc<Topic>) {
+    fn follow(&mut self, router: &Router, topic: &Arc<Topic>, is_enabled: bool) {
         let is_new = self.routes.is_empty();
-        if !is_new && Arc::ptr_eq(&self.binding.topic.load(), topic) {
+        if !is_new && self.binding.is(topic) {
             return;
         }
-        self.binding.topic.store(Arc::clone(topic));
+        self.binding.set(topic, is_enabled);
         let wanted = topic.config.tailrace_subjects.patterns();
         for pattern in wanted {
             if self.routes.iter().any(|(known, _)| known == pattern) {

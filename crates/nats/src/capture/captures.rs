@@ -29,7 +29,7 @@ impl Captures {
     pub(crate) fn new(config: &BrokerConfig) -> Self {
         let acks_max = config.tailrace_nats_capture_acks_max;
         Self {
-            bindings: Bindings::default(),
+            bindings: Bindings::new(config.tailrace_jetstream_enable),
             acks: Arc::new(Semaphore::new(acks_max as usize)),
             acks_max,
             started: Instant::now(),

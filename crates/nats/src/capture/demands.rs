@@ -1,14 +1,16 @@
 //! JetStream features that a publish demands besides storage: headers `Nats-Expected-*`, `Nats-Rollup` and
 //! others.
 //!
-//! Only `Nats-Expected-Stream` is supported. A publisher must not be told that another demand was met, so its
-//! message is not stored. It is refused with the texts and codes of nats-server (2.15.2) for a stream that
-//! does not allow the feature, in the order of a single nats-server. Expected sequences are not checked. They
-//! are refused as nats-server does when it cannot check them either (10164).
+//! The leader of a stream judges them, if JetStream is enabled ([`demand_of`]). The rest is about topics that
+//! are no streams. There only `Nats-Expected-Stream` is supported. A publisher must not be told that another
+//! demand was met, so its message is not stored. It is refused with the texts and codes of nats-server
+//! (2.15.2) for a stream that does not allow the feature, in the order of a single nats-server. Expected
+//! sequences are not checked. They are refused as nats-server does when it cannot check them either (10164).
 //!
 //! Headers are recognized as by nats-server: the exact name at the start of a line, the first of several, and
-//! not empty. `Nats-Msg-Id` demands nothing. It is stored, and a repeated message is stored again.
+//! not empty. `Nats-Msg-Id` demands nothing there. It is stored, and a repeated message is stored again.
 
+use tailrace_jetstream::publish::PublishHeaders;
 use tailrace_nats_wire::{Message, loose_lines, mentions};
 
 /// An unmet demand, as JetStream's error.
@@ -41,14 +43,44 @@ const SOURCE: Unmet = unmet(400, 10227, "message stream source header is not all
 /// Suffix of the reply subject of a message in a fast batch.
 const FAST_BATCH_REPLY: &[u8] = b".$FI";
 
-/// Returns the first unmet demand of a message. `is_stream` tells whether a name is that of the stream that
-/// would store it.
+/// What the leader of a stream has to do with a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Demand {
+    /// To store it.
+    Storage,
+    /// To judge it first.
+    Judgement,
+    /// Nothing: it is refused at once.
+    Unmet(Unmet),
+}
+
+/// Returns what a message for a stream demands. Batches do not exist yet, and are no matter of a leader.
+#[inline]
+pub(super) fn demand_of(message: &Message<'_>) -> Demand {
+    if is_of_fast_batch(message) {
+        return Demand::Unmet(FAST_BATCH);
+    }
+    let Some(block) = message.headers.filter(|block| mentions(block, b"Nats-")) else {
+        return Demand::Storage;
+    };
+    let headers = PublishHeaders::parse(block);
+    if headers.batch_id.is_some_and(|id| !id.is_empty()) {
+        return Demand::Unmet(ATOMIC_BATCH);
+    }
+    if headers == PublishHeaders::default() { Demand::Storage } else { Demand::Judgement }
+}
+
+#[inline]
+fn is_of_fast_batch(message: &Message<'_>) -> bool {
+    let is_it = |reply: &[u8]| reply.len() > FAST_BATCH_REPLY.len() && reply.ends_with(FAST_BATCH_REPLY);
+    message.reply.is_some_and(is_it)
+}
+
+/// Returns the first unmet demand of a message for a topic that is no stream. `is_stream` tells whether a
+/// name is that of the stream that would store it.
 #[inline]
 pub(super) fn unmet_of(message: &Message<'_>, is_stream: impl FnOnce(&[u8]) -> bool) -> Option<Unmet> {
-    if message
-        .reply
-        .is_some_and(|reply| reply.len() > FAST_BATCH_REPLY.len() && reply.ends_with(FAST_BATCH_REPLY))
-    {
+    if is_of_fast_batch(message) {
         return Some(FAST_BATCH);
     }
     let block = message.headers.filter(|block| mentions(block, b"Nats-"))?;

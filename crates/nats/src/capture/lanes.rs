@@ -26,8 +26,20 @@ pub(super) struct Lane {
     /// The number of messages that are too large for any batch, and their reply subjects.
     pub(super) too_large: usize,
     pub(super) refused: Replies,
+    /// Some of its messages are judged by the leader of the stream. The others pass there, in their order.
+    pub(super) is_judged: bool,
     /// Most bytes of a batch with more than one record.
     bytes_max: usize,
+}
+
+/// A message as it goes into a batch.
+pub(super) struct Place<'a> {
+    pub(super) topic: &'a Arc<Topic>,
+    pub(super) partition: u32,
+    /// The outcome is published to this subject.
+    pub(super) reply: Option<&'a [u8]>,
+    /// The leader of the stream judges it.
+    pub(super) is_judged: bool,
 }
 
 /// The batches of one burst, in the order of their first records.
@@ -43,21 +55,19 @@ impl Lanes {
         self.lanes.is_empty()
     }
 
-    /// Adds a record to its partition's batch. The outcome is published to `reply`.
-    pub(super) fn push(
-        &mut self,
-        topic: &Arc<Topic>,
-        partition: u32,
-        now: TimestampMs,
-        record: &RecordParts<'_>,
-        reply: Option<&[u8]>,
-    ) {
+    /// Adds a record to its partition's batch.
+    pub(super) fn push(&mut self, place: &Place<'_>, now: TimestampMs, record: &RecordParts<'_>) {
+        let &Place { topic, partition, reply, is_judged } = place;
         let at = match self.find(topic, partition) {
-            Some(at) if self.lanes[at].add(now, record, reply) => return,
+            Some(at) if self.lanes[at].add(now, record, reply) => {
+                self.lanes[at].is_judged |= is_judged;
+                return;
+            }
             // Later records must come after this one, so it opens a new batch.
             _ => self.open(topic, partition, now, record),
         };
         let lane = &mut self.lanes[at];
+        lane.is_judged = is_judged;
         // A single record may take all that the topic allows.
         if !lane.add_alone(now, record, reply) {
             lane.too_large += 1;
@@ -121,6 +131,7 @@ impl Lane {
             replies: Replies::default(),
             too_large: 0,
             refused: Replies::default(),
+            is_judged: false,
             bytes_max: bytes_max - slack,
         }
     }

@@ -6,6 +6,9 @@
 //! (`acks`), unless its topic's settings say otherwise. Batches are built here, so they need no validation.
 //! Their times, keys, codec and size follow the topic's settings.
 //!
+//! Messages that ask a stream of JetStream for more than storage (`demands`) take their place among the
+//! others. A batch with such messages is judged by the leader of the stream (`judged`).
+//!
 //! `tailrace_node::relay` decides whether a batch is appended here or forwarded to the leader of its
 //! partition.
 //!
@@ -16,9 +19,11 @@ mod binding;
 mod bindings;
 mod captures;
 mod demands;
+mod judged;
 mod lanes;
 mod line;
 mod metrics;
+mod origin;
 
 use std::sync::Arc;
 
@@ -29,11 +34,13 @@ use tailrace_records::partition_of_key;
 use tailrace_types::{PartitionId, TimestampMs};
 
 pub(crate) use self::binding::Binding;
+use self::binding::Judging;
 pub(crate) use self::captures::Captures;
-use self::lanes::{Lane, Lanes};
+use self::lanes::{Lane, Lanes, Place};
 pub(crate) use self::metrics::CaptureMetrics;
-use crate::capture::acks::{Failure, Replies, Telling};
-use crate::capture::demands::{Unmet, unmet_of};
+use self::origin::{Origin, lost};
+use crate::capture::acks::{Failure, Replies};
+use crate::capture::demands::{Demand, Unmet, demand_of, unmet_of};
 use crate::capture::line::Line;
 use crate::mapping::RecordScratch;
 use crate::server::NatsServer;
@@ -68,14 +75,6 @@ pub(crate) struct CaptureBurst {
     line: Option<Line>,
 }
 
-/// The connection whose messages are captured.
-#[derive(Clone, Copy)]
-struct Origin<'a> {
-    server: &'a Arc<NatsServer>,
-    caller: &'a Caller,
-    line: &'a Line,
-}
-
 impl CaptureBurst {
     /// Adds a message for the topic. Only the first call for a message and topic counts, because two patterns
     /// of the topic may match while they change.
@@ -95,12 +94,24 @@ impl CaptureBurst {
         scratch.with(message, |record| {
             let partition = partition_of_key(record.key, topic.partition_count().unsigned_abs());
             let reply = message.reply.filter(|_| topic.config.tailrace_subjects_ack);
-            if let Some(unmet) = unmet_of(message, |name| acks::is_stream(topic, partition, name)) {
+            let demand = match binding.judging() {
+                // The way of nearly all messages: no header, and no rule.
+                Judging::OnDemand if message.headers.is_none() && message.reply.is_none() => Demand::Storage,
+                Judging::OnDemand => demand_of(message),
+                Judging::Always => match demand_of(message) {
+                    Demand::Unmet(unmet) => Demand::Unmet(unmet),
+                    Demand::Storage | Demand::Judgement => Demand::Judgement,
+                },
+                Judging::Never => unmet_of(message, |name| acks::is_stream(topic, partition, name))
+                    .map_or(Demand::Storage, Demand::Unmet),
+            };
+            if let Demand::Unmet(unmet) = demand {
                 let replies = Replies::of_one(reply);
                 refused.push(Refused { topic: Arc::clone(topic), partition, unmet, replies });
                 return;
             }
-            lanes.push(topic, partition, now, &record, reply);
+            let is_judged = demand == Demand::Judgement;
+            lanes.push(&Place { topic, partition, reply, is_judged }, now, &record);
         });
     }
 
@@ -144,7 +155,7 @@ impl CaptureBurst {
 /// its acknowledgements are published.
 async fn append_lane(origin: Origin<'_>, lane: Lane, now: TimestampMs) -> Option<oneshot::Receiver<()>> {
     let Origin { server, caller, line } = origin;
-    let Lane { topic, partition, builder, mut replies, too_large, refused, .. } = lane;
+    let Lane { topic, partition, builder, mut replies, too_large, refused, is_judged, .. } = lane;
     let metrics = &server.front.metrics().capture;
     if too_large > 0 {
         lost(origin, &topic, partition, too_large, refused, &Failure::TooLarge).await;
@@ -154,6 +165,11 @@ async fn append_lane(origin: Origin<'_>, lane: Lane, now: TimestampMs) -> Option
         return None;
     }
     let number = i32::try_from(partition).expect("partitions have numbers of 31 bits");
+    if is_judged {
+        let batch = Batch { topic: &topic, partition: PartitionId(number), builder, now };
+        // Boxed, so that a connection's task keeps no room for it.
+        return Box::pin(judged::publish(origin, batch, replies)).await;
+    }
     let mut told = None;
     let forwarded = || {
         let (done, ended) = oneshot::channel();
@@ -225,25 +241,4 @@ impl Forwarded {
             }
         })
     }
-}
-
-/// Counts lost messages. Logs, at most once per interval, those without a reply subject. Sends errors for the
-/// others.
-fn lost(
-    origin: Origin<'_>,
-    topic: &Topic,
-    partition: u32,
-    count: usize,
-    replies: Replies,
-    failure: &Failure,
-) -> Telling {
-    let Origin { server, caller, line } = origin;
-    server.front.metrics().capture.errors(failure.label()).inc_by(count as u64);
-    if replies.len() < count && server.front.captures().may_log() {
-        tracing::warn!(
-            %caller, topic = %topic.name, partition, messages = count - replies.len(), reason = %failure,
-            "captured messages were not stored; further losses are counted, and logged at most once a second"
-        );
-    }
-    acks::tell_failure(server, line, topic, partition, replies, failure)
 }

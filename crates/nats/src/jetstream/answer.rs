@@ -4,25 +4,72 @@ use std::sync::Arc;
 
 use tailrace_env::time::Duration;
 use tailrace_jetstream::api::bodies::MessageGet;
-use tailrace_jetstream::api::{ConsumerList, ConsumerNames, Page, Request, bodies, has_level};
+use tailrace_jetstream::api::{Request, has_level};
 use tailrace_jetstream::error::{ApiError, ErrorKind};
 
 use super::asked::{Asked, Speaker, Spoken};
-use super::requests::{ApiCall, TooMany};
-use super::{change, direct, lists, messages, state};
+use super::pulls::{Ended, PullCall};
+use super::requests::{ApiCall, RequestCall, TooMany};
+use super::shared::JetStream;
+use super::{acks, change, consumers, direct, flow, lists, messages, pulls, state};
 use crate::server::NatsServer;
 
 /// Time in which a request is answered, from when it came. Clients wait for five seconds.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Answers a request.
+/// Carries out what a session has handed over.
 pub(crate) async fn answer(server: Arc<NatsServer>, call: ApiCall) {
     let Some(jetstream) = server.front.jetstream() else { return };
+    let call = match call {
+        ApiCall::Acks(calls) => {
+            let Some(_turn) = jetstream.queue.turn().await else { return };
+            return acks::carry(&server, jetstream, calls).await;
+        }
+        ApiCall::Flow(call) => {
+            let Some(_turn) = jetstream.queue.turn().await else { return };
+            return flow::carry(&server, jetstream, call).await;
+        }
+        ApiCall::Request(call) => call,
+    };
+    if let Some(Request::ConsumerNext { stream, consumer }) = Request::parse(&call.subject, None) {
+        let (stream, consumer) = (stream.into(), consumer.into());
+        return pull(&server, jetstream, call, stream, consumer).await;
+    }
+    request(&server, jetstream, &call).await;
+}
+
+/// Serves a pull request, which may wait for long.
+async fn pull(
+    server: &Arc<NatsServer>,
+    jetstream: &JetStream,
+    mut call: Box<RequestCall>,
+    stream: Box<str>,
+    consumer: Box<str>,
+) {
+    let Some(inbox) = call.reply.clone() else { return };
+    call.leave_queue();
+    let pull = PullCall {
+        account: Arc::clone(&call.account),
+        caller: call.caller.clone(),
+        stream,
+        consumer,
+        body: std::mem::take(&mut call.body),
+        inbox,
+        level: call.level.take(),
+    };
+    if pulls::serve(server, jetstream, &pull).await == Ended::Nobody {
+        let caller = &call.caller;
+        Asked { server, jetstream, caller, call: &call }.say_no_responders().await;
+    }
+}
+
+/// Answers a request.
+async fn request(server: &Arc<NatsServer>, jetstream: &JetStream, call: &RequestCall) {
     let Some(_turn) = jetstream.queue.turn().await else { return };
     let Some(request) = Request::parse(&call.subject, None) else { return };
     let left = PATIENCE.saturating_sub(call.came.elapsed());
     let caller = call.caller.within(left);
-    let asked = Asked { server: &server, jetstream, caller: &caller, call: &call };
+    let asked = Asked { server, jetstream, caller: &caller, call };
     let spoken = match left.is_zero() {
         // After a flood, nobody waits for these any more. They must not hold up those that come now.
         true => too_late(asked, &request).await,
@@ -64,6 +111,17 @@ async fn carry_out(asked: Asked<'_>, request: &Request<'_>) -> Spoken {
         Request::StreamNames => asked.tell(kind, lists::names(asked, body)).await,
         Request::StreamList => asked.tell(kind, lists::list(asked, body).await).await,
         Request::MessageGet { stream } => asked.tell(kind, messages::get(asked, stream, body).await).await,
+        Request::ConsumerCreate(_)
+        | Request::ConsumerNames { .. }
+        | Request::ConsumerList { .. }
+        | Request::ConsumerInfo { .. }
+        | Request::ConsumerDelete { .. }
+        | Request::ConsumerPause { .. }
+        | Request::ConsumerUnpin { .. }
+        | Request::ConsumerReset { .. }
+        | Request::ConsumerStepDown { .. }
+        | Request::ConsumerRemovePeer { .. }
+        | Request::ConsumerEvacuatePeer { .. } => consumers::answer(asked, request, kind).await,
         _ => absent(asked, request, kind).await,
     }
 }
@@ -75,7 +133,7 @@ async fn direct(asked: Asked<'_>, request: &Request<'_>) -> Spoken {
         Request::DirectGetLast { stream, subject } => {
             direct::answer(asked, stream, MessageGet::parse_direct_last(subject, body)).await
         }
-        // There are no consumers, and so nobody who would hand out messages.
+        // The caller has taken the others.
         _ => Spoken::NoResponders,
     }
 }
@@ -83,39 +141,11 @@ async fn direct(asked: Asked<'_>, request: &Request<'_>) -> Spoken {
 /// Answers requests for what is not there yet: as nats-server would if it found nothing, or with an error
 /// that says so.
 async fn absent(asked: Asked<'_>, request: &Request<'_>, kind: &'static str) -> Spoken {
-    let body = &*asked.call.body;
     let not_yet = |error, what: &str| ApiError::because(error, format!("{what} not supported yet"));
     let refusal = match *request {
-        Request::ConsumerNames { stream } => {
-            let names = bodies::ListRequest::of_consumers(body).and_then(|request| {
-                asked.stream(stream)?;
-                Ok(ConsumerNames { page: Page::of_names(0, request.offset), consumers: Vec::new() })
-            });
-            return asked.tell(kind, names).await;
-        }
-        Request::ConsumerList { stream } => {
-            let list = bodies::ListRequest::of_consumers(body).and_then(|request| {
-                asked.stream(stream)?;
-                let page = Page::of_list(0, request.offset);
-                Ok(ConsumerList { page, consumers: Vec::new(), missing: Vec::new() })
-            });
-            return asked.tell(kind, list).await;
-        }
         Request::MessageDelete { .. } => not_yet(ErrorKind::StreamMsgDeleteFailed, "deleting messages is"),
-        Request::ConsumerCreate(_) => not_yet(ErrorKind::ConsumerCreate, "consumers are"),
         Request::StreamSnapshot { .. } => not_yet(ErrorKind::StreamSnapshot, "snapshots are"),
         Request::StreamRestore { .. } => not_yet(ErrorKind::StreamRestore, "restoring streams is"),
-        Request::ConsumerInfo { stream, .. }
-        | Request::ConsumerDelete { stream, .. }
-        | Request::ConsumerPause { stream, .. }
-        | Request::ConsumerUnpin { stream, .. }
-        | Request::ConsumerReset { stream, .. }
-        | Request::ConsumerStepDown { stream, .. }
-        | Request::ConsumerRemovePeer { stream, .. }
-        | Request::ConsumerEvacuatePeer { stream, .. } => match asked.stream(stream) {
-            Ok(_) => ErrorKind::ConsumerNotFound.into(),
-            Err(error) => error,
-        },
         _ if asked.server.node.is_alone() => ErrorKind::ClusterRequired.into(),
         _ => not_yet(ErrorKind::StreamGeneral, "moving the replicas of streams through JetStream's API is"),
     };
@@ -142,9 +172,9 @@ mod tests {
             let (subject, payload) = (b"$JS.API.STREAM.CREATE.S", br#"{"name":"S"}"#);
             let message = Message { subject, reply, headers: None, payload };
             assert!(matches!(requests.take(jetstream, account, &client, &message), Taken::Done));
-            let mut call = requests.drain().pop().unwrap();
+            let Some(ApiCall::Request(mut call)) = requests.drain().pop() else { panic!("it is a request") };
             call.came = call.came - waited;
-            answer(Arc::clone(&server), call).await;
+            answer(Arc::clone(&server), ApiCall::Request(call)).await;
             assert_eq!(jetstream.count_streams(&server.node.image()), made);
         }
         assert_eq!(client.sent().0, 2, "both are answered");

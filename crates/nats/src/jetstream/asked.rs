@@ -8,7 +8,7 @@ use tailrace_jetstream::error::{ApiError, ErrorKind};
 use tailrace_nats_wire::{Message, NO_RESPONDERS};
 use tailrace_node::Caller;
 
-use super::requests::ApiCall;
+use super::requests::RequestCall;
 use super::rights::StreamRights;
 use super::shared::JetStream;
 use super::stream::Stream;
@@ -22,7 +22,7 @@ pub(super) struct Asked<'a> {
     pub(super) server: &'a Arc<NatsServer>,
     pub(super) jetstream: &'a JetStream,
     pub(super) caller: &'a Caller,
-    pub(super) call: &'a ApiCall,
+    pub(super) call: &'a RequestCall,
 }
 
 /// How a request was answered.
@@ -85,7 +85,7 @@ impl<'a> Asked<'a> {
 
 /// Publishes the parts of an answer. Topics do not capture it.
 pub(super) struct Speaker<'a> {
-    call: &'a ApiCall,
+    call: &'a RequestCall,
     inner: speaker::Speaker<'a>,
 }
 
@@ -114,7 +114,7 @@ mod tests {
 
     use tailrace_env::task;
 
-    use super::super::requests::{Requests, Taken};
+    use super::super::requests::{ApiCall, Requests, Taken};
     use super::*;
     use crate::testing::{server_in, subscriber};
 
@@ -129,7 +129,7 @@ mod tests {
         let subject = b"$JS.API.STREAM.NAMES";
         let message = Message { subject, reply: Some(b"r"), headers: None, payload: b"" };
         assert!(matches!(requests.take(jetstream, account, &client, &message), Taken::Done));
-        let call = requests.drain().pop().unwrap();
+        let Some(ApiCall::Request(call)) = requests.drain().pop() else { panic!("it is a request") };
         let turns = Arc::new(AtomicUsize::new(0));
         let others = task::spawn({
             let turns = Arc::clone(&turns);

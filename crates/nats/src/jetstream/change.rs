@@ -1,11 +1,11 @@
 //! STREAM.CREATE, STREAM.UPDATE, STREAM.DELETE and STREAM.PURGE.
 
-use std::iter;
 use std::sync::Arc;
 
 use tailrace_env::time::{Duration, timeout};
 use tailrace_env::{random, task};
 use tailrace_jetstream::api::{Created, Purged, StreamInfo, Success, bodies};
+use tailrace_jetstream::consumer_config::ConsumerConfig;
 use tailrace_jetstream::error::{ApiError, ErrorKind};
 use tailrace_jetstream::stream::{self, Creation, StreamConfig};
 use tailrace_metadata::{Command, ConfigChange, CreateTopic, Requester, TopicRef};
@@ -16,7 +16,8 @@ use tailrace_types::TopicId;
 use super::asked::Asked;
 use super::commands::{check_bindings, execute, mutate};
 use super::names::topic_of;
-use super::{clusters, settings, state};
+use super::streams::Streams;
+use super::{clusters, consumers, settings, state};
 
 /// Time in which the configurations before this one are judged.
 const JUDGED_WITHIN: Duration = Duration::from_secs(2);
@@ -116,13 +117,15 @@ pub(super) async fn update(asked: Asked<'_>, name: &str, body: &[u8]) -> Result<
     }
     // A stream that the client may not know is not there.
     let others = if found.is_ok() { asked.streams() } else { Arc::default() };
-    let limits = clusters::limits(asked);
-    let judged = move |name: &str, body: &[u8]| stream::update(name, body, &*others, &limits, iter::empty());
-    let config = judge(asked, name, body, judged).await?;
+    let config = judge_update(asked, name, body, &others, Vec::new()).await?;
     let stream = found?;
     let invalid = |text| Err(ApiError::because(ErrorKind::StreamInvalidConfig, text));
     if !stream.is_made_here {
         return invalid("the topic of this stream was made by a Kafka client: change it there");
+    }
+    if config.consumer_limits != stream.config.consumer_limits {
+        // They must hold for the consumers that there are.
+        judge_update(asked, name, body, &others, consumers::configs(asked, &stream).await?).await?;
     }
     if config.num_replicas != stream.config.num_replicas {
         return invalid("changing the number of replicas is not supported yet");
@@ -138,6 +141,21 @@ pub(super) async fn update(asked: Asked<'_>, name: &str, body: &[u8]) -> Result<
     let changed = streams.get(name).ok_or(ErrorKind::StreamNotFound)?;
     let cluster = clusters::of_change(asked, changed);
     Ok(StreamInfo { cluster, ..state::info(asked, changed).await? })
+}
+
+async fn judge_update(
+    asked: Asked<'_>,
+    name: &str,
+    body: &[u8],
+    others: &Arc<Streams>,
+    consumers: Vec<(String, ConsumerConfig)>,
+) -> Result<StreamConfig, ApiError> {
+    let (others, limits) = (Arc::clone(others), clusters::limits(asked));
+    let judged = move |name: &str, body: &[u8]| {
+        let consumers = consumers.iter().map(|(name, config)| (name.as_str(), config));
+        stream::update(name, body, &*others, &limits, consumers)
+    };
+    judge(asked, name, body, judged).await
 }
 
 /// Deletes a stream with its messages.

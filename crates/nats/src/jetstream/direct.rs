@@ -180,7 +180,8 @@ async fn say_failure(asked: Asked<'_>, failure: &StreamFailure, is_multi: bool) 
         StreamFailure::NoLeader(_)
         | StreamFailure::TooLarge(_)
         | StreamFailure::Busy
-        | StreamFailure::Unreadable(_) => format!("500 {}", failure.to_api_error().description()),
+        | StreamFailure::Unreadable(_)
+        | StreamFailure::Api(..) => format!("500 {}", failure.to_api_error().description()),
     };
     say_status(asked, &text).await
 }

@@ -37,6 +37,7 @@ pub(super) async fn account(asked: Asked<'_>) -> Result<AccountInfo, ApiError> {
     let summed = state::listed(asked, &streams[..streams.len().min(SUMMED_MAX)]).await;
     // A stream whose leader does not answer counts for nothing.
     let storage = summed.iter().flatten().map(|info| info.state.bytes).sum();
+    let consumers = summed.iter().flatten().map(|info| info.state.consumer_count).sum();
     let jetstream = asked.jetstream;
     // The request itself runs, and does not wait.
     let waiting = jetstream.queue.requests().saturating_sub(1);
@@ -46,7 +47,7 @@ pub(super) async fn account(asked: Asked<'_>) -> Result<AccountInfo, ApiError> {
         reserved_memory: 0,
         reserved_storage: 0,
         streams: streams.len(),
-        consumers: 0,
+        consumers,
         limits: AccountLimits::default(),
         domain: String::new(),
         api: jetstream.api_stats(waiting),

@@ -65,6 +65,19 @@ impl Queue {
     }
 }
 
+impl Place {
+    /// Takes so many bytes more. Returns whether there was room for them.
+    pub(super) fn grow(&mut self, bytes: u64) -> bool {
+        let mut taken = self.queue.taken.lock();
+        let fits = bytes <= self.queue.bytes_max.saturating_sub(taken.bytes);
+        if fits {
+            taken.bytes += bytes;
+            self.bytes += bytes;
+        }
+        fits
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.queue.taken.lock();
@@ -85,7 +98,9 @@ mod tests {
         assert!(queue.place(1).is_none(), "two requests are all");
         drop(second);
         assert!(queue.place(91).is_none(), "ten bytes are taken");
-        let second = queue.place(90).unwrap();
+        let mut second = queue.place(80).unwrap();
+        assert!(!second.grow(11), "ninety bytes are taken");
+        assert!(second.grow(10));
         assert_eq!(queue.requests(), 2);
         drop((first, second));
         assert_eq!(queue.requests(), 0);

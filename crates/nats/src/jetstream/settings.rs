@@ -2,7 +2,7 @@
 
 use tailrace_config::{PATTERNS_BYTES_MAX, PATTERNS_MAX};
 use tailrace_jetstream::error::{ApiError, ErrorKind};
-use tailrace_jetstream::stream::{Compression, Discard, PersistMode, Retention, Storage, StreamConfig};
+use tailrace_jetstream::stream::{Compression, PersistMode, Retention, Storage, StreamConfig};
 
 /// Nanoseconds of a millisecond.
 const MS: i64 = 1_000_000;
@@ -65,7 +65,6 @@ fn check_subjects(subjects: &[String]) -> Result<(), ApiError> {
 }
 
 fn check_supported(config: &StreamConfig) -> Result<(), ApiError> {
-    let is_limited = config.max_msgs > 0 || config.max_bytes > 0;
     let missing = [
         (config.mirror.is_some(), "mirrors"),
         (!config.sources.is_empty(), "sources"),
@@ -73,10 +72,6 @@ fn check_supported(config: &StreamConfig) -> Result<(), ApiError> {
         (config.subject_transform.is_some(), "subject transforms"),
         (config.republish.is_some(), "republishing"),
         (config.first_seq > 1, "first sequences"),
-        (config.sealed, "sealed streams"),
-        (config.max_msg_size > 0, "limits on the size of messages"),
-        (config.discard == Discard::New && is_limited, "discard policy new with max_msgs or max_bytes"),
-        (config.discard_new_per_subject, "discard policy new per subject"),
         (config.allow_msg_ttl, "TTLs of messages"),
         (config.subject_delete_marker_ttl > 0, "markers of deleted subjects"),
         (config.allow_msg_counter, "counters"),
@@ -93,6 +88,7 @@ fn check_supported(config: &StreamConfig) -> Result<(), ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tailrace_jetstream::stream::Discard;
 
     fn config() -> StreamConfig {
         let subjects = vec!["a.>".to_owned(), "b".to_owned()];
@@ -130,7 +126,6 @@ mod tests {
         let refused = [
             StreamConfig { retention: Retention::WorkQueue, ..config() },
             StreamConfig { first_seq: 2, ..config() },
-            StreamConfig { discard: Discard::New, max_msgs: 3, ..config() },
             StreamConfig { allow_atomic: true, ..config() },
             StreamConfig { subjects: vec!["a,b".to_owned()], ..config() },
         ];

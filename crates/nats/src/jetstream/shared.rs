@@ -11,6 +11,7 @@ use tailrace_types::usize_of;
 
 use super::queue::Queue;
 use super::streams::StreamTable;
+use super::waiting::Waiting;
 use crate::metrics::NatsMetrics;
 
 /// Configurations that are judged at the same time. The worst takes a fifth of a second of a processor.
@@ -22,6 +23,7 @@ pub(crate) struct JetStream {
     pub(super) streams: StreamTable,
     /// Places for configurations that are judged at the same time.
     pub(super) judging: Semaphore,
+    pub(super) pulls: Waiting,
     /// Requests that were answered, and those of them that failed.
     answered: Counter,
     failed: Counter,
@@ -39,6 +41,7 @@ impl JetStream {
             queue: Arc::new(Queue::new(requests_max, bytes_max, metrics.jetstream_waiting.clone())),
             streams: StreamTable::default(),
             judging: Semaphore::new(JUDGED_AT_ONCE),
+            pulls: Waiting::new(usize_of(config.tailrace_jetstream_pulls_max.into())),
             answered: metrics.jetstream_requests.clone(),
             failed: metrics.jetstream_errors.clone(),
         })

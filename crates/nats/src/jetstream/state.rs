@@ -96,6 +96,7 @@ fn shown(state: &streams::StreamState) -> StreamState {
         subjects: state.listed.iter().cloned().collect(),
         num_deleted: state.deleted,
         deleted: state.deleted_sequences.clone(),
+        consumer_count: usize::try_from(state.consumers).unwrap_or(usize::MAX),
         ..StreamState::default()
     }
 }

@@ -22,6 +22,7 @@ use crate::account::Account;
 use crate::burst::Burst;
 use crate::fan_out::Turn;
 use crate::front::NatsFront;
+use crate::letter::Letter;
 use crate::router::{Begun, Route};
 use crate::spread::Spread;
 use crate::target::{Here, Target};
@@ -236,7 +237,9 @@ impl Inbound {
     fn deliver(&mut self, message: Inward) {
         let here = Here { plain: message.plain, queues: &message.queues };
         let Some(account) = self.front.accounts().get_for_node(message.account.as_deref()) else { return };
-        let begun = account.router().begin_here(&mut self.burst, &message.message(), here);
+        let words = message.message();
+        let letter = Letter { message: &words, at: message.at.as_deref() };
+        let begun = account.router().begin_here(&mut self.burst, letter, here);
         match begun {
             Begun::Done(served) => {
                 self.delivered(&message, served);
@@ -247,7 +250,8 @@ impl Inbound {
                 self.wide = Some(Box::new(Wide { account, message, spread }));
             }
             Begun::Wide(targets) => {
-                self.wide = Some(Box::new(Wide { account, message, spread: Spread::wide(targets) }));
+                let spread = Spread::wide_to(targets, message.at.as_deref());
+                self.wide = Some(Box::new(Wide { account, message, spread }));
             }
         }
         self.spread();
@@ -375,7 +379,7 @@ mod tests {
     fn frame(plain: bool, queues: &[&[u8]]) -> Bytes {
         let message = Message { subject: b"r", reply: None, headers: None, payload: b"x" };
         let mut out = BytesMut::new();
-        Outward { message: &message, account: None, plain }.put(&mut out, queues.iter().copied());
+        Outward { letter: Letter::of(&message), account: None, plain }.put(&mut out, queues.iter().copied());
         out.freeze()
     }
 
@@ -405,7 +409,8 @@ mod tests {
     fn message_on(subject: &[u8], payload: &[u8]) -> Bytes {
         let message = Message { subject, reply: None, headers: None, payload };
         let mut out = BytesMut::new();
-        Outward { message: &message, account: None, plain: true }.put(&mut out, std::iter::empty());
+        Outward { letter: Letter::of(&message), account: None, plain: true }
+            .put(&mut out, std::iter::empty());
         out.freeze()
     }
 

@@ -159,8 +159,13 @@ impl<S: Send> OwnInterest<S> {
         }
     }
 
+    /// Whether it announces that. The other nodes then know level 2 of their protocol.
+    pub(super) fn has_accounts(&self) -> bool {
+        self.has_accounts.load(Ordering::Relaxed)
+    }
+
     fn is_told(&self, key: &Key) -> bool {
-        key.account.is_none() || self.has_accounts.load(Ordering::Relaxed)
+        key.account.is_none() || self.has_accounts()
     }
 
     fn tell(&self, state: &InterestState, change: Change, key: &Key) {

@@ -91,7 +91,7 @@ impl NodeInterest {
     }
 
     /// Reports whether the node has no subscribers left.
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.node.is_gone() || self.forgotten.load(Ordering::Relaxed) || self.patterns.get() == 0
     }
 }
@@ -167,6 +167,11 @@ impl Routes {
         if let Some(own) = &self.own {
             own.announce_accounts();
         }
+    }
+
+    /// Reports whether all nodes understand messages that go to another subject than their own.
+    pub(super) fn knows_letters(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.has_accounts())
     }
 
     pub(super) fn unsubscribed(&self, key: Option<&Arc<Key>>) {

@@ -11,6 +11,7 @@ use tailrace_types::NodeId;
 
 use super::wire::Outward;
 use super::{RemoteNode, Routes};
+use crate::letter::Letter;
 use crate::queues::next_random;
 use crate::target::Target;
 use tailrace_peers::{NatsFrame, NatsUnsent};
@@ -56,8 +57,11 @@ impl NodePicker {
         routes: &Routes,
         matches: &Matches<'_, impl Fn(usize) -> bool>,
         account: Option<&str>,
-        message: &Message<'_>,
+        letter: Letter<'_>,
     ) -> usize {
+        if letter.at.is_some() && !routes.knows_letters() {
+            return 0;
+        }
         self.gather(routes, matches);
         self.pick();
         let mut sent = 0;
@@ -68,7 +72,7 @@ impl NodePicker {
             rest = others;
             if share.plain || !own.is_empty() {
                 let queues = own.iter().map(|(_, target)| queue_of(matches.targets, *target));
-                let outward = Outward { message, account, plain: share.plain };
+                let outward = Outward { letter, account, plain: share.plain };
                 sent += usize::from(send(routes, &matches.targets[share.target], &outward, queues));
             }
         }
@@ -144,7 +148,7 @@ fn send<'q>(
     };
     let reason = match queued {
         Ok(()) => {
-            count(routes, &interest.node, outward.message);
+            count(routes, &interest.node, outward.letter.message);
             return true;
         }
         Err(NatsUnsent::Down) => "down",

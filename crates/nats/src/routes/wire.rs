@@ -6,6 +6,8 @@ use std::sync::Arc;
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use tailrace_nats_wire::Message;
 
+use crate::letter::Letter;
+
 /// Plain subscribers get the message.
 const PLAIN: u8 = 1;
 /// The message has a reply subject.
@@ -14,6 +16,8 @@ const REPLY: u8 = 2;
 const HEADERS: u8 = 4;
 /// The message is of an account other than the global one.
 const ACCOUNT: u8 = 8;
+/// The message goes to another subject than its own.
+const AT: u8 = 16;
 
 /// Added to the first byte of a row that is about an account other than the global one.
 const ROW_OF_ACCOUNT: u8 = 4;
@@ -104,7 +108,7 @@ fn account(from: &mut Bytes) -> Option<Arc<str>> {
 /// A message for another node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outward<'a> {
-    pub(super) message: &'a Message<'a>,
+    pub(super) letter: Letter<'a>,
     /// The account, unless it is the global one.
     pub(super) account: Option<&'a str>,
     /// Whether the node's plain subscribers get it.
@@ -115,31 +119,37 @@ impl Outward<'_> {
     /// Reports whether the names are short enough for a frame. All clients' names are.
     pub(super) fn fits(&self) -> bool {
         let fits = |name: &[u8]| u16::try_from(name.len()).is_ok();
-        fits(self.message.subject) && self.message.reply.is_none_or(fits)
+        let Letter { message, at } = self.letter;
+        fits(message.subject) && message.reply.is_none_or(fits) && at.is_none_or(fits)
     }
 
     /// Returns the number of bytes of the frame's payload, including the queue groups that the node has to
     /// serve.
     pub(super) fn bytes<'q>(&self, queues: impl Iterator<Item = &'q [u8]>) -> usize {
-        let message = self.message;
+        let Letter { message, at } = self.letter;
+        let at = at.map_or(0, |at| 2 + at.len());
         let reply = message.reply.map_or(0, |reply| 2 + reply.len());
         let headers = message.headers.map_or(0, |headers| 4 + headers.len());
         let queues: usize = queues.map(|queue| 2 + queue.len()).sum();
         let account = self.account.map_or(0, |account| 2 + account.len());
-        1 + 2 + queues + account + 2 + message.subject.len() + reply + headers + message.payload.len()
+        1 + 2 + queues + account + at + 2 + message.subject.len() + reply + headers + message.payload.len()
     }
 
     pub(super) fn put<'q>(&self, out: &mut BytesMut, queues: impl ExactSizeIterator<Item = &'q [u8]>) {
-        let message = self.message;
+        let Letter { message, at } = self.letter;
+        let elsewhere = if at.is_some() { AT } else { 0 };
         let reply = if message.reply.is_some() { REPLY } else { 0 };
         let headers = if message.headers.is_some() { HEADERS } else { 0 };
         let plain = if self.plain { PLAIN } else { 0 };
         let account = if self.account.is_some() { ACCOUNT } else { 0 };
-        out.put_u8(plain | reply | headers | account);
+        out.put_u8(plain | reply | headers | account | elsewhere);
         out.put_u16_le(u16::try_from(queues.len()).expect("the picker limits the number of groups"));
         queues.for_each(|queue| put_text(out, queue));
         if let Some(account) = self.account {
             put_text(out, account.as_bytes());
+        }
+        if let Some(at) = at {
+            put_text(out, at);
         }
         put_text(out, message.subject);
         if let Some(reply) = message.reply {
@@ -160,6 +170,8 @@ pub(super) struct Inward {
     pub(super) account: Option<Arc<str>>,
     pub(super) plain: bool,
     pub(super) queues: Vec<Bytes>,
+    /// Where it goes, if that is not its own subject.
+    pub(super) at: Option<Bytes>,
     pub(super) subject: Bytes,
     pub(super) reply: Option<Bytes>,
     pub(super) headers: Option<Bytes>,
@@ -175,11 +187,12 @@ impl Inward {
         let flags = from.try_get_u8().ok()?;
         let count = from.try_get_u16_le().ok()?;
         // Each takes at least two bytes, so an announced number takes no more memory than what has arrived.
-        if usize::from(count) * 2 > from.len() || flags & !(PLAIN | REPLY | HEADERS | ACCOUNT) != 0 {
+        if usize::from(count) * 2 > from.len() || flags & !(PLAIN | REPLY | HEADERS | ACCOUNT | AT) != 0 {
             return None;
         }
         let queues = (0..count).map(|_| text(&mut from)).collect::<Option<_>>()?;
         let account = if flags & ACCOUNT != 0 { Some(account(&mut from)?) } else { None };
+        let at = if flags & AT != 0 { Some(text(&mut from)?) } else { None };
         let subject = text(&mut from)?;
         let reply = if flags & REPLY != 0 { Some(text(&mut from)?) } else { None };
         let headers = match flags & HEADERS {
@@ -189,7 +202,8 @@ impl Inward {
                 (length <= from.len()).then(|| Some(from.split_to(length)))?
             }
         };
-        Some(Self { account, plain: flags & PLAIN != 0, queues, subject, reply, headers, payload: from })
+        let plain = flags & PLAIN != 0;
+        Some(Self { account, plain, queues, at, subject, reply, headers, payload: from })
     }
 
     pub(super) fn message(&self) -> Message<'_> {
@@ -251,7 +265,7 @@ mod tests {
             headers: Some(b"NATS/1.0\r\n\r\n"),
             payload: b"pay",
         };
-        let outward = Outward { message: &message, account: None, plain: true };
+        let outward = Outward { letter: Letter::of(&message), account: None, plain: true };
         let queues: [&[u8]; 2] = [b"q", b"workers"];
         let mut out = BytesMut::new();
         outward.put(&mut out, queues.into_iter());
@@ -282,7 +296,7 @@ mod tests {
         let found: Vec<_> = rows(out.freeze()).map(|row| row.unwrap().account.unwrap()).collect();
         assert_eq!(found, ["AB".into(), "AB".into()]);
         let message = Message { subject: b"s", reply: None, headers: None, payload: b"x" };
-        let outward = Outward { message: &message, account: Some("AB"), plain: true };
+        let outward = Outward { letter: Letter::of(&message), account: Some("AB"), plain: true };
         let mut out = BytesMut::new();
         outward.put(&mut out, std::iter::empty());
         assert_eq!(out[..], b"\x09\x00\x00\x02\x00AB\x01\x00sx"[..]);
@@ -299,10 +313,25 @@ mod tests {
     }
 
     #[test]
+    fn a_message_to_another_subject_names_both() {
+        let message = Message { subject: b"s.t", reply: Some(b"r"), headers: None, payload: b"pay" };
+        let letter = Letter { message: &message, at: Some(b"in") };
+        let outward = Outward { letter, account: None, plain: true };
+        let mut out = BytesMut::new();
+        outward.put(&mut out, std::iter::empty());
+        assert_eq!(out[..], b"\x13\x00\x00\x02\x00in\x03\x00s.t\x01\x00rpay"[..]);
+        assert_eq!(outward.bytes(std::iter::empty()), out.len());
+        let inward = Inward::decode(out.freeze()).unwrap();
+        assert_eq!(inward.at.as_deref(), Some(&b"in"[..]));
+        assert_eq!(inward.message().subject, b"s.t");
+    }
+
+    #[test]
     fn a_bare_message_has_no_more_than_it_needs() {
         let message = Message { subject: b"s", reply: None, headers: None, payload: b"" };
         let mut out = BytesMut::new();
-        Outward { message: &message, account: None, plain: false }.put(&mut out, std::iter::empty());
+        Outward { letter: Letter::of(&message), account: None, plain: false }
+            .put(&mut out, std::iter::empty());
         assert_eq!(out[..], b"\x00\x00\x00\x01\x00s"[..]);
         let inward = Inward::decode(out.freeze()).unwrap();
         assert_eq!((inward.plain, inward.reply, inward.headers), (false, None, None));
@@ -313,12 +342,13 @@ mod tests {
         let message =
             Message { subject: b"s.t", reply: Some(b"r"), headers: Some(b"NATS/1.0\r\n\r\n"), payload: b"" };
         let mut out = BytesMut::new();
-        Outward { message: &message, account: None, plain: true }.put(&mut out, [&b"q"[..]].into_iter());
+        Outward { letter: Letter::of(&message), account: None, plain: true }
+            .put(&mut out, [&b"q"[..]].into_iter());
         let whole = out.freeze();
         for length in 0..whole.len() {
             assert!(Inward::decode(whole.slice(..length)).is_err(), "{length} of {} bytes", whole.len());
         }
-        assert!(Inward::decode(Bytes::from_static(b"\x10\x00\x00\x01\x00s")).is_err());
+        assert!(Inward::decode(Bytes::from_static(b"\x20\x00\x00\x01\x00s")).is_err());
         assert!(Inward::decode(Bytes::from_static(b"\x00\xff\xff\x01\x00s")).is_err());
         for bad in [
             &b"\x03\x00\x00\x00\x00"[..],

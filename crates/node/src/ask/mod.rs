@@ -20,6 +20,7 @@ mod quorum;
 mod serve;
 mod share;
 mod stream;
+mod stream_consumers;
 mod transactions;
 
 use tailrace_env::time::Duration;
@@ -40,6 +41,7 @@ pub use self::quorum::{DescribeQuorum, Quorum, QuorumReplica};
 pub(crate) use self::serve::{only_nodes, serve};
 pub(crate) use self::share::{ShareAnswers, ShareQuestion};
 pub(crate) use self::stream::{StreamAnswer, StreamAsk, StreamQuestion};
+pub(crate) use self::stream_consumers::{ConsumersAnswers, ConsumersQuestion};
 pub use self::transactions::{EnterTransaction, Entered, NotEntered};
 use crate::caller::Caller;
 use crate::cluster::Links;
@@ -90,6 +92,8 @@ pub enum AnyQuestion {
     Share(ShareQuestion),
     /// A question to the leader of a stream. From level 2 of the protocol on.
     Stream(Box<StreamQuestion>),
+    /// A question to the coordinator of a stream's durable consumers. From level 2 of the protocol on.
+    StreamConsumers(Box<ConsumersQuestion>),
 }
 
 impl Question for ChangeKnown {
@@ -194,6 +198,16 @@ impl Question for StreamQuestion {
 
     fn on_the_wire(self) -> AnyQuestion {
         AnyQuestion::Stream(Box::new(self))
+    }
+}
+
+impl Question for ConsumersQuestion {
+    type Answer = ConsumersAnswers;
+
+    const TIMEOUT: Duration = STEP_TIMEOUT;
+
+    fn on_the_wire(self) -> AnyQuestion {
+        AnyQuestion::StreamConsumers(Box::new(self))
     }
 }
 

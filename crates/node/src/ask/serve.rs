@@ -44,6 +44,7 @@ pub(crate) async fn serve(node: &Arc<Node>, caller: &Caller, body: &[u8]) -> Res
         AnyQuestion::HighWatermarkOf(question) => answer(node, caller, question).await,
         AnyQuestion::Share(question) => answer(node, caller, question).await,
         AnyQuestion::Stream(question) => answer(node, caller, *question).await,
+        AnyQuestion::StreamConsumers(question) => answer(node, caller, *question).await,
     }
 }
 

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::streams::{Messages, PurgeTerms, ReadBounds, Select, StateTerms, StreamFailure, StreamState};
+use crate::streams::{
+    ConsumerAnswer, ConsumerAsk, Messages, PurgeTerms, ReadBounds, Select, StateTerms, StreamFailure,
+    StreamState,
+};
 
 /// A question about a stream. From level 2 of the protocol on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -20,6 +23,8 @@ pub(crate) enum StreamAsk {
     State(StateTerms),
     /// Some of its messages.
     Messages(Select, ReadBounds),
+    /// About its consumers.
+    Consumer(ConsumerAsk),
     /// Some of its messages are removed.
     Purge(PurgeTerms),
 }
@@ -30,6 +35,7 @@ pub(crate) enum StreamAsk {
 pub enum StreamAnswer {
     State(StreamState),
     Messages(Messages),
+    Consumer(Box<ConsumerAnswer>),
     /// So many messages are gone.
     Purged(u64),
     Failed(StreamFailure),

@@ -180,7 +180,9 @@ impl PeerReceiver for Receiver {
         Box::pin(async move {
             match kind {
                 RequestKind::Join | RequestKind::Status => {}
-                RequestKind::Ask | RequestKind::Chunk | RequestKind::Append => ask::only_nodes(&caller)?,
+                RequestKind::Ask | RequestKind::Chunk | RequestKind::Append | RequestKind::Judge => {
+                    ask::only_nodes(&caller)?;
+                }
             }
             match (kind, here) {
                 (RequestKind::Status, here) => Ok(join::status(here.as_deref(), status)),
@@ -189,6 +191,7 @@ impl PeerReceiver for Receiver {
                 (RequestKind::Ask, Some(here)) => ask::serve(&here, &caller, &body).await,
                 (RequestKind::Chunk, Some(here)) => chunk::serve(&here, &caller, body).await,
                 (RequestKind::Append, Some(here)) => relay::serve(&here, &caller, body).await,
+                (RequestKind::Judge, Some(here)) => relay::serve_judge(&here, &caller, body).await,
             }
         })
     }
@@ -226,7 +229,7 @@ mod tests {
     #[tokio::test]
     async fn who_is_no_member_is_told_who_this_node_is_and_nothing_else() {
         let receiver = Receiver::new(None);
-        for kind in [RequestKind::Ask, RequestKind::Chunk, RequestKind::Append] {
+        for kind in [RequestKind::Ask, RequestKind::Chunk, RequestKind::Append, RequestKind::Judge] {
             let asked =
                 |from| receiver.request(from, kind, Bytes::from_static(b"\x01{\"describe-quorum\":{}}"));
             assert_eq!(asked(None).await, Err(RequestError::NotServed), "{kind:?}");

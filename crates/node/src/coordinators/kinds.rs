@@ -3,8 +3,11 @@
 use tailrace_config::BrokerConfig;
 use tailrace_coordination::groups::GroupCoordinator;
 use tailrace_coordination::share::ShareCoordinator;
+use tailrace_coordination::stream_consumers::ConsumersCoordinator;
 use tailrace_coordination::transactions::TransactionCoordinator;
-use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
+use tailrace_metadata::{
+    CONSUMER_OFFSETS_TOPIC, JETSTREAM_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC,
+};
 
 use super::cores::{Kind, Runtime};
 
@@ -53,4 +56,16 @@ pub(super) static SHARES: Kind<ShareCoordinator> = Kind {
         vec![("cleanup.policy", "compact".to_owned()), ("segment.bytes", segment_bytes)]
     },
     new: ShareCoordinator::new,
+};
+
+/// Coordinators of the durable consumers of streams.
+pub(super) static CONSUMERS: Kind<ConsumersCoordinator> = Kind {
+    name: "stream-consumer",
+    topic: JETSTREAM_STATE_TOPIC,
+    partitions: |config| config.tailrace_jetstream_state_topic_num_partitions,
+    settings: |config| {
+        let segment_bytes = config.tailrace_jetstream_state_topic_segment_bytes.to_string();
+        vec![("cleanup.policy", "compact".to_owned()), ("segment.bytes", segment_bytes)]
+    },
+    new: ConsumersCoordinator::new,
 };

@@ -27,6 +27,7 @@ mod transactions;
 mod work;
 
 use tailrace_coordination::share::ShareCoordinator;
+use tailrace_coordination::stream_consumers::ConsumersCoordinator;
 use tailrace_env::sync::Semaphore;
 
 pub(crate) use clock::SteadyClock;
@@ -34,7 +35,7 @@ pub use cores::Runtime;
 pub use failure::CoordinatorFailure;
 pub use kinds::Groups;
 pub use kinds::Transactions;
-use kinds::{GROUPS, SHARES, TRANSACTIONS};
+use kinds::{CONSUMERS, GROUPS, SHARES, TRANSACTIONS};
 pub(crate) use marker_writers::MarkerWriters;
 pub use perform::{Perform, Performed};
 pub use shard::{MarkerFailure, Pending};
@@ -53,6 +54,8 @@ pub(crate) struct Coordinators {
     pub(crate) marker_writers: MarkerWriters,
     /// State of share groups.
     pub(crate) shares: Runtime<ShareCoordinator>,
+    /// Durable consumers of streams.
+    pub(crate) consumers: Runtime<ConsumersCoordinator>,
     /// One permit for each core that is being loaded.
     loads: Semaphore,
 }
@@ -64,6 +67,7 @@ impl Coordinators {
         Self {
             groups: Runtime::new(&GROUPS, clock),
             shares: Runtime::new(&SHARES, clock),
+            consumers: Runtime::new(&CONSUMERS, clock),
             transactions: Runtime::new(&TRANSACTIONS, clock),
             marker_writers: MarkerWriters::default(),
             loads: Semaphore::new(LOADS_MAX),
@@ -74,6 +78,6 @@ impl Coordinators {
     /// partitions are listed with those.
     pub(crate) fn problems(&self) -> impl Iterator<Item = String> {
         let problems = [self.groups.problems(), self.shares.problems(), self.transactions.problems()];
-        problems.into_iter().flatten()
+        problems.into_iter().flatten().chain(self.consumers.problems())
     }
 }

@@ -24,7 +24,12 @@ use tailrace_env::task::stopped;
 impl Coordinators {
     /// Loads all of them and keeps them running until the server stops.
     pub(crate) async fn run(&self, node: &Arc<Node>) {
-        join!(self.groups.run(node), self.shares.run(node), self.transactions.run(node));
+        join!(
+            self.groups.run(node),
+            self.shares.run(node),
+            self.transactions.run(node),
+            self.consumers.run(node)
+        );
     }
 }
 

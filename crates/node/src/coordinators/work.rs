@@ -1,4 +1,4 @@
-//! Work that group coordinators want done elsewhere. Share coordinators have none.
+//! Work that group coordinators want done elsewhere. Those of share groups and of streams have none.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use tailrace_coordination::groups::{
     GroupCoordinator, GroupError, GroupWork, ShareEvent, ShareReply, ShareWork,
 };
 use tailrace_coordination::share::ShareCoordinator;
+use tailrace_coordination::stream_consumers::ConsumersCoordinator;
 use tailrace_types::TopicId;
 
 use super::perform::{Perform, Performed};
@@ -20,6 +21,12 @@ impl Perform for GroupCoordinator {
 }
 
 impl Perform for ShareCoordinator {
+    fn perform(_: Arc<Node>, _: i32, work: Self::Work) -> Performed {
+        match work {}
+    }
+}
+
+impl Perform for ConsumersCoordinator {
     fn perform(_: Arc<Node>, _: i32, work: Self::Work) -> Performed {
         match work {}
     }

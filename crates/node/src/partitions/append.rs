@@ -5,14 +5,80 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tailrace_records::{BatchHeader, Validated};
-use tailrace_replication::{Appended, TransactionMarker, VerificationGuard};
-use tailrace_types::{LeaderEpoch, TimestampMs};
+use tailrace_replication::{Appended, ProducerState, TransactionMarker, VerificationGuard};
+use tailrace_types::{HighWatermark, LeaderEpoch, Offset, ProducerId, TimestampMs};
 
 use crate::caller::Caller;
 use crate::node::Node;
 use crate::partitions::failure::AppendFailure;
-use crate::partitions::handle::{Core, PartitionHandle};
+use crate::partitions::handle::{Awaited, Core, PartitionHandle};
 use crate::taps::{TapRange, WantedBy};
+
+/// A partition under its lock, for an append whose batch depends on what was appended before.
+pub(crate) struct Appending<'a> {
+    core: &'a mut Core,
+    node: &'a Arc<Node>,
+    partition: &'a Arc<PartitionHandle>,
+}
+
+impl Appending<'_> {
+    /// The epoch in which this node leads the partition.
+    pub(crate) fn leads(&self) -> Option<LeaderEpoch> {
+        self.core.leads()
+    }
+
+    /// The offset of the next record.
+    pub(crate) fn log_end(&self) -> Offset {
+        self.partition.reader.log_end().offset()
+    }
+
+    /// What has to be committed so that everything is that was appended so far. `None` if nothing was.
+    pub(crate) fn end(&self) -> Option<Awaited> {
+        let end = self.log_end();
+        let epoch = self.partition.reader.log().epoch_at(end.plus(-1)).filter(|_| end > Offset(0))?;
+        Some(Awaited { at: HighWatermark(end.get()), epoch })
+    }
+
+    /// The batches that are remembered of a producer, and its last sequence.
+    pub(crate) fn producer(&self, id: ProducerId) -> Option<&ProducerState> {
+        self.core.producers().get(id)
+    }
+
+    /// Appends a batch. Watches do not hear of it.
+    pub(crate) fn append(
+        &mut self,
+        batch: Validated,
+        wanted: WantedBy,
+        now: TimestampMs,
+    ) -> Result<Appended, AppendFailure> {
+        let what = What::Batch { batch, guard: None, wanted };
+        append_unwatched(self.core, self.node, self.partition, &Entry { what, only_in: None, now })
+    }
+}
+
+/// Works on a partition under its lock: on a thread that may block, or, if the work is short, on the event
+/// loop. Work that was started completes even if the caller is dropped meanwhile.
+pub(crate) async fn appending<R: Send + 'static>(
+    node: &Arc<Node>,
+    partition: &Arc<PartitionHandle>,
+    is_short: bool,
+    work: impl FnOnce(&mut Appending<'_>) -> R + Send + 'static,
+) -> Result<R, AppendFailure> {
+    partition.wake_up();
+    let has_begun = partition.epoch_begun.load(Ordering::Acquire);
+    if is_short && has_begun && !node.dirty.writes_may_block() {
+        let done = partition.with(|core| work(&mut Appending { core, node, partition })).await;
+        return done.ok_or_else(|| partition.absent());
+    }
+    let own = (Arc::clone(node), Arc::clone(partition));
+    let work = move |core: &mut Core| {
+        let (node, partition) = &own;
+        core.begin_epoch().map_err(AppendFailure::Refused)?;
+        partition.epoch_begun.store(true, Ordering::Release);
+        Ok(work(&mut Appending { core, node, partition }))
+    };
+    partition.with_on_worker(work).await.unwrap_or_else(|| Err(partition.absent()))
+}
 
 /// What to append, and the only epoch in which to append it, if that matters.
 struct Entry {
@@ -174,6 +240,21 @@ async fn append_on_worker(
 
 /// Appends under the partition's lock, so that taps get the log's order. A duplicate batch was tapped before.
 fn append_to(
+    core: &mut Core,
+    node: &Arc<Node>,
+    partition: &Arc<PartitionHandle>,
+    entry: &Entry,
+) -> Result<Appended, AppendFailure> {
+    let appended = append_unwatched(core, node, partition, entry)?;
+    if let What::Batch { batch, .. } = &entry.what
+        && appended.duplicate.is_none()
+    {
+        partition.tell_watch(batch, &appended);
+    }
+    Ok(appended)
+}
+
+fn append_unwatched(
     core: &mut Core,
     node: &Arc<Node>,
     partition: &Arc<PartitionHandle>,

@@ -21,14 +21,14 @@ mod ticker;
 mod upkeep;
 mod workers;
 
-pub(crate) use append::append_in_epoch;
+pub(crate) use append::{Appending, append_in_epoch, appending};
 pub use append::{append, append_marker, append_verified, begin_verification, begin_verification_if_needed};
 pub use by_time::Lookups;
 pub use failure::{AppendFailure, LookupFailure};
 pub(crate) use flusher::start_flusher;
-pub(crate) use handle::Ending;
 pub(crate) use handle::Flusher;
 pub(crate) use handle::PartitionContext;
+pub(crate) use handle::{AppendWatch, Ending};
 pub use handle::{Awaited, Core, PartitionHandle, WaitOutcome};
 pub(crate) use journal::Journal;
 pub(crate) use lost::replace_lost;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tailrace_replication::AppendError;
 
 use crate::partitions::{AppendFailure, WaitOutcome};
+use crate::streams::NotPublished;
 
 /// Why a batch is not stored, as far as is known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,6 +60,16 @@ impl From<AppendFailure> for NotStored {
             AppendFailure::TooFewReplicas => Self::TooFewReplicas,
             AppendFailure::Refused(AppendError::Log(error)) => Self::LogFailed(error.to_string()),
             AppendFailure::Refused(error) => Self::Refused(error.to_string()),
+        }
+    }
+}
+
+impl From<NotPublished> for NotStored {
+    fn from(failure: NotPublished) -> Self {
+        match failure {
+            NotPublished::Again(reason) => Self::NoLeader(reason),
+            NotPublished::Refused(reason) => Self::Refused(reason),
+            NotPublished::Unknown(reason) => Self::Unanswered(reason),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Sends waiting batches to the leader of their partition until they are committed or refused.
 
 use std::sync::Arc;
-use tailrace_env::time::{Duration, Instant};
+use tailrace_env::time::Instant;
 use tailrace_env::{select, task, time};
 
 use bytes::Bytes;
@@ -10,21 +10,16 @@ use tailrace_types::{NodeId, Offset, ProducerEpoch, RaftGroup};
 
 use super::build::{Building, build};
 use super::failure::NotStored;
-use super::queue::{Item, Producer, Waiter};
+use super::judged::{self, Judged};
+use super::queue::{Item, Producer, Teller, Waiter};
+use super::road::{PAUSES, fail, leader, moved};
 use super::serve::store_here;
 use super::wire::{self, StoreAnswer};
 use crate::caller::Caller;
 use crate::node::Node;
-use crate::retry::Pauses;
 use tailrace_env::task::stopped;
 use tailrace_env::workers::Panicked;
 use tailrace_peers::RequestKind;
-
-/// Pauses before a request is retried.
-const PAUSES: Pauses = Pauses::doubling(Duration::from_millis(10), Duration::from_millis(200));
-
-/// Interval between two checks whether another node leads, while the current one does not answer.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Relays what waits for one partition, until nothing is left.
 pub(super) async fn run(node: Arc<Node>, group: RaftGroup) {
@@ -48,6 +43,7 @@ struct Prepared {
 
 async fn relay(node: &Arc<Node>, group: RaftGroup, items: Vec<Item>, producer: Option<Producer>) {
     let deadline = items.iter().map(|item| item.deadline).min().unwrap_or_else(Instant::now);
+    let is_judged = items.first().is_some_and(Item::is_judged);
     let (builders, waiters): (Vec<_>, Vec<_>) =
         items.into_iter().map(|item| (item.builder, item.waiter)).unzip();
     // Until this is done, nothing is known of the producer: what is given up may be stored or not.
@@ -59,6 +55,8 @@ async fn relay(node: &Arc<Node>, group: RaftGroup, items: Vec<Item>, producer: O
             Err(failure) => return fail(waiters, &failure),
         },
     };
+    let before = producer;
+    let counts: Vec<usize> = builders.iter().map(BatchBuilder::len).collect();
     let (batches, producer) = match build_all(node, builders, producer).await {
         Ok(built) => built,
         Err(error) => {
@@ -66,6 +64,11 @@ async fn relay(node: &Arc<Node>, group: RaftGroup, items: Vec<Item>, producer: O
             return fail(waiters, &NotStored::Panicked);
         }
     };
+    if is_judged {
+        let counts = counts.into_iter().zip(waiters).collect();
+        return judged::relay(node, group, Judged { batches, deadline, producer: before, waiters: counts })
+            .await;
+    }
     let prepared = Prepared { batches, deadline };
     let Outcome { stored, failure } = put(node, group, &prepared).await;
     let mut told = waiters;
@@ -87,7 +90,7 @@ async fn new_producer(node: &Arc<Node>, deadline: Instant) -> Result<Producer, N
             work.controller.next_producer_id(Caller::internal(), &work.producer_ids, work.now()).await
         });
         let reason = match time::timeout_at(deadline, id).await {
-            Ok(Ok(Ok(id))) => return Ok(Producer { id, next_sequence: 0 }),
+            Ok(Ok(Ok(id))) => return Ok(Producer { id, next_sequence: 0, next_request: 1 }),
             Ok(Ok(Err(error))) => error.to_string(),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the controller does not answer".to_owned(),
@@ -199,23 +202,6 @@ async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Outcome
     answered.ok().flatten().unwrap_or_else(|| attempts.given_up())
 }
 
-/// Returns the leading node, as far as it is known.
-fn leader(node: &Node, group: RaftGroup) -> Option<NodeId> {
-    if node.partition_of(group).is_some_and(|handle| handle.leads().is_some()) {
-        return Some(node.id());
-    }
-    // A partition with a single replica is led by that replica's node, which does not announce it.
-    let announced = node.links.leader(group).map(|leader| leader.replica.node());
-    announced.or_else(|| {
-        let image = node.image();
-        let partition = image.topic_by_id(group.topic)?.partition(group.partition)?;
-        match &partition.replicas[..] {
-            [only] => Some(only.node()),
-            _ => None,
-        }
-    })
-}
-
 /// Makes one attempt. Ends early if another node is known to lead.
 async fn put_to(here: &Arc<Node>, node: NodeId, group: RaftGroup, prepared: &Prepared) -> StoreAnswer {
     let again = |reason: &dyn std::fmt::Display| StoreAnswer::Again(reason.to_string());
@@ -227,32 +213,21 @@ async fn put_to(here: &Arc<Node>, node: NodeId, group: RaftGroup, prepared: &Pre
     let Some(peers) = here.links.peers() else { return again(&"the node is standalone") };
     let body = wire::encode_request(group, &prepared.batches);
     let left = prepared.deadline.duration_since(Instant::now());
-    let moved = async {
-        loop {
-            time::sleep(POLL_INTERVAL).await;
-            if leader(here, group).is_some_and(|leader| leader != node) {
-                return;
-            }
-        }
-    };
     select! {
         answer = peers.request(node, RequestKind::Append, body, left) => match answer {
             Ok(answer) => StoreAnswer::decode(answer).unwrap_or_else(|| again(&"the leader's answer is malformed")),
             Err(error) => again(&error),
         },
-        () = moved => again(&"the partition has a new leader"),
+        () = moved(here, group, node) => again(&"the partition has a new leader"),
     }
 }
 
 fn tell(waiters: Vec<Waiter>, stored: &[Offset]) {
     for (waiter, first) in waiters.into_iter().zip(stored) {
-        (waiter.told)(Ok(*first));
-    }
-}
-
-fn fail(waiters: Vec<Waiter>, failure: &NotStored) {
-    for waiter in waiters {
-        (waiter.told)(Err(failure.clone()));
+        match waiter.teller {
+            Teller::Batch(told) => told(Ok(*first)),
+            Teller::Each(told) => told(Err(NotStored::Unanswered("it was not judged".to_owned()))),
+        }
     }
 }
 

@@ -9,12 +9,22 @@
 //! in flight at a time, with at most as many batches as are remembered.
 //!
 //! `build`: when a worker compresses. `queue`: the waiting batches. `leader`: sending them to the leader.
-//! `serve`: the leader's side. `wire`: the bytes.
+//! `serve`: the leader's side. `wire`: the bytes. `road`: which node is asked.
+//!
+//! Messages for a stream of JetStream that ask for more than storage take the same way, and the same order
+//! (`publish`). Their leader judges them (`crate::streams`), and says of each what became of it. `judged`,
+//! `judge` and `judge_wire` are the sender's side, the leader's side, and the bytes. What the leader refuses
+//! takes no sequence of the sender. So a request begins behind all that earlier ones have stored, which a
+//! later leader finds in the producer's state, too.
 
 mod build;
 mod failure;
+mod judge;
+mod judge_wire;
+mod judged;
 mod leader;
 mod queue;
+mod road;
 mod serve;
 mod wire;
 
@@ -28,13 +38,16 @@ use tailrace_types::{Offset, PartitionId, RaftGroup, TimestampMs};
 
 use self::build::{Building, build};
 pub use self::failure::NotStored;
+pub(crate) use self::judge::serve as serve_judge;
 use self::queue::Queued;
 pub(crate) use self::queue::Relay;
-pub use self::queue::Told;
+use self::queue::Teller;
+pub use self::queue::{Told, ToldEach};
 pub(crate) use self::serve::serve;
 use crate::caller::Caller;
 use crate::node::Node;
 use crate::partitions::{NotHere, PartitionHandle, Topic, WaitOutcome, append};
+use crate::streams::{PublishRequest, Published, PublishedHere, publish_here};
 
 /// A batch to store, and where.
 #[derive(Debug)]
@@ -114,6 +127,7 @@ pub fn store<'t, W: FnOnce() -> Told>(
         Ok(Some(partition)) => Ok(Road::Here(partition, builder)),
         Ok(None) => {
             let group = RaftGroup { topic: topic.id, partition };
+            let waiter = || Teller::Batch(waiter());
             relay(node, caller, group, builder, waiter).map(Road::UnderWay)
         }
         Err(failure) => Err(failure),
@@ -139,6 +153,75 @@ pub fn store<'t, W: FnOnce() -> Told>(
         let appended = append(node, caller, partition, Validated { header, bytes }, now, wanted).await?;
         Ok(Stored::Here(StoredHere { partition, appended, bytes: size }))
     }
+}
+
+/// What has happened so far to messages that are judged.
+#[derive(Debug)]
+pub enum Judged {
+    /// They were judged on this node, which has the only replica. The next batch will be behind them.
+    Here(JudgedHere),
+    /// They are queued for the leader. The receiver resolves once the waiter has been told or dropped.
+    UnderWay(oneshot::Receiver<()>),
+}
+
+/// Messages that were judged on this node.
+#[derive(Debug)]
+pub struct JudgedHere {
+    partition: Arc<PartitionHandle>,
+    outcome: PublishedHere,
+}
+
+impl JudgedHere {
+    /// How many of them were stored now.
+    pub fn stored(&self) -> u64 {
+        u64::from(self.outcome.stored.unsigned_abs())
+    }
+
+    /// Bytes of the batches in the log.
+    pub fn bytes(&self) -> u64 {
+        self.outcome.bytes
+    }
+
+    /// What became of each message, and a wait until that may be told. `None` if it may be told now.
+    pub fn into_parts(self) -> (Vec<Published>, Option<Committing>) {
+        let Self { partition, outcome } = self;
+        let wait = outcome.awaited.and_then(|awaited| partition.wait_committed(awaited));
+        (outcome.published, wait.map(Committing))
+    }
+}
+
+/// Has messages for a stream judged by its leader, in their order, and stored as far as they pass. It keeps
+/// its place among the batches that are stored with [`store`]. The partition has to be the only one of its
+/// topic.
+///
+/// # Errors
+/// None of the messages was judged, and none is in flight.
+pub async fn publish(
+    node: &Arc<Node>,
+    caller: &Caller,
+    batch: Batch<'_>,
+    waiter: impl FnOnce() -> ToldEach,
+) -> Result<Judged, NotStored> {
+    let Batch { topic, partition, builder, .. } = batch;
+    let Some(handle) = only_replica(node, topic, partition)? else {
+        let group = RaftGroup { topic: topic.id, partition };
+        return relay(node, caller, group, builder, || Teller::Each(waiter())).map(Judged::UnderWay);
+    };
+    let built = match build(&node.workers, builder, BatchBuilder::build) {
+        Building::Done(built) => Ok(built),
+        Building::OnWorker(worker) => worker.await,
+    };
+    let bytes = built.map_err(|error| {
+        tracing::error!(partition = %handle.id, %error, "building a batch panicked");
+        NotStored::Panicked
+    })?;
+    if bytes.len() > topic.batch_bytes_max() {
+        return Err(NotStored::TooLarge);
+    }
+    let request = PublishRequest { batches: vec![bytes], sender: None };
+    let deadline = caller.until(node.relay.timeout());
+    let outcome = publish_here(node, topic, handle, request, deadline).await?;
+    Ok(Judged::Here(JudgedHere { partition: Arc::clone(handle), outcome }))
 }
 
 /// The path that a batch takes.
@@ -170,7 +253,7 @@ fn relay(
     caller: &Caller,
     group: RaftGroup,
     builder: BatchBuilder,
-    waiter: impl FnOnce() -> Told,
+    waiter: impl FnOnce() -> Teller,
 ) -> Result<oneshot::Receiver<()>, NotStored> {
     let queued = node.relay.push(group, builder, caller.deadline(), waiter).inspect_err(|_| {
         tracing::debug!(%caller, %group, "refused a batch for the leader of its partition: too many are waiting");
@@ -285,7 +368,7 @@ mod tests {
         running.stop().await;
     }
 
-    fn nobody_yet() -> Told {
-        Box::new(|_| ())
+    fn nobody_yet() -> Teller {
+        Teller::Batch(Box::new(|_| ()))
     }
 }

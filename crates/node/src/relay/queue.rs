@@ -13,6 +13,7 @@ use tailrace_types::{Offset, ProducerId, RaftGroup, Tally};
 
 use super::failure::NotStored;
 use super::wire::BATCHES_MAX;
+use crate::streams::Published;
 
 /// Maximum bytes of batches in one request, unless a single batch has more.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -30,12 +31,43 @@ pub(super) struct Item {
     pub(super) waiter: Waiter,
 }
 
+impl Item {
+    pub(super) fn is_judged(&self) -> bool {
+        self.waiter.teller.is_judged()
+    }
+}
+
 /// Receives the first offset of a batch once it is committed, or why it is not. Must not block.
 pub type Told = Box<dyn FnOnce(Result<Offset, NotStored>) + Send>;
 
+/// Receives what became of each message of a batch, once that is committed, or why none was judged. Must not
+/// block.
+pub type ToldEach = Box<dyn FnOnce(Result<Vec<Published>, NotStored>) + Send>;
+
+/// Who is told.
+pub(super) enum Teller {
+    /// Of a batch that is stored as it is.
+    Batch(Told),
+    /// Of messages that the leader of a stream judges.
+    Each(ToldEach),
+}
+
+impl Teller {
+    fn is_judged(&self) -> bool {
+        matches!(self, Self::Each(_))
+    }
+
+    pub(super) fn fail(self, failure: NotStored) {
+        match self {
+            Self::Batch(told) => told(Err(failure)),
+            Self::Each(told) => told(Err(failure)),
+        }
+    }
+}
+
 /// A waiter for a batch.
 pub(super) struct Waiter {
-    pub(super) told: Told,
+    pub(super) teller: Teller,
     /// The batch's share of the bound.
     pub(super) bytes: u64,
     /// Dropped once the waiter has been told.
@@ -48,6 +80,8 @@ pub(super) struct Waiter {
 pub(super) struct Producer {
     pub(super) id: ProducerId,
     pub(super) next_sequence: i32,
+    /// The number of its next request to a judge.
+    pub(super) next_request: u64,
 }
 
 #[derive(Default)]
@@ -66,7 +100,7 @@ pub(crate) struct Relay {
     /// How long a batch is offered to the leader of its partition, if the caller has no deadline.
     timeout: Duration,
     /// The sink that already knows relayed batches, because they come from it.
-    pub(super) known_to: Option<&'static str>,
+    pub(crate) known_to: Option<&'static str>,
     /// Number of retried requests.
     pub(crate) retries: Counter,
 }
@@ -98,6 +132,11 @@ impl Relay {
         }
     }
 
+    /// How long messages are offered to the leader of their partition, if the caller has no deadline.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Queues a batch, which waits until `deadline` at most.
     ///
     /// # Errors
@@ -107,7 +146,7 @@ impl Relay {
         group: RaftGroup,
         builder: BatchBuilder,
         deadline: Option<Instant>,
-        waiter: impl FnOnce() -> Told,
+        waiter: impl FnOnce() -> Teller,
     ) -> Result<Queued, NotStored> {
         let bytes = builder.bytes_estimate() as u64;
         let has_room = |waiting: u64| waiting == 0 || waiting + bytes <= self.bytes_max;
@@ -116,7 +155,7 @@ impl Relay {
         }
         let deadline = deadline.unwrap_or_else(|| Instant::now() + self.timeout);
         let (sender, done) = oneshot::channel();
-        let waiter = Waiter { told: waiter(), bytes, _done: sender };
+        let waiter = Waiter { teller: waiter(), bytes, _done: sender };
         let item = Item { builder, deadline, waiter };
         let mut queues = self.queues.lock();
         let queue = queues.entry(group).or_default();
@@ -124,14 +163,18 @@ impl Relay {
         Ok(Queued { starts: !std::mem::replace(&mut queue.running, true), done })
     }
 
-    /// Takes the next batches, and their producer if there is one. On `None` the task ends.
+    /// Takes the next batches, either those to be judged or the others, and their producer if there is one.
+    /// On `None` the task ends.
     pub(super) fn take(&self, group: RaftGroup) -> Option<(Vec<Item>, Option<Producer>)> {
         let mut queues = self.queues.lock();
         let queue = queues.get_mut(&group)?;
-        let (mut items, mut bytes) = (Vec::new(), 0);
+        let (mut items, mut bytes) = (Vec::<Item>::new(), 0);
         while let Some(next) = queue.waiting.front() {
             let size = next.builder.bytes_estimate();
-            if items.len() == BATCHES_MAX || (!items.is_empty() && bytes + size > REQUEST_BYTES_MAX) {
+            let is_other = items.first().is_some_and(|first| first.is_judged() != next.is_judged());
+            let is_full =
+                items.len() == BATCHES_MAX || (!items.is_empty() && bytes + size > REQUEST_BYTES_MAX);
+            if is_other || is_full {
                 break;
             }
             bytes += size;
@@ -212,7 +255,10 @@ mod tests {
         let group = RaftGroup { topic: TopicId([1; 16]), partition: PartitionId(0) };
         let push = || {
             let builder = BatchBuilder::new(BatchOptions::default());
-            relay.push(group, builder, None, || Box::new(|_| {})).expect("there is room").starts
+            relay
+                .push(group, builder, None, || Teller::Batch(Box::new(|_| {})))
+                .expect("there is room")
+                .starts
         };
         assert!(push() && !push());
         let (items, _) = relay.take(group).unwrap();

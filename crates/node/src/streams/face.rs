@@ -9,6 +9,7 @@ use tailrace_env::time::{Duration, Instant};
 
 use tailrace_types::NodeId;
 
+use super::consumers::{answer_consumers, count};
 use super::failure::StreamFailure;
 use super::serve::{NotServed, messages_here, purge_here, state_here};
 use super::types::{Messages, PurgeTerms, ReadBounds, Select, StateTerms, StreamState};
@@ -78,7 +79,7 @@ fn wrong(answer: &StreamAnswer) -> StreamFailure {
 }
 
 /// Asks the leader of the stream, whichever node that is, until it answers or the deadline passes.
-async fn put(
+pub(super) async fn put(
     node: &Arc<Node>,
     caller: &Caller,
     topic: &Topic,
@@ -144,9 +145,16 @@ pub(crate) async fn answer_here(
     deadline: Instant,
 ) -> Result<StreamAnswer, NotServed> {
     Ok(match what {
-        StreamAsk::State(terms) => StreamAnswer::State(state_here(node, topic, terms, deadline).await?),
+        StreamAsk::State(terms) => {
+            let state = state_here(node, topic, terms, deadline).await?;
+            let consumers = count(node, topic).await? as u64;
+            StreamAnswer::State(StreamState { consumers, ..state })
+        }
         StreamAsk::Messages(select, bounds) => {
             StreamAnswer::Messages(messages_here(node, topic, select, bounds, deadline).await?)
+        }
+        StreamAsk::Consumer(what) => {
+            StreamAnswer::Consumer(Box::new(answer_consumers(node, topic, what, deadline).await?))
         }
         StreamAsk::Purge(terms) => StreamAnswer::Purged(purge_here(node, topic, terms, deadline).await?),
     })

@@ -31,9 +31,17 @@ pub enum StreamFailure {
     /// The log cannot be read. The fault is in the server's log.
     #[error("the stream cannot be read: {0}")]
     Unreadable(String),
+    /// The error of JetStream's API with this code and text.
+    #[error("{1}")]
+    Api(u16, String),
 }
 
 impl StreamFailure {
+    /// The failure that an error of the API is.
+    pub(super) fn of(error: &ApiError) -> Self {
+        Self::Api(error.kind().err_code(), error.description().to_owned())
+    }
+
     /// The error as JetStream's API has it.
     pub fn to_api_error(&self) -> ApiError {
         let why = self.to_string();
@@ -45,6 +53,8 @@ impl StreamFailure {
             Self::TooLarge(_) => ErrorKind::StorageResourcesExceeded.into(),
             Self::Busy => ErrorKind::InsufficientResources.into(),
             Self::Unreadable(_) => ApiError::because(ErrorKind::StreamGeneral, why),
+            Self::Api(code, text) => ApiError::told(*code, text.clone())
+                .unwrap_or_else(|| ApiError::because(ErrorKind::StreamGeneral, why)),
         }
     }
 }

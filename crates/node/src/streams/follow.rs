@@ -15,10 +15,11 @@ use tailrace_jetstream::contents::{Message, Purge, Rollup};
 use tailrace_jetstream::publish::{PublishHeaders, Rollup as Asked};
 use tailrace_records::{BatchHeader, DecodedBatch, split_batches};
 use tailrace_replication::AbortedTransaction;
-use tailrace_types::{Offset, usize_of};
+use tailrace_types::{Offset, TimestampMs, usize_of};
 
 use super::failure::StreamFailure;
-use super::live::{Ended, LiveStream};
+use super::ids::{IdHash, IdKey};
+use super::live::{Ended, LiveStream, Table};
 use super::rules::Rules;
 use super::translator::{MessageParts, Translator};
 use crate::caller::Caller;
@@ -44,6 +45,7 @@ struct Bound {
     subjects: u64,
     memory: usize,
     decompressed: usize,
+    ids: usize,
 }
 
 impl Bound {
@@ -54,6 +56,7 @@ impl Bound {
             subjects: config.tailrace_jetstream_stream_subjects_max,
             memory: usize_of(config.tailrace_jetstream_memory_bytes_max),
             decompressed: usize_of(config.tailrace_decompressed_bytes_max),
+            ids: config.tailrace_jetstream_stream_ids_max as usize,
         }
     }
 }
@@ -151,7 +154,8 @@ fn follow_rules(live: &LiveStream, topic: &Topic) -> Result<(), Ended> {
     if !table.rules.keeps_subjects(&rules) {
         return Err(Ended::Over);
     }
-    table.contents.set_limits(rules.limits(), &mut |_| ());
+    let Table { contents, removals, .. } = table;
+    contents.set_limits(rules.limits(), &mut |seq| removals.note(seq));
     table.rules = rules;
     Ok(())
 }
@@ -162,7 +166,8 @@ fn follow_start(live: &LiveStream, start: Offset) -> Result<(), Ended> {
     let first = start.get().unsigned_abs() + 1;
     let mut slot = live.table.write();
     let table = slot.as_mut().ok_or(Ended::Over)?;
-    table.contents.purge(Purge { below: Some(first), ..Purge::default() }, &mut |_| ());
+    let Table { contents, removals, .. } = table;
+    contents.purge(Purge { below: Some(first), ..Purge::default() }, &mut |seq| removals.note(seq));
     drop(slot);
     if at < start {
         live.reached(start);
@@ -198,9 +203,11 @@ async fn step(
     let next = slice.next_offset.min(end);
     let translator = node.streams.translator.clone().ok_or(Ended::Over)?;
     let (live, topic, bound) = (Arc::clone(live), Arc::clone(topic), Bound::of(node));
+    let (now, id_key) = (node.now(), node.streams.id_key);
     let apply = move || {
         let bytes = slice.read().map_err(|error| StreamFailure::Unreadable(error.to_string()))?;
-        let applying = Applying { live: &live, topic: &topic, translator: &*translator, bound, from: at };
+        let applying =
+            Applying { live: &live, topic: &topic, translator: &*translator, bound, from: at, now, id_key };
         applying.slice(&bytes, &aborted)?;
         applying.apply(&mut Pieces::default(), Some(next))?;
         live.reached(next);
@@ -235,6 +242,8 @@ struct Pieces {
     /// Their subjects, one after the other.
     subjects: Vec<u8>,
     messages: Vec<Piece>,
+    /// The id of the last one.
+    last_id: Vec<u8>,
 }
 
 struct Piece {
@@ -244,6 +253,7 @@ struct Piece {
     payload_bytes: usize,
     time_ms: i64,
     rollup: Option<Rollup>,
+    id: Option<IdHash>,
 }
 
 struct Applying<'a> {
@@ -252,6 +262,8 @@ struct Applying<'a> {
     translator: &'a dyn Translator,
     bound: Bound,
     from: Offset,
+    now: TimestampMs,
+    id_key: IdKey,
 }
 
 impl Applying<'_> {
@@ -272,7 +284,8 @@ impl Applying<'_> {
                 if parts.subject.len() > SUBJECT_BYTES_MAX {
                     continue;
                 }
-                pieces.push(&parts, record.offset, record.timestamp.0, record.value.map_or(0, <[u8]>::len));
+                let payload_bytes = record.value.map_or(0, <[u8]>::len);
+                pieces.push(&parts, record.offset, record.timestamp.0, payload_bytes, self.id_key);
                 if pieces.messages.len() == STEP_MESSAGES {
                     self.apply(&mut pieces, None)?;
                 }
@@ -286,6 +299,11 @@ impl Applying<'_> {
         let mut slot = self.live.table.write();
         let Some(table) = slot.as_mut() else { return Ok(()) };
         let mut subjects = &pieces.subjects[..];
+        let forgotten = self.now.0.saturating_sub(table.rules.window_ms());
+        table.ids.expire(forgotten);
+        if !pieces.messages.is_empty() {
+            table.last_id.clone_from(&pieces.last_id);
+        }
         for piece in &pieces.messages {
             let (subject, rest) = subjects.split_at(piece.subject_bytes);
             subjects = rest;
@@ -293,8 +311,15 @@ impl Applying<'_> {
             let bytes = table.rules.size(subject.len(), headers_bytes, payload_bytes);
             // What only bears the header of a roll-up is none where roll-ups are not checked.
             let rollup = rollup.filter(|_| table.rules.config.is_some());
-            table.contents.append(&Message { seq, subject, bytes, time_ms, rollup }, &mut |_| ());
+            let Table { contents, removals, .. } = &mut *table;
+            let message = Message { seq, subject, bytes, time_ms, rollup };
+            contents.append(&message, &mut |seq| removals.note(seq));
+            if let Some(id) = piece.id.filter(|_| time_ms > forgotten) {
+                table.ids.enter(id, seq, time_ms, self.bound.ids);
+            }
         }
+        // Counted, and bounded one by one.
+        let _ = table.ids_charge.set(table.ids.len(), usize::MAX);
         pieces.subjects.clear();
         pieces.messages.clear();
         if let Some(upto) = upto {
@@ -309,7 +334,7 @@ impl Applying<'_> {
         if summary.subjects > subjects {
             return too_large(format!("the stream has more than {subjects} subjects"));
         }
-        if !table.charge.set(table.contents.memory_bytes(), memory) {
+        if !table.charge.set(table.contents.memory_bytes() + table.ids.memory_bytes(), memory) {
             return too_large(format!("the tables of streams would take more than {memory} bytes"));
         }
         Ok(())
@@ -317,8 +342,18 @@ impl Applying<'_> {
 }
 
 impl Pieces {
-    fn push(&mut self, parts: &MessageParts, offset: Offset, time_ms: i64, payload_bytes: usize) {
-        let rollup = match PublishHeaders::parse(&parts.headers).stored_rollup() {
+    fn push(
+        &mut self,
+        parts: &MessageParts,
+        offset: Offset,
+        time_ms: i64,
+        payload_bytes: usize,
+        id_key: IdKey,
+    ) {
+        let headers = PublishHeaders::parse(&parts.headers);
+        self.last_id.clear();
+        self.last_id.extend_from_slice(headers.msg_id);
+        let rollup = match headers.stored_rollup() {
             Some(Asked::Subject) => Some(Rollup::Subject),
             Some(Asked::All) => Some(Rollup::All),
             None => None,
@@ -331,6 +366,7 @@ impl Pieces {
             payload_bytes,
             time_ms,
             rollup,
+            id: id_key.hash(headers.msg_id),
         });
     }
 }

@@ -10,6 +10,8 @@ use tailrace_types::{LeaderEpoch, Offset};
 
 use super::charge::{Charge, Memory};
 use super::failure::StreamFailure;
+use super::ids::Ids;
+use super::removals::Removals;
 use super::rules::Rules;
 use crate::partitions::PartitionHandle;
 
@@ -20,15 +22,31 @@ const FAILED_FOR: Duration = Duration::from_secs(5);
 pub(super) struct Table {
     pub(super) contents: Contents,
     pub(super) rules: Rules,
+    /// The ids of its messages.
+    pub(super) ids: Ids,
+    /// The id of the last message. Empty if it has none.
+    pub(super) last_id: Vec<u8>,
     pub(super) charge: Charge,
+    pub(super) removals: Removals,
+    /// How many ids there are.
+    pub(super) ids_charge: Charge,
 }
 
 impl Table {
     /// Removes what is older than the stream keeps.
     pub(super) fn expire(&mut self, now_ms: i64) {
         if let Some(age) = self.rules.age_max_ms() {
-            self.contents.expire(now_ms.saturating_sub(age), &mut |_| ());
+            let removals = &mut self.removals;
+            self.contents.expire(now_ms.saturating_sub(age), &mut |seq| removals.note(seq));
         }
+        self.ids.expire(now_ms.saturating_sub(self.rules.window_ms()));
+    }
+
+    /// Reports whether [`Table::expire`] would remove messages.
+    pub(super) fn is_expired(&self, now_ms: i64) -> bool {
+        let first = self.contents.summary().first_time_ms;
+        let age = self.rules.age_max_ms();
+        first.zip(age).is_some_and(|(first, age)| first < now_ms.saturating_sub(age))
     }
 }
 
@@ -67,10 +85,19 @@ impl LiveStream {
         epoch: LeaderEpoch,
         rules: Rules,
         memory: &Memory,
+        ids: &Memory,
     ) -> Self {
         let start = handle.bounds().log_start;
         let contents = Contents::new(rules.limits(), start.get().unsigned_abs() + 1);
-        let table = Table { contents, rules, charge: Charge::new(memory) };
+        let table = Table {
+            contents,
+            rules,
+            ids: Ids::default(),
+            last_id: Vec::new(),
+            charge: Charge::new(memory),
+            ids_charge: Charge::new(ids),
+            removals: Removals::default(),
+        };
         let progress = watch::Sender::new(Progress::At(start));
         Self { handle: Arc::clone(handle), epoch, table: RwLock::new(Some(table)), progress }
     }
@@ -108,9 +135,14 @@ impl LiveStream {
         self.progress.send_replace(Progress::Ended(ended));
     }
 
+    /// Tells when the table comes further.
+    pub(super) fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
     /// Waits until the table has everything before `target`.
     pub(super) async fn wait(&self, target: Offset, deadline: Instant) -> Result<(), NotReached> {
-        let mut progress = self.progress.subscribe();
+        let mut progress = self.progress();
         let has_come = |progress: &Progress| match progress {
             Progress::At(at) => *at >= target,
             Progress::Ended(_) => true,

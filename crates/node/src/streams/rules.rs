@@ -7,6 +7,9 @@ use tailrace_jetstream::stream::{Storage, StreamConfig};
 use super::failure::StreamFailure;
 use crate::partitions::Topic;
 
+/// The window of a topic that JetStream's API has not made: two minutes, in nanoseconds.
+const WINDOW_DEFAULT: i64 = 120_000_000_000;
+
 /// What decides about the messages of a stream.
 pub(super) struct Rules {
     /// The text that the configuration was read from.
@@ -48,6 +51,12 @@ impl Rules {
     pub(super) fn age_max_ms(&self) -> Option<i64> {
         let nanos = self.config.as_ref()?.max_age;
         (nanos > 0).then_some((nanos / 1_000_000).max(1))
+    }
+
+    /// Milliseconds for which the id of a message is remembered.
+    pub(super) fn window_ms(&self) -> i64 {
+        let nanos = self.config.as_ref().map_or(WINDOW_DEFAULT, |config| config.duplicate_window);
+        nanos / 1_000_000
     }
 
     /// The size of a message as JetStream counts it.

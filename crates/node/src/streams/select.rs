@@ -31,7 +31,8 @@ fn filter(text: &str) -> Result<Filter, StreamFailure> {
     pattern.map(|pattern| Filter::new(&pattern)).map_err(|_| StreamFailure::Subject(text.to_owned()))
 }
 
-fn filters(texts: &[String]) -> Result<Vec<Filter>, StreamFailure> {
+/// The patterns of a question.
+pub(super) fn filters(texts: &[String]) -> Result<Vec<Filter>, StreamFailure> {
     if texts.len() > FILTERS_MAX {
         return Err(StreamFailure::Subject(format!("{} patterns", texts.len())));
     }

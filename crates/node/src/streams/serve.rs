@@ -16,7 +16,6 @@ use super::types::{Messages, PurgeTerms, ReadBounds, Select, StateTerms, StreamS
 use crate::caller::Caller;
 use crate::node::Node;
 use crate::partitions::{AppendFailure, PartitionHandle, Topic, advance_log_start};
-use tailrace_jetstream::contents::Contents;
 
 /// Why this node does not answer.
 #[derive(Debug)]
@@ -38,12 +37,19 @@ fn elsewhere(reason: &str) -> NotServed {
 }
 
 /// A stream that this node leads, at the moment of a question.
-struct Led {
-    topic: Arc<Topic>,
-    live: Arc<LiveStream>,
+pub(super) struct Led {
+    pub(super) topic: Arc<Topic>,
+    pub(super) live: Arc<LiveStream>,
 }
 
-/// Tells what is in a stream that this node leads.
+impl Led {
+    /// The same once more.
+    pub(super) fn again(&self) -> Self {
+        Self { topic: Arc::clone(&self.topic), live: Arc::clone(&self.live) }
+    }
+}
+
+/// Tells what is in a stream that this node leads, but for its consumers.
 pub(crate) async fn state_here(
     node: &Arc<Node>,
     topic: [u8; 16],
@@ -51,7 +57,7 @@ pub(crate) async fn state_here(
     deadline: Instant,
 ) -> Result<StreamState, NotServed> {
     let led = led(node, topic)?;
-    let look = move |contents: &Contents, _: &Led| select::state(contents, &terms);
+    let look = move |table: &Table, _: &Led| select::state(&table.contents, &terms);
     answer(node, led, deadline, look).await
 }
 
@@ -67,9 +73,8 @@ pub(crate) async fn messages_here(
     let translator = node.streams.translator.clone().ok_or(StreamFailure::NoStream)?;
     let decompressed_bytes_max = usize_of(node.config().tailrace_decompressed_bytes_max);
     let selected = {
-        let look = move |contents: &Contents, _: &Led| select::select(contents, &what, bounds);
-        let led = Led { topic: Arc::clone(&led.topic), live: Arc::clone(&led.live) };
-        answer(node, led, deadline, look).await?
+        let look = move |table: &Table, _: &Led| select::select(&table.contents, &what, bounds);
+        answer(node, led.again(), deadline, look).await?
     };
     let Selected { sequences, pending, next, upto } = selected;
     let work = move || {
@@ -94,7 +99,7 @@ pub(crate) async fn purge_here(
 ) -> Result<u64, NotServed> {
     let led = led(node, topic)?;
     let handle = Arc::clone(&led.live.handle);
-    let look = move |contents: &Contents, _: &Led| Ok(select::purging(contents, terms));
+    let look = move |table: &Table, _: &Led| Ok(select::purging(&table.contents, terms));
     let Purging { below, messages } = answer(node, led, deadline, look).await?;
     let to = Offset(i64::try_from(below).unwrap_or(i64::MAX).saturating_sub(1));
     if to <= handle.bounds().log_start {
@@ -112,7 +117,8 @@ pub(crate) async fn purge_here(
     }
 }
 
-fn led(node: &Arc<Node>, topic: [u8; 16]) -> Result<Led, NotServed> {
+/// The stream, if this node leads it.
+pub(super) fn led(node: &Arc<Node>, topic: [u8; 16]) -> Result<Led, NotServed> {
     let topic = node.topics().by_id(topic).ok_or_else(|| elsewhere("the node does not know the topic"))?;
     if topic.partition_count() != 1 || topic.internal || node.streams.translator.is_none() {
         return Err(StreamFailure::NoStream.into());
@@ -123,7 +129,7 @@ fn led(node: &Arc<Node>, topic: [u8; 16]) -> Result<Led, NotServed> {
 }
 
 /// Returns the table of a stream. Begins one if there is none.
-fn live(
+pub(super) fn live(
     node: &Arc<Node>,
     topic: &Topic,
     handle: &Arc<PartitionHandle>,
@@ -136,7 +142,8 @@ fn live(
     }
     // Failures of streams that are led elsewhere by now.
     all.retain(|_, live| live.is_led());
-    let live = Arc::new(LiveStream::new(handle, epoch, Rules::of(topic)?, &node.streams.memory));
+    let live =
+        Arc::new(LiveStream::new(handle, epoch, Rules::of(topic)?, &node.streams.memory, &node.streams.ids));
     all.insert(group, Arc::clone(&live));
     drop(all);
     task::spawn(follow(Arc::clone(node), Arc::clone(&live)));
@@ -144,11 +151,11 @@ fn live(
 }
 
 /// Looks at a table once it has all that is committed now.
-async fn answer<T: Send + 'static>(
+pub(super) async fn answer<T: Send + 'static>(
     node: &Arc<Node>,
     led: Led,
     deadline: Instant,
-    look: impl FnOnce(&Contents, &Led) -> Result<T, StreamFailure> + Send + 'static,
+    look: impl FnOnce(&Table, &Led) -> Result<T, StreamFailure> + Send + 'static,
 ) -> Result<T, NotServed> {
     let bounds = led.live.handle.bounds();
     let (target, start) = (bounds.last_stable_offset, bounds.log_start.get().unsigned_abs());
@@ -174,14 +181,15 @@ async fn answer<T: Send + 'static>(
         if !table.rules.are_of(&led.topic) || table.contents.summary().first_seq <= start {
             return Ok(None);
         }
-        let looked = look(&table.contents, &led)?;
+        let looked = look(table, &led)?;
         // Another leader may have stored more meanwhile.
         Ok(led.live.is_led().then_some(looked))
     });
     looked.await?.ok_or_else(|| elsewhere("the node no longer leads the stream, or its settings change"))
 }
 
-async fn blocking<T: Send + 'static>(
+/// Works on a thread that may block.
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StreamFailure> + Send + 'static,
 ) -> Result<T, StreamFailure> {
     task::spawn_blocking(work).await.unwrap_or_else(|error| {

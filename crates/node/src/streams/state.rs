@@ -9,7 +9,11 @@ use tailrace_env::sync::Semaphore;
 use tailrace_types::RaftGroup;
 
 use super::charge::Memory;
+use super::consumers::Registry;
+use super::deliverer::Deliverer;
+use super::ids::IdKey;
 use super::live::LiveStream;
+use super::publish::Judging;
 use super::translator::Translator;
 
 /// Questions that are answered at the same time. Others wait.
@@ -19,14 +23,41 @@ const QUESTIONS_AT_ONCE: usize = 32;
 pub(crate) struct Streams {
     pub(super) translator: Option<Arc<dyn Translator>>,
     pub(super) live: Mutex<HashMap<RaftGroup, Arc<LiveStream>>>,
+    /// What is known of those into which somebody publishes what has to be judged.
+    pub(super) judging: Mutex<HashMap<RaftGroup, Arc<Judging>>>,
     pub(super) memory: Memory,
+    /// Ids of messages, of all tables.
+    pub(super) ids: Memory,
+    pub(super) id_key: IdKey,
     pub(super) places: Semaphore,
+    pub(super) consumers: Registry,
 }
 
 impl Streams {
-    pub(crate) fn new(translator: Option<Arc<dyn Translator>>) -> Self {
-        let (live, memory) = (Mutex::default(), Memory::default());
-        Self { translator, live, memory, places: Semaphore::new(QUESTIONS_AT_ONCE) }
+    pub(crate) fn new(
+        translator: Option<Arc<dyn Translator>>,
+        deliverer: Option<Arc<dyn Deliverer>>,
+    ) -> Self {
+        Self {
+            translator,
+            live: Mutex::default(),
+            judging: Mutex::default(),
+            memory: Memory::default(),
+            ids: Memory::default(),
+            id_key: IdKey::random(),
+            places: Semaphore::new(QUESTIONS_AT_ONCE),
+            consumers: Registry::new(deliverer),
+        }
+    }
+
+    /// How many ids of messages the tables have.
+    pub(crate) fn ids(&self) -> usize {
+        self.ids.load(Ordering::Relaxed)
+    }
+
+    /// How many writes of durable consumers there were.
+    pub(crate) fn consumer_saves(&self) -> u64 {
+        self.consumers.saves()
     }
 
     /// How many tables there are.

@@ -50,6 +50,9 @@ pub struct StreamState {
     pub listed_total: u64,
     /// Sequences without a message, at most 250,000.
     pub deleted_sequences: Vec<u64>,
+    /// Consumers.
+    #[serde(default)]
+    pub consumers: u64,
 }
 
 /// Most sequences without a message that are listed: the first ones.

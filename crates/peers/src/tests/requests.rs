@@ -197,7 +197,7 @@ async fn what_the_other_node_says_instead_of_an_answer_arrives() {
             RequestKind::Ask => Err(RequestError::Stopping),
             RequestKind::Chunk => Err(RequestError::Failed("no such snapshot".to_owned())),
             RequestKind::Append => Err(RequestError::Failed("ä".repeat(1_000))),
-            RequestKind::Status => Err(RequestError::NotServed),
+            RequestKind::Status | RequestKind::Judge => Err(RequestError::NotServed),
         };
         Box::pin(std::future::ready(outcome)) as Answer
     };

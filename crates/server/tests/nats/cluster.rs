@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use async_nats::{Client, HeaderMap, Subscriber};
 use futures_util::StreamExt;
+use tailrace_kafka_wire::messages::describe_quorum_request::{
+    DescribeQuorumRequest, PartitionData, TopicData,
+};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -29,6 +32,26 @@ pub(crate) async fn cluster(count: u32, more: &[(&str, &str)]) -> Vec<TestServer
         seed = nodes[0].cluster().to_string();
     }
     nodes
+}
+
+/// Returns once all nodes vote on the metadata. They are let in one after the other, and two voters that lose
+/// one of them have no controller any more.
+pub(crate) async fn all_vote(nodes: &[TestServer]) {
+    let mut kafka = nodes[0].connect().await;
+    let (topic_name, partitions) = ("__cluster_metadata".to_owned(), vec![PartitionData::default()]);
+    let topics = vec![TopicData { topic_name, partitions, ..TopicData::default() }];
+    let request = DescribeQuorumRequest { topics, ..DescribeQuorumRequest::default() };
+    let voting = async {
+        loop {
+            let answer = kafka.call(2, &request).await;
+            if answer.topics[0].partitions[0].current_voters.len() == nodes.len() {
+                return;
+            }
+            // For the next step of the controller.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, voting).await.expect("all nodes vote");
 }
 
 pub(crate) async fn client(node: &TestServer) -> Client {

@@ -2,7 +2,8 @@
 //! as long as the next election takes, so that other leaders finish or overwrite what one has begun. In some
 //! runs coordinators of transactions move while one of their links is slow, so that what they have begun
 //! arrives after their successors have gone on. In some runs connections are reset all the time. In some runs
-//! with users, nodes hear late of changes.
+//! with users, nodes hear late of changes. In all of them, some node hears late that the deputy's right is
+//! taken.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -51,6 +52,11 @@ const LATE_EVERY_MS: (u64, u64) = (300, 1_200);
 const LATE_MS: (u64, u64) = (100, 500);
 const LATE_FOR: Duration = Duration::from_secs(1);
 
+/// How much later a node hears that a right was taken, and how long its link is slow. Within this time the
+/// administrator takes the right, the deputy asks, and the controller is told.
+const TAKEN_LATE_MS: (u64, u64) = (100, 250);
+const TAKEN_LATE_FOR: Duration = Duration::from_millis(500);
+
 /// Time between two resets.
 const RESETS_EVERY_MS: (u64, u64) = (20, 200);
 
@@ -64,6 +70,10 @@ pub(super) struct Aim {
     resets_at: Option<Duration>,
     /// When the next node hears late of changes. `None` if none does.
     late_at: Option<Duration>,
+    /// Until when some node hears late. There is never more than one.
+    late_until: Duration,
+    /// A node already hears late of the right that is being taken.
+    is_foretold: bool,
 }
 
 impl Aim {
@@ -73,7 +83,7 @@ impl Aim {
         let resets_at = site.habits.loses_answers.then_some(Duration::ZERO);
         let hears_late = site.habits.has_users && rng.percent(LATE_PERCENT);
         let late_at = hears_late.then_some(Duration::ZERO);
-        Self { rng, epochs, moves_at, resets_at, late_at }
+        Self { rng, epochs, moves_at, resets_at, late_at, late_until: Duration::ZERO, is_foretold: false }
     }
 
     /// Returns the faults to inject because of what has happened.
@@ -82,6 +92,7 @@ impl Aim {
         faults.extend(self.moves(site).into_iter().flatten());
         faults.extend(self.reset(site));
         faults.extend(self.hear_late(site));
+        faults.extend(self.hear_late_of_right(site));
         faults
     }
 
@@ -127,16 +138,36 @@ impl Aim {
     /// decides by what was before.
     fn hear_late(&mut self, site: &Site) -> Option<Fault> {
         let now = site.universe.now();
-        if self.late_at? > now {
+        if self.late_at? > now || self.late_until > now {
             return None;
         }
         self.late_at = Some(now + Duration::from_millis(self.rng.between(LATE_EVERY_MS.0, LATE_EVERY_MS.1)));
+        let (one, other) = self.controller_and_other(site)?;
+        let ms = self.rng.between(LATE_MS.0, LATE_MS.1);
+        self.late_until = now + LATE_FOR;
+        Some(Fault { at: now, what: What::Slow { one, other, ms }, lasts: LATE_FOR })
+    }
+
+    /// Slows down such a link when the deputy's right is about to be taken, unless one is slow already.
+    fn hear_late_of_right(&mut self, site: &Site) -> Option<Fault> {
+        let (now, was_foretold) = (site.universe.now(), self.is_foretold);
+        self.is_foretold = site.takes_right;
+        if was_foretold || !site.takes_right || self.late_until > now {
+            return None;
+        }
+        let (one, other) = self.controller_and_other(site)?;
+        let ms = self.rng.between(TAKEN_LATE_MS.0, TAKEN_LATE_MS.1);
+        self.late_until = now + TAKEN_LATE_FOR;
+        Some(Fault { at: now, what: What::HearLate { one, other, ms }, lasts: TAKEN_LATE_FOR })
+    }
+
+    /// Returns the computer of the controller, and any other one.
+    fn controller_and_other(&mut self, site: &Site) -> Option<(usize, usize)> {
         let believed = site.computers.iter().find_map(|computer| controller(&*computer.node()?));
         let one = usize::try_from(believed?.get() - 1).ok()?;
         let others: Vec<_> = (0..site.computers.len()).filter(|other| *other != one).collect();
         let other = *others.get(usize::try_from(self.rng.below(others.len().max(1) as u64)).ok()?)?;
-        let ms = self.rng.between(LATE_MS.0, LATE_MS.1);
-        Some(Fault { at: now, what: What::Slow { one, other, ms }, lasts: LATE_FOR })
+        Some((one, other))
     }
 
     /// Moves a coordinator of transactions to another node while its link to a third one is slow.

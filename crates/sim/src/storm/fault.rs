@@ -53,6 +53,12 @@ pub(super) enum What {
         other: usize,
         ms: u64,
     },
+    /// The same, for so little and so short that both must act as if it were not slow.
+    HearLate {
+        one: usize,
+        other: usize,
+        ms: u64,
+    },
     /// A coordinator of transactions hands over to another node while it ends a transaction.
     Move {
         from: usize,
@@ -175,7 +181,7 @@ impl What {
             | Self::Harm { computer, .. } => vec![*computer],
             Self::Cut { from, to, .. } => vec![*from, *to],
             Self::Reset { one, other, .. } | Self::Slow { one, other, .. } => vec![*one, *other],
-            Self::Move { .. } | Self::Clock { .. } => Vec::new(),
+            Self::HearLate { .. } | Self::Move { .. } | Self::Clock { .. } => Vec::new(),
         }
     }
 
@@ -190,6 +196,7 @@ impl What {
             Self::CutOff { .. } => "a leader was cut off right after its election",
             Self::Reset { .. } => "a connection was reset",
             Self::Slow { .. } => "a link was slow",
+            Self::HearLate { .. } => "a node heard late that a right was taken",
             Self::Move { .. } => "a coordinator moved while one of its links was slow",
             Self::Pause { .. } => "a computer was paused",
             Self::Starve { .. } => "tasks of a node were starved",

@@ -207,7 +207,7 @@ impl Faults {
             What::Reset { one, other, choice } => {
                 site.network.reset(site.number(one), site.number(other), choice);
             }
-            What::Slow { one, other, ms } => {
+            What::Slow { one, other, ms } | What::HearLate { one, other, ms } => {
                 let (one, other) = (site.number(one), site.number(other));
                 for (from, to) in [(one, other), (other, one)] {
                     site.network.slow_down(from, to, Duration::from_millis(ms));

@@ -28,7 +28,7 @@ use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_node::{Caller, Node};
 use tailrace_types::TopicId;
 
-use self::access::{ADMIN, Census, Entity};
+use self::access::{ADMIN, Census, DeputysRight, Entity};
 use self::clients::{GROUPS, LISTENERS, WRITERS, Writer};
 pub use self::copies::Copies;
 use self::faults::Faults;
@@ -66,7 +66,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// Events that are common over many runs, and must happen in some of them.
-pub const RARE: [&str; 86] = [
+pub const RARE: [&str; 91] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a classic group was rebalanced",
@@ -76,6 +76,7 @@ pub const RARE: [&str; 86] = [
     "a computer was paused",
     "a connection was reset",
     "a coordinator moved while one of its links was slow",
+    "a deputy asked a node that did not know yet that its right was gone",
     "a snapshot was offered",
     "a snapshot was installed",
     "a damaged segment was repaired",
@@ -83,6 +84,7 @@ pub const RARE: [&str; 86] = [
     "a disk was nearly full",
     "a group with a member was not deleted",
     "a group with offsets was deleted",
+    "a large request was sent",
     "a leader reported its commit",
     "a link was slow",
     "a leader was cut off right after its election",
@@ -90,6 +92,8 @@ pub const RARE: [&str; 86] = [
     "a member was fenced",
     "a message was delivered",
     "a message was delivered to a queue group",
+    "a node heard late that a right was taken",
+    "a node served a visitor at the end",
     "a node was stopped",
     "a process was killed",
     "a processor started",
@@ -105,6 +109,7 @@ pub const RARE: [&str; 86] = [
     "a share group was deleted",
     "a topic was deleted",
     "a topic was created",
+    "a subscriber that did not read was disconnected",
     "a transaction was aborted",
     "a transaction was committed",
     "a transactional batch was refused",
@@ -303,6 +308,7 @@ impl Storm {
             let (disturbed, now) = (&self.site.disturbed, self.site.universe.now());
             let looked = self.census.look(&nodes, &mut history.access, disturbed, now);
             history.check(looked);
+            self.site.takes_right = history.access.deputys_right() == DeputysRight::Ending;
         }
     }
 

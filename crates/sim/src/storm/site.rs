@@ -112,14 +112,22 @@ const MOVES_PERCENT: u64 = 30;
 /// Percentage of runs with tight nodes.
 const TIGHT_PERCENT: u64 = 25;
 
-/// The settings of tight nodes.
-const TIGHT: [(&str, &str); 6] = [
+/// The settings of tight nodes. Together, two large requests need more memory than there is for all of them.
+const TIGHT: [(&str, &str); 14] = [
     ("tailrace.io.threads", "1"),
     ("tailrace.flush.threads", "1"),
     ("tailrace.connection.in.flight.max", "1"),
     ("tailrace.nats.capture.acks.max", "1"),
     ("tailrace.open.segments.max", "16"),
     ("tailrace.nats.live.lag.max.bytes", "131072"),
+    ("socket.request.max.bytes", "131072"),
+    ("queued.max.request.bytes", "131072"),
+    ("tailrace.nats.max.payload.bytes", "4096"),
+    ("tailrace.nats.max.pending.bytes", "8192"),
+    ("tailrace.kafka.logins.max", "3"),
+    ("tailrace.kafka.logins.max.per.ip", "3"),
+    ("tailrace.nats.logins.max", "2"),
+    ("tailrace.nats.logins.max.per.ip", "2"),
 ];
 
 /// Percentage of runs in which answers are lost all the time.
@@ -145,6 +153,8 @@ pub(super) struct Site {
     pub(super) habits: Habits,
     /// Until when faults affect each computer, and the one of the clients after them.
     pub(super) disturbed: Vec<Duration>,
+    /// The deputy's right is about to be taken.
+    pub(super) takes_right: bool,
 }
 
 /// How this run differs from others.
@@ -183,7 +193,17 @@ impl Site {
         let cold = usize::try_from(rng.below(COLD_PERCENTS.len() as u64)).expect("a small number");
         computers.iter_mut().for_each(|computer| computer.set_cold(COLD_PERCENTS[cold]));
         let disturbed = vec![Duration::ZERO; computers.len() + 1];
-        Self { universe, network, computers, client, starts, followers_answer, habits, disturbed }
+        Self {
+            universe,
+            network,
+            computers,
+            client,
+            starts,
+            followers_answer,
+            habits,
+            disturbed,
+            takes_right: false,
+        }
     }
 
     /// Returns the properties that only some runs have.

@@ -82,8 +82,8 @@ fn per_unit(figures: &mut Figures, unit: &str) {
     }
 }
 
-/// Turns of both servers within a round of the loads `fetch` and `publish`. Two servers with the same settings
-/// differ by a third from one turn to the next, so many short turns say more than a few long ones.
+/// Turns of both servers within a round of the loads `fetch` and `publish`. Two servers with the same
+/// settings differ by a third from one turn to the next, so many short turns say more than a few long ones.
 const TURNS: u32 = 5;
 
 /// A load of one connection for some seconds, with the figure that counts its units.

@@ -9,6 +9,7 @@ mod marks;
 mod quorum;
 mod share;
 mod stream;
+mod stream_consumers;
 mod transactions;
 
 use std::sync::Arc;

@@ -20,8 +20,9 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tailrace_records::Validated;
 use tailrace_replication::raft::{ChunkRequest, Replica};
-use tailrace_replication::{PartitionReader, Policy};
+use tailrace_replication::{Appended, PartitionReader, Policy};
 use tailrace_types::{LeaderEpoch, RaftGroup, ReplicaId, TopicPartition};
 
 pub(crate) use self::core::Ending;
@@ -48,6 +49,10 @@ pub(crate) struct PartitionContext {
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) dirty: Arc<DirtyPages>,
 }
+
+/// Hears of every batch that is appended by `append` and its siblings, under the partition's lock. Returns
+/// false if it wants to hear no more.
+pub(crate) type AppendWatch = Box<dyn Fn(&Validated, &Appended) -> bool + Send + Sync>;
 
 /// One online partition.
 pub struct PartitionHandle {
@@ -88,6 +93,8 @@ pub struct PartitionHandle {
     policy: Mutex<Policy>,
     /// Ranges that its taps have yet to read.
     pub(crate) taps: TapQueues,
+    /// Hears of each append, if somebody wants that.
+    watch: ArcSwapOption<AppendWatch>,
 }
 
 impl std::fmt::Debug for PartitionHandle {
@@ -126,6 +133,20 @@ impl PartitionHandle {
             panic: OnceLock::new(),
             policy: Mutex::new(policy),
             taps: TapQueues::default(),
+            watch: ArcSwapOption::empty(),
+        }
+    }
+
+    /// Lets `watch` hear of each append from now on, instead of an earlier one. Called under the lock.
+    pub(crate) fn set_watch(&self, watch: AppendWatch) {
+        self.watch.store(Some(Arc::new(watch)));
+    }
+
+    /// Tells of an append. Called under the lock.
+    pub(crate) fn tell_watch(&self, batch: &Validated, appended: &Appended) {
+        let watch = self.watch.load();
+        if watch.as_ref().is_some_and(|watch| !watch(batch, appended)) {
+            self.watch.store(None);
         }
     }
 

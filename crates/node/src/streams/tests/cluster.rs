@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 
-async fn nodes() -> (Vec<RunningNode>, Vec<TempDir>) {
+pub(super) async fn nodes() -> (Vec<RunningNode>, Vec<TempDir>) {
     let (mut nodes, mut folders) = (Vec::<RunningNode>::new(), Vec::new());
     for number in 1..=3 {
         let folder = TempDir::new().unwrap();
@@ -19,8 +19,20 @@ async fn nodes() -> (Vec<RunningNode>, Vec<TempDir>) {
     (nodes, folders)
 }
 
+/// Starts a node again that was stopped.
+pub(super) async fn start_again(others: &[RunningNode], folder: &TempDir) -> RunningNode {
+    let seed = others[0].addresses().and_then(|at| at.cluster).map(|at| at.to_string()).unwrap();
+    let id = (1..=3).find(|id| others.iter().all(|node| node.node().id().0 != *id)).unwrap().to_string();
+    let settings = [
+        ("node.id", id.as_str()),
+        ("cluster.listen", "127.0.0.1:0"),
+        ("tailrace.cluster.seeds", seed.as_str()),
+    ];
+    start_with(folder, &settings, fronts()).await
+}
+
 /// Waits until something is so. The test runner ends a test that waits forever.
-async fn until<T>(mut what: impl FnMut() -> Option<T>) -> T {
+pub(super) async fn until<T>(mut what: impl FnMut() -> Option<T>) -> T {
     loop {
         match what() {
             Some(found) => return found,
@@ -30,7 +42,7 @@ async fn until<T>(mut what: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn leading(nodes: &[RunningNode]) -> Option<usize> {
+pub(super) fn leading(nodes: &[RunningNode]) -> Option<usize> {
     let leads = |node: &RunningNode| {
         let topic = node.node().topics().by_name("orders");
         topic.is_some_and(|topic| topic.led(0).is_ok())

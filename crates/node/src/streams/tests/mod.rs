@@ -1,8 +1,13 @@
 //! Streams of real nodes in one process, without a front: a record's key is its subject.
 
 mod cluster;
+mod consumers;
 mod faults;
+mod judged;
+mod kept;
 mod model;
+mod publish;
+mod pushes;
 
 use std::sync::Arc;
 
@@ -106,7 +111,14 @@ async fn create(node: &Arc<Node>, config: Option<&StreamConfig>) -> TopicId {
 }
 
 fn config() -> StreamConfig {
-    StreamConfig { name: "orders".to_owned(), max_msgs: -1, max_bytes: -1, ..StreamConfig::default() }
+    StreamConfig {
+        name: "orders".to_owned(),
+        max_msgs: -1,
+        max_bytes: -1,
+        max_msg_size: -1,
+        duplicate_window: 120_000_000_000,
+        ..StreamConfig::default()
+    }
 }
 
 /// Appends one batch, in a transaction of this producer if there is one, and waits until it is committed.

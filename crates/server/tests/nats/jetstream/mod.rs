@@ -4,12 +4,16 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod asker;
+mod consumers;
+mod durable;
 mod hostile;
 mod kafka;
 mod messages;
 mod monitoring;
 mod nodes;
+mod publish;
 mod purge;
+mod push;
 mod rights;
 mod streams;
 

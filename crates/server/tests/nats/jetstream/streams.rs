@@ -150,9 +150,6 @@ async fn what_is_not_there_yet_is_refused() {
     asker.api("STREAM.CREATE.S", r#"{"name":"S"}"#).await;
     assert_eq!(asker.refusal("STREAM.PURGE.S", r#"{"filter":"a"}"#).await, 10110);
     assert_eq!(asker.refusal("STREAM.PURGE.S", r#"{"seq":2}"#).await, 10110);
-    let consumer = r#"{"stream_name":"S","config":{"ack_policy":"none"}}"#;
-    assert_eq!(asker.refusal("CONSUMER.CREATE.S", consumer).await, 10012);
-    assert_eq!(asker.api("CONSUMER.LIST.S", "").await["consumers"], json!([]));
     assert_eq!(asker.refusal("CONSUMER.INFO.S.C", "").await, 10014);
     assert_eq!(asker.refusal("CONSUMER.NAMES.X", "").await, 10059);
     assert_eq!(asker.refusal("STREAM.LEADER.STEPDOWN.S", "").await, 10010);

@@ -7,8 +7,9 @@ use tailrace_env::sync::watch;
 use tailrace_identity::acl::Acl;
 use tailrace_identity::quota::{EntityName, QuotaEntity};
 use tailrace_metadata::AccessImage;
+use tailrace_node::cluster::leaders;
 
-use super::deputy::Deputy;
+use super::deputy::{Deputy, DeputysRight};
 use super::look::Look;
 use super::model::{Right, Secret, accepts, may};
 use super::names::MECHANISM;
@@ -175,24 +176,47 @@ impl AccessHistory {
         self.expected.remove(entity);
     }
 
-    /// Records whether the deputy may certainly create no rules.
-    pub(in crate::storm) fn bar_deputy(&mut self, is_barred: bool) {
-        self.deputy.bar(is_barred);
+    /// Returns the node that leads the metadata, as far as some node knows.
+    pub(in crate::storm) fn controller(&self) -> Option<u8> {
+        let known = self.nodes.iter().find_map(|node| leaders::controller(&*node.node()?))?;
+        u8::try_from(known.get()).ok()
+    }
+
+    /// Returns what is known of the deputy's right.
+    pub(in crate::storm) fn deputys_right(&self) -> DeputysRight {
+        self.deputy.right()
+    }
+
+    /// Records what is known of the deputy's right.
+    pub(in crate::storm) fn deputys_right_is(&mut self, right: DeputysRight) {
+        self.deputy.right_is(right);
+    }
+
+    /// Records that somebody is about to ask for the deputy's right.
+    ///
+    /// # Errors
+    /// The deputy has created a rule without it.
+    pub(in crate::storm) fn deputys_right_returns(&mut self) -> Result<(), String> {
+        let images: Vec<_> = self.nodes.iter().filter_map(|node| Some(node.node()?.image())).collect();
+        self.deputy.right_returns(images.iter().map(|image| image.access()))
     }
 
     /// Returns what tells when the deputy's right changes.
-    pub(in crate::storm) fn watch_deputy(&self) -> watch::Receiver<bool> {
+    pub(in crate::storm) fn watch_deputy(&self) -> watch::Receiver<DeputysRight> {
         self.deputy.watch()
     }
 
-    /// Records that the deputy asks for a rule.
-    pub(in crate::storm) fn deputy_asks(&mut self, number: u64) {
-        self.deputy.asks(number);
+    /// Records that the deputy asks for a rule. Returns true if it certainly has no right to create it.
+    pub(in crate::storm) fn deputy_asks(&mut self, number: u64) -> bool {
+        self.deputy.asks(number)
     }
 
     /// Records that the deputy was told that a rule exists, or that it may not create it.
-    pub(in crate::storm) fn deputy_was_told(&mut self, number: u64, is_created: bool) {
-        self.deputy.was_told(number, is_created);
+    ///
+    /// # Errors
+    /// It had no right to create it.
+    pub(in crate::storm) fn deputy_was_told(&mut self, number: u64, is_created: bool) -> Result<(), String> {
+        self.deputy.was_told(number, is_created)
     }
 
     /// Records a batch that is offered.

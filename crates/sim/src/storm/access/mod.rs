@@ -14,6 +14,7 @@ mod model;
 mod names;
 
 pub(super) use self::census::Census;
+pub(super) use self::deputy::DeputysRight;
 pub(super) use self::founding::founding;
 pub(super) use self::known::{AccessHistory, Entity, Overdue, now};
 pub(super) use self::look::Look;

@@ -8,7 +8,7 @@ use tailrace_env::time::{self, Duration};
 use tailrace_kafka_wire::messages::metadata_request::MetadataRequestTopic;
 use tailrace_kafka_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use tailrace_kafka_wire::messages::{FindCoordinatorRequest, MetadataRequest, ProduceRequest};
-use tailrace_kafka_wire::{ErrorCode, Records, Request};
+use tailrace_kafka_wire::{ErrorCode, Records, Request, TaggedFields};
 use tailrace_records::{BatchBuilder, BatchOptions};
 use tailrace_types::{LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, TopicPartition};
 use tracing::{debug, trace};
@@ -22,6 +22,14 @@ use crate::storm::site::{Keeps, TOPICS, topic_partition};
 
 const METADATA: i16 = 12;
 const FIND_COORDINATOR: i16 = 4;
+
+/// In runs with tight nodes, one of so many requests with records is large.
+const LARGE_ONE_IN: u64 = 3;
+
+/// A field that no version of Kafka knows, and its size in large requests. Nodes need memory for them that
+/// has to be there, and have hardly enough for two.
+const LARGE_FIELD: u32 = 9_999;
+const LARGE_BYTES: (u64, u64) = (66_000, 110_000);
 
 /// Pause before a node is asked again.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
@@ -74,6 +82,11 @@ impl Client {
         let outcome = connection.log_in(login, &self.history).await;
         judge_login(&self.history, node, login, before.as_ref(), outcome);
         (outcome == Outcome::LoggedIn).then_some(connection)
+    }
+
+    /// Connects again for the next requests. What is sent on a connection that is lost already has no answer.
+    pub(super) fn hang_up(&mut self) {
+        self.connections.clear();
     }
 
     /// Returns how many requests were sent without an answer and may have been carried out.
@@ -189,6 +202,19 @@ impl Client {
         found
     }
 
+    /// Returns what makes some requests large, and all at the end, without a large record.
+    pub(super) fn weight(&self) -> TaggedFields {
+        let is_tight = self.history.lock().habits().is_tight;
+        let is_large = is_tight && (self.is_ending() || below(LARGE_ONE_IN) == 0);
+        if !is_large {
+            return TaggedFields::default();
+        }
+        self.count("a large request was sent");
+        let (least, most) = LARGE_BYTES;
+        let bytes = usize::try_from(least + below(most - least)).expect("a small number");
+        TaggedFields::of(LARGE_FIELD, Bytes::from(vec![0; bytes]))
+    }
+
     /// Sends a batch to the leader of its partition, as far as this client knows. `None` if there was no
     /// answer.
     pub(super) async fn produce(
@@ -209,7 +235,7 @@ impl Client {
             acks: -1,
             timeout_ms: 1_000,
             topic_data: vec![TopicProduceData { name, partition_data: vec![data], ..Default::default() }],
-            ..Default::default()
+            unknown_tagged_fields: self.weight(),
         };
         let answer = self.ask(node, how.version, &request).await?;
         let partition = answer.responses.first()?.partition_responses.first()?.clone();

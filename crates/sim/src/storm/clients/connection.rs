@@ -50,8 +50,12 @@ impl Connection {
         self.correlation += 1;
         let frame = request_frame(self.correlation, Some("storm"), version, request);
         let frame = frame.expect("a well-formed request").into_bytes().expect("no records from a file");
-        self.stream.write_all(&frame).await?;
-        let answer = time::timeout(ANSWER_TIMEOUT, self.receive()).await.map_err(|_| CallError::Lost)??;
+        // A node without power, or without room for a large frame, takes nothing.
+        let asked = async {
+            self.stream.write_all(&frame).await?;
+            self.receive().await
+        };
+        let answer = time::timeout(ANSWER_TIMEOUT, asked).await.map_err(|_| CallError::Lost)??;
         let illegible = |error| CallError::Illegible(format!("an answer to {}: {error:?}", R::NAME));
         let (correlation, response) = decode_response::<R>(answer, version).map_err(illegible)?;
         if correlation == self.correlation {

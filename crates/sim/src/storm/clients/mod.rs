@@ -9,6 +9,7 @@ mod committer;
 mod connection;
 mod deleter;
 mod deputy;
+mod hoarder;
 mod judged;
 mod member;
 mod nats;
@@ -29,6 +30,8 @@ mod speaker;
 mod steward;
 mod subscriber;
 mod transactional;
+mod visitor;
+mod warden;
 mod writer;
 
 use tailrace_env::task;
@@ -115,6 +118,7 @@ pub(super) fn spawn_all(site: &Site, history: &SharedHistory, protocol: u64) {
     task::spawn(again::run(client(), number(), site.computers.len()));
     task::spawn(onlooker::run(client()));
     task::spawn(operator::run(client(), nodes));
+    task::spawn(visitor::run(client(), nodes));
     task::spawn(processor::run(client(), protocol()));
     for (committed, follows) in [(false, false), (true, false), (false, true), (true, true)] {
         task::spawn(reader::run(
@@ -125,8 +129,12 @@ pub(super) fn spawn_all(site: &Site, history: &SharedHistory, protocol: u64) {
     for interest in Interest::ALL {
         task::spawn(Subscriber::new(number(), interest, nodes, history.clone()).run());
     }
+    if site.habits.is_tight {
+        task::spawn(hoarder::run(number(), nodes, history.clone()));
+    }
     if site.habits.has_users {
         task::spawn(steward::run(client().logged_in_as(ADMIN), number()));
+        task::spawn(warden::run(client().logged_in_as(ADMIN)));
         for node in 1..=nodes {
             task::spawn(deputy::run(client().logged_in_as(DEPUTY), node));
         }

@@ -7,6 +7,7 @@ use tailrace_types::Offset;
 
 use super::client::pause;
 use super::nats::{ANSWER_TIMEOUT, DIAL_PAUSE, Message, Said, Talk, late};
+use super::sasl::Login;
 use super::subscriber::Interest;
 use crate::storm::history::{BatchFate, BatchName, Phase, SharedHistory};
 
@@ -14,6 +15,8 @@ pub(super) struct Publisher {
     /// The next message to publish.
     next: BatchName,
     nodes: u8,
+    /// How many nodes have acknowledged a message since the end began. They are asked one after the other.
+    visited: u8,
     history: SharedHistory,
 }
 
@@ -26,7 +29,8 @@ pub(super) enum Told {
 impl Publisher {
     /// `number` identifies the client in the history, after the nodes.
     pub(super) fn new(number: usize, nodes: u8, history: SharedHistory) -> Self {
-        Self { next: BatchName { node: number, start: 0, writer: 0, number: 0 }, nodes, history }
+        let next = BatchName { node: number, start: 0, writer: 0, number: 0 };
+        Self { next, nodes, visited: 0, history }
     }
 
     pub(super) async fn run(mut self) {
@@ -41,14 +45,22 @@ impl Publisher {
     }
 
     fn has_ended(&self) -> bool {
-        self.history.lock().has_ended(self.next.node)
+        self.visited >= self.nodes && self.history.lock().has_ended(self.next.node)
     }
 
     /// Uses one connection until it is lost, or is silent for too long.
     async fn speak(&mut self) -> io::Result<()> {
         // Each connection has its own inbox.
         let inbox = format!("ack.{}.{}", self.next.node, self.next.start);
-        let mut talk = Talk::open(self.nodes, &format!("SUB {inbox}.* 1\r\n"), &self.history).await?;
+        let wants = format!("SUB {inbox}.* 1\r\n");
+        // At the end, each node is asked.
+        let is_visit = self.history.lock().phase() == Phase::Ending;
+        let mut talk = if is_visit {
+            let login = Login::of_clients(&self.history);
+            Talk::open_at(self.visited % self.nodes + 1, login.as_ref(), &wants).await?
+        } else {
+            Talk::open(self.nodes, &wants, &self.history).await?
+        };
         while !self.has_ended() {
             let name = self.next;
             self.next.number += 1;
@@ -65,10 +77,14 @@ impl Publisher {
                 // The message may be stored all the same. The text of the refusal is for people.
                 Told::Refused => BatchFate::Unknown,
             };
-            self.history.lock().told(name, fate);
+            self.history.lock().told(name, fate.clone());
             if is_heard {
                 let hear = [Interest::Messages, Interest::Queue].map(Interest::name);
                 self.history.lock().published(&value, &hear);
+                if matches!(fate, BatchFate::Stored(_)) {
+                    self.visited = self.visited.saturating_add(is_visit.into());
+                    return Ok(());
+                }
             }
             pause(100).await;
         }

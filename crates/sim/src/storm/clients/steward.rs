@@ -24,11 +24,11 @@ use tailrace_metadata::AccessImage;
 use super::client::{Client, below, index, pause};
 use super::sasl;
 use crate::storm::access::{
-    Entity, ITERATIONS, MECHANISM, RULES, Secret, WATCHED, deputys_right, is_usual, password, rule, salt,
+    Entity, ITERATIONS, MECHANISM, RULES, Secret, WATCHED, is_usual, password, rule, salt,
 };
 
-const CREATE_ACLS: i16 = 3;
-const DELETE_ACLS: i16 = 3;
+pub(super) const CREATE_ACLS: i16 = 3;
+pub(super) const DELETE_ACLS: i16 = 3;
 const ALTER_CREDENTIALS: i16 = 0;
 const CREATE_TOKEN: i16 = 3;
 const EXPIRE_TOKEN: i16 = 2;
@@ -41,9 +41,6 @@ const PAUSE_MS: u64 = 220;
 /// A request without an answer may be carried out until then.
 const LATE: Duration = Duration::from_secs(6);
 
-/// The deputy has no right for this time at least. Within it, a node that hears late still lets it pass.
-const BARRED: Duration = Duration::from_secs(1);
-
 /// An unusual state of a rule is made with this probability, in percent, when the rule is looked at.
 const UNUSUAL_PERCENT: u64 = 45;
 
@@ -55,8 +52,6 @@ struct Steward {
     /// Until when each entity may change because of a request without an answer.
     doubtful: BTreeMap<Entity, Instant>,
     tokens: Vec<Token>,
-    /// The deputy does not get its right again before.
-    barred_until: Option<Instant>,
 }
 
 struct Token {
@@ -68,7 +63,7 @@ struct Token {
 /// `number` identifies the client in the history, after the nodes.
 pub(super) async fn run(client: Client, number: usize) {
     client.history.lock().begins();
-    let mut steward = Steward { client, doubtful: BTreeMap::new(), tokens: Vec::new(), barred_until: None };
+    let mut steward = Steward { client, doubtful: BTreeMap::new(), tokens: Vec::new() };
     while !steward.client.history.lock().has_ended(number) {
         time::sleep(PAUSE).await;
         pause(PAUSE_MS).await;
@@ -85,14 +80,13 @@ impl Steward {
         // Any node may have the newest rules. What it says is only used to choose.
         let Some(access) = self.client.history.lock().access.newest() else { return false };
         let user = WATCHED[index(WATCHED.len())];
-        match below(20) {
+        match below(16) {
             0..7 => self.change_rule(&access, user).await,
             7..9 => self.rotate(user).await,
             9..11 => self.switch(&access, user).await,
             11 => self.remove(&access, user).await,
             12..15 => self.change_token(user).await,
-            15 => self.change_quota(&access, user).await,
-            _ => self.change_deputy(&access).await,
+            _ => self.change_quota(&access, user).await,
         }
     }
 
@@ -106,25 +100,6 @@ impl Steward {
             is_usual(number)
         };
         self.put_rule(&acl, is_wanted).await
-    }
-
-    /// Gives or takes the right to create rules.
-    async fn change_deputy(&mut self, access: &AccessImage) -> bool {
-        let right = deputys_right();
-        let is_given = !access.acls().contains(&right);
-        if is_given && self.barred_until.is_some_and(|until| Instant::now() < until) {
-            return false;
-        }
-        self.client.history.lock().access.bar_deputy(false);
-        let is_done = self.put_rule(&right, is_given).await;
-        // An earlier request to give it may come late.
-        let is_certain = !self.doubtful.contains_key(&Entity::Rule(right));
-        if is_done && !is_given && is_certain {
-            self.client.count("a right was taken from a deputy");
-            self.client.history.lock().access.bar_deputy(true);
-            self.barred_until = Some(Instant::now() + BARRED);
-        }
-        is_done
     }
 
     async fn put_rule(&mut self, acl: &Acl, is_wanted: bool) -> bool {
@@ -309,7 +284,8 @@ pub(super) fn creation(acl: &Acl) -> AclCreation {
     }
 }
 
-fn filter(acl: &Acl) -> DeleteAclsFilter {
+/// Names a rule to delete.
+pub(super) fn filter(acl: &Acl) -> DeleteAclsFilter {
     DeleteAclsFilter {
         resource_type_filter: acl.kind.code(),
         resource_name_filter: Some(acl.name.clone()),
