@@ -104,7 +104,7 @@ fn judge(
 impl Seeds {
     fn without_mutant(pack: &Pack, simulator: &'static str, options: &Options) -> Result<Self, String> {
         let count = options.seeds * if simulator == "group" { OF_GROUP } else { 1 };
-        let file = std::env::temp_dir().join(format!("tailrace-reached-{}-{simulator}", std::process::id()));
+        let file = pack.path.join(format!("reached-{simulator}"));
         drop(fs::remove_file(&file));
         println!("{count} seeds of {simulator} run without a mutant, to see what they reach");
         let began = Instant::now();

@@ -11,7 +11,7 @@ use super::servers::{self, Certificate, OFF, ON, PASSWORD, prepare};
 /// The expected duration of a part on two cores: that of the preparation plus that of each round.
 pub(super) fn planned_s(part: &str, rounds: u32, quick: bool) -> f64 {
     let (once, round) = match part {
-        "rights" => (15.0, 55.0),
+        "rights" => (12.0, 45.0),
         "decisions" => (1.0, 4.0),
         "rule" => (8.0, 3.0),
         "logins" => (22.0, 9.0),
@@ -124,8 +124,9 @@ fn rights(lab: &mut Lab, programs: &Programs) -> Result<(), String> {
         prepare(lab, programs, "produce", &one("produce", "seconds=1", endpoint, &more).1[1..])?;
     }
     for load in ["fetch", "publish"] {
-        for round in 1..=lab.rounds * TURNS {
-            turn(lab, load, round, if lab.quick { "seconds=1" } else { "seconds=2" })?;
+        let (turns, seconds) = if lab.quick { (1, "seconds=1") } else { (TURNS, "seconds=2") };
+        for round in 1..=lab.rounds * turns {
+            turn(lab, load, round, seconds)?;
         }
     }
     for round in 1..=lab.rounds {
