@@ -2,6 +2,8 @@
 
 import re
 
+from server import HEARTBEAT
+
 NS = 1_000_000_000
 
 
@@ -158,13 +160,14 @@ def pauses(scene):
 
 
 def alike(pushed):
-    """What was pushed, without times and random words. Heartbeats that repeat each other count once."""
+    """What was pushed, without times and random words. Of heartbeats only the last one counts, if nothing comes
+    behind it: how many there are before that depends on when one looks."""
     found = []
     for subject, reply, headers, payload in pushed:
         words = lambda text: re.sub(r"(\$JS\.FC\.\w+\.\w+\.)\w+", r"\1W", text)
-        one = [subject, words(without_time(reply)), words(headers), payload[:40]]
-        if not found or found[-1] != one:
-            found.append(one)
+        if found and found[-1][2].startswith(HEARTBEAT):
+            found.pop()
+        found.append([subject, words(without_time(reply)), words(headers), payload[:40]])
     return found
 
 

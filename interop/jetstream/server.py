@@ -19,6 +19,9 @@ def free_ports(count):
     return ports
 
 
+HEARTBEAT = "NATS/1.0 100 Idle Heartbeat"
+
+
 def said(words, data):
     """A message: its subject, its reply, its headers and its payload."""
     words = [word.decode() for word in words]
@@ -106,6 +109,9 @@ class Connection:
                 if not words or words[0] not in (b"MSG", b"HMSG"):
                     continue
                 subject, reply, headers, payload = said(words, self.take(int(words[-1])))
+                if words[2] != b"1":
+                    self.pushed.append((subject, reply, headers, payload))
+                    continue
                 is_status = re.match(r"NATS/1.0 \d", headers) is not None
                 found.append(("" if subject == inbox else subject, reply, headers, payload))
                 if is_status and not headers.startswith("NATS/1.0 100"):
@@ -116,20 +122,26 @@ class Connection:
             self.socket.settimeout(10)
 
     def arrived(self, quiet):
-        """What has come for other subscriptions, once nothing more has come for so many seconds."""
-        self.socket.settimeout(quiet)
+        """What has come for other subscriptions, once nothing more than heartbeats has come for so many seconds."""
+        until = time.monotonic() + quiet
         try:
-            while True:
+            while (left := until - time.monotonic()) > 0:
+                self.socket.settimeout(left)
                 words = self.line().split()
-                if words and words[0] in (b"MSG", b"HMSG"):
-                    data = self.take(int(words[-1]))
-                    if words[2] != b"1":
-                        self.pushed.append(said(words, data))
+                if not words or words[0] not in (b"MSG", b"HMSG"):
+                    continue
+                data = self.take(int(words[-1]))
+                if words[2] == b"1":
+                    continue
+                self.pushed.append(said(words, data))
+                if not self.pushed[-1][2].startswith(HEARTBEAT):
+                    until = time.monotonic() + quiet
         except (socket.timeout, TimeoutError):
-            found, self.pushed = self.pushed, []
-            return found
+            pass
         finally:
             self.socket.settimeout(10)
+        found, self.pushed = self.pushed, []
+        return found
 
 
 class Single:
