@@ -5,7 +5,7 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use tailrace_jetstream::error::ApiError;
 use tailrace_types::{LeaderEpoch, PartitionId, ProducerId, RaftGroup, TopicId};
 
-use super::wire::BATCHES_MAX;
+use super::wire::{put_batches, take_batches};
 use crate::streams::{PublishRequest, Published, Sender};
 
 /// Bytes before the batches.
@@ -36,10 +36,7 @@ pub(super) fn encode_request(group: RaftGroup, sender: &Sender, batches: &[Bytes
     out.put_i64_le(sender.producer.get());
     out.put_i32_le(sender.sequence);
     out.put_u64_le(sender.request);
-    for batch in batches {
-        out.put_u32_le(u32::try_from(batch.len()).expect("a batch has less than 2 GiB"));
-        out.put_slice(batch);
-    }
+    put_batches(&mut out, batches);
     out.freeze()
 }
 
@@ -54,17 +51,9 @@ pub(super) fn decode_request(mut from: Bytes) -> Option<(RaftGroup, PublishReque
     let producer = ProducerId(from.get_i64_le());
     let (sequence, request) = (from.get_i32_le(), from.get_u64_le());
     let epoch = (epoch != LeaderEpoch::UNKNOWN).then_some(epoch);
-    let mut batches = Vec::new();
-    while !from.is_empty() {
-        let length = from.try_get_u32_le().ok()? as usize;
-        if length > from.len() || batches.len() == BATCHES_MAX {
-            return None;
-        }
-        batches.push(from.split_to(length));
-    }
-    let is_whole = !batches.is_empty() && sequence >= 0 && producer.get() >= 0;
+    let batches = take_batches(from)?;
     let sender = Some(Sender { producer, sequence, request, epoch });
-    is_whole.then_some((group, PublishRequest { batches, sender }))
+    (sequence >= 0 && producer.get() >= 0).then_some((group, PublishRequest { batches, sender }))
 }
 
 impl JudgeAnswer {
@@ -150,6 +139,7 @@ fn decode_published(from: &mut Bytes) -> Option<Published> {
 mod tests {
     use tailrace_jetstream::error::ErrorKind;
 
+    use super::super::wire::BATCHES_MAX;
     use super::*;
 
     #[test]

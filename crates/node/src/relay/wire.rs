@@ -28,11 +28,29 @@ pub(super) fn encode_request(group: RaftGroup, batches: &[Bytes]) -> Bytes {
     let mut out = BytesMut::with_capacity(GROUP_BYTES + bytes);
     out.put_slice(&group.topic.0);
     out.put_i32_le(group.partition.0);
+    put_batches(&mut out, batches);
+    out.freeze()
+}
+
+/// Appends batches, each behind its length.
+pub(super) fn put_batches(out: &mut BytesMut, batches: &[Bytes]) {
     for batch in batches {
         out.put_u32_le(u32::try_from(batch.len()).expect("a batch has less than 2 GiB"));
         out.put_slice(batch);
     }
-    out.freeze()
+}
+
+/// Reads batches up to the end. `None` if there are none or too many, or if one is cut short.
+pub(super) fn take_batches(mut from: Bytes) -> Option<Vec<Bytes>> {
+    let mut batches = Vec::new();
+    while !from.is_empty() {
+        let length = from.try_get_u32_le().ok()? as usize;
+        if length > from.len() || batches.len() == BATCHES_MAX {
+            return None;
+        }
+        batches.push(from.split_to(length));
+    }
+    (!batches.is_empty()).then_some(batches)
 }
 
 pub(super) fn decode_request(mut from: Bytes) -> Option<(RaftGroup, Vec<Bytes>)> {
@@ -42,15 +60,7 @@ pub(super) fn decode_request(mut from: Bytes) -> Option<(RaftGroup, Vec<Bytes>)>
     let mut topic = [0; 16];
     from.copy_to_slice(&mut topic);
     let group = RaftGroup { topic: TopicId(topic), partition: PartitionId(from.get_i32_le()) };
-    let mut batches = Vec::new();
-    while !from.is_empty() {
-        let length = from.try_get_u32_le().ok()? as usize;
-        if length > from.len() || batches.len() == BATCHES_MAX {
-            return None;
-        }
-        batches.push(from.split_to(length));
-    }
-    (!batches.is_empty()).then_some((group, batches))
+    Some((group, take_batches(from)?))
 }
 
 impl StoreAnswer {

@@ -28,6 +28,18 @@ use crate::testing::start_with;
 
 const ALL: ReadBounds = ReadBounds { messages: u64::MAX, bytes: u64::MAX };
 
+/// A small generator, so that a seed repeats a run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % most
+    }
+}
+
 /// The key is the subject. A record without a key is no message.
 struct Plain;
 

@@ -6,18 +6,6 @@ use super::*;
 use crate::partitions::advance_log_start;
 use tailrace_types::Offset;
 
-/// A small generator, so that a seed repeats a run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % most
-    }
-}
-
 const SUBJECTS: [&str; 5] = ["a.1", "a.2", "b.1", "b.2.c", "d"];
 
 #[derive(Default)]

@@ -238,18 +238,6 @@ async fn what_nobody_judges_ends_a_tail_that_nobody_needs() {
     rig.running.stop().await;
 }
 
-/// A small generator, so that a seed repeats a run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % most
-    }
-}
-
 const SUBJECTS: [&str; 4] = ["a.1", "a.2", "b.1", "b.2.c"];
 
 #[derive(Default)]
