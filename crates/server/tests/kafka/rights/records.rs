@@ -117,7 +117,7 @@ async fn internal_topics_are_not_written_by_anybody() {
         ..Default::default()
     };
     rig.admin.call(4, &request).await;
-    for name in ["__consumer_offsets", "__transaction_state", "__share_group_state"] {
+    for name in ["__consumer_offsets", "__transaction_state", "__share_group_state", "__jetstream_state"] {
         rig.admin
             .call(7, &CreateTopicsRequest { topics: vec![topic(name, 1, &[])], ..Default::default() })
             .await;
